@@ -1,0 +1,18 @@
+"""soulslab: reinforcement learning on Souls games.
+
+Importing the package registers its environments with Gymnasium and does nothing else::
+
+    import gymnasium
+    import soulslab
+
+    env = gymnasium.make("soulslab/Arena-v0", boss="judge")
+
+Without the import, Gymnasium's ``module:id`` form does the same: ``gymnasium.make("soulslab:soulslab/Arena-v0")``.
+"""
+
+from soulslab.envs.registration import register_all
+from soulslab.version import VERSION as __version__
+
+__all__ = ["__version__"]
+
+register_all()

@@ -1,0 +1,1 @@
+"""Gymnasium environments: ids, spaces, observations, actions and rewards."""

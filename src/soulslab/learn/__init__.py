@@ -1,0 +1,1 @@
+"""Learners: policies, PPO, evaluation, checkpoints, telemetry. Environments come as Gymnasium ids only."""
