@@ -1,0 +1,352 @@
+"""Sets soulslab up and runs its commands; needs nothing but Python.
+
+::
+
+    python3 scripts/bootstrap.py demo               # train an agent on the built-in fight, film it
+    python3 scripts/bootstrap.py test -- -k config  # what stands after the command goes to the tool it runs
+    python3 scripts/bootstrap.py check|docs|bench|setup|pin
+
+The first run creates ``.venv`` and installs the versions that ``constraints.txt`` names. Later runs see
+from a stamp that nothing has changed and start at once. Where packages come from is up to pip's settings.
+
+Standard library only. The file also has to parse on a Python that is too old, so that it can say so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, Iterator, NoReturn  # noqa: UP035  (an old Python must get as far as our message)
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+LOG = VENV / "bootstrap.log"
+STAMP = VENV / "soulslab.stamp"
+UNFINISHED = VENV / "soulslab.unfinished"  # there while a set-up runs, and after one that was killed
+LOCK = ROOT / ".bootstrap.lock"
+CONSTRAINTS = ROOT / "constraints.txt"
+
+OLDEST = (3, 11)
+NEWER_PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # tried in this order: the first is the one CI runs
+EXTRAS = "learn,peers,dev,docs"
+LOG_LINES_ON_FAILURE = 25
+
+# Each command is a list of programs of the virtual environment with their arguments.
+COMMANDS: dict[str, list[list[str]]] = {
+    "setup": [],
+    "demo": [["soulslab", "demo"]],
+    "bench": [["soulslab", "bench", "all"]],
+    "test": [["pytest", "-n", "logical", "--dist", "worksteal"]],
+    "check": [["ruff", "check"], ["ruff", "format", "--check"], ["mypy"], ["lint-imports", "--no-logo"]],
+    "docs": [["mkdocs", "build", "--strict"]],
+    "pin": [["python", "scripts/pin.py"]],
+}
+
+
+class SetupError(Exception):
+    """The set-up cannot go on; the message says what to do about it."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command, setting up first if needed.
+
+    Args:
+        arguments: The command and what to pass on to it.
+
+    Returns:
+        The exit status: that of the command, 1 when the set-up failed, 2 on wrong usage, 130 on Ctrl-C.
+    """
+    if not arguments or arguments[0] not in COMMANDS:
+        say(f"usage: bootstrap.py {'|'.join(COMMANDS)} [-- arguments for the command]")
+        return 0 if arguments[:1] in (["-h"], ["--help"]) else 2
+    command, extra = arguments[0], arguments[1:]
+    if extra[:1] == ["--"]:
+        extra = extra[1:]
+    try:
+        if sys.version_info < OLDEST:
+            rerun_with(newer_python(), arguments)
+        if not is_current():
+            with locked():
+                if not is_current():  # another process may have done it while we waited
+                    set_up()
+    except SetupError as error:
+        say(f"error: {error}")
+        return 1
+    except KeyboardInterrupt:
+        say("\ninterrupted; the same command starts the set-up afresh")
+        return 130
+    return run(COMMANDS[command], extra)
+
+
+def say(text: str) -> None:
+    """Write one line to the terminal."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+# --- running ------------------------------------------------------------------------------------------------
+
+
+def run(steps: list[list[str]], extra: list[str]) -> int:
+    """Run programs of the virtual environment; all of them, so that one report shows every finding.
+
+    Args:
+        steps: Programs with their arguments.
+        extra: Appended to the last one.
+
+    Returns:
+        An exit status that is not 0, if there was one, or 0.
+    """
+    os.chdir(ROOT)
+    # mkdocs-material prints a page of advice about a mkdocs that we do not use.
+    os.environ["NO_MKDOCS_2_WARNING"] = "1"
+    status = 0
+    for position, (name, *arguments) in enumerate(steps, start=1):
+        is_last = position == len(steps)
+        command = [str(program(name)), *arguments, *(extra if is_last else [])]
+        if len(steps) == 1 and sys.platform != "win32":
+            # Becoming the command instead of watching it lets signals reach it once, and only it.
+            os.execv(command[0], command)  # noqa: S606
+        say(f"$ {' '.join([name, *command[1:]])}")
+        status = wait_for(command) or status
+    return status
+
+
+def wait_for(command: list[str]) -> int:
+    """Run a command to its end and return its exit status; Ctrl-C is the command's to handle."""
+    process = subprocess.Popen(command)  # noqa: S603
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:  # the command got it too and may be saving its work
+            continue
+
+
+def program(name: str) -> Path:
+    """Return the path of a program of the virtual environment."""
+    return VENV / (f"Scripts/{name}.exe" if sys.platform == "win32" else f"bin/{name}")
+
+
+# --- which Python -------------------------------------------------------------------------------------------
+
+
+def newer_python() -> list[str]:
+    """Find a Python that is new enough, as the start of a command line.
+
+    Raises:
+        SetupError: There is none.
+    """
+    for version in NEWER_PYTHONS:
+        found = shutil.which(f"python{version}")
+        launcher = shutil.which("py") if sys.platform == "win32" else None
+        for candidate in ([found] if found else None, [launcher, f"-{version}"] if launcher else None):
+            if candidate and subprocess.call([*candidate, "-c", ""], stderr=subprocess.DEVNULL) == 0:  # noqa: S603
+                return candidate
+    have = ".".join(map(str, sys.version_info[:3]))
+    wanted = ".".join(map(str, OLDEST))
+    raise SetupError(
+        f"soulslab needs Python {wanted} or newer; this is {have} ({sys.executable}) and PATH has no "
+        "newer one. Install one (on Debian 12 or Ubuntu 24.04: sudo apt-get install python3)."
+    )
+
+
+def rerun_with(python: list[str], arguments: list[str]) -> NoReturn:
+    """Run this script again with another Python and leave with its exit status."""
+    sys.exit(wait_for([*python, __file__, *arguments]))
+
+
+def ensure_venv_module() -> None:
+    """Install Debian's package for virtual environments if it is missing.
+
+    Raises:
+        SetupError: It is missing and we may not install it.
+    """
+    if importlib.util.find_spec("ensurepip") is not None:
+        return
+    package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+    install = ["apt-get", "install", "-y", package]
+    prefix = root_prefix()
+    if shutil.which("apt-get") is None or prefix is None:
+        raise SetupError(
+            "this Python lacks ensurepip, which virtual environments need. "
+            f"Run: sudo apt-get install {package}, then this again."
+        )
+    with phase(f"{package} (Debian package)", LOG) as log:
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        if call([*prefix, *install], log, environment) != 0:
+            call([*prefix, "apt-get", "update"], log, environment)  # a fresh machine has no package lists yet
+            if call([*prefix, *install], log, environment) != 0:
+                raise SetupError(f"could not install {package}{log_tail()}")
+    importlib.invalidate_caches()
+
+
+def root_prefix() -> list[str] | None:
+    """Return what to put before a command to run it as root without a question, or None."""
+    if sys.platform != "win32":
+        if os.geteuid() == 0:
+            return []
+        sudo = shutil.which("sudo")
+        if sudo and subprocess.call([sudo, "-n", "true"], stderr=subprocess.DEVNULL) == 0:  # noqa: S603
+            return [sudo, "-n"]
+    return None
+
+
+# --- the virtual environment --------------------------------------------------------------------------------
+
+
+def is_current() -> bool:
+    """Tell whether the virtual environment is complete and was made from the files as they are now."""
+    try:
+        return STAMP.read_text(encoding="utf-8") == fingerprint() and program("python").exists()
+    except FileNotFoundError:
+        return False
+
+
+def fingerprint() -> str:
+    """Return a hash of what the virtual environment depends on: packages, pins, this folder and its Python.
+
+    Raises:
+        FileNotFoundError: There is no virtual environment.
+    """
+    # pyvenv.cfg names the interpreter that made the environment, and its version.
+    files = (ROOT / "pyproject.toml", CONSTRAINTS, VENV / "pyvenv.cfg")
+    parts = [file.read_bytes() for file in files]
+    parts += [str(ROOT).encode(), EXTRAS.encode()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def set_up() -> None:
+    """Create the virtual environment and install soulslab with everything it needs.
+
+    Raises:
+        SetupError: A step failed; the message holds the end of the log.
+    """
+    started = time.monotonic()
+    if UNFINISHED.exists() or not is_usable(program("python")):
+        # pip cannot tell a package whose installation was cut short from a whole one, so we start over.
+        shutil.rmtree(VENV, ignore_errors=True)
+    VENV.mkdir(exist_ok=True)
+    STAMP.unlink(missing_ok=True)
+    say(f"setting up soulslab in {VENV.name} (details: {LOG.relative_to(ROOT)})")
+    UNFINISHED.touch()
+    try:
+        if not program("python").exists():
+            ensure_venv_module()
+            install_phase("virtual environment", [sys.executable, "-m", "venv", str(VENV)])
+        # torch goes first and by itself: its builds differ only in a suffix, and nothing that is resolved
+        # together with it may trade the one that was chosen for another.
+        pip = [str(program("python")), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+        pip += ["-c", str(CONSTRAINTS)]
+        install_phase(f"torch {pinned('torch')}", [*pip, f"torch=={pinned('torch')}"])
+        install_phase("soulslab and its packages", [*pip, "-e", f"{ROOT}[{EXTRAS}]"])
+    except SetupError:
+        UNFINISHED.unlink(missing_ok=True)  # pip has tidied up after its own failure
+        raise
+    write_atomically(STAMP, fingerprint())
+    UNFINISHED.unlink()
+    say(f"ready after {time.monotonic() - started:.0f} s")
+
+
+def is_usable(python: Path) -> bool:
+    """Tell whether an interpreter starts and has pip."""
+    if not python.exists():
+        return False
+    return subprocess.call([str(python), "-c", "import pip"], stderr=subprocess.DEVNULL) == 0  # noqa: S603
+
+
+def pinned(package: str) -> str:
+    """Return the version that the constraints file names for a package.
+
+    Raises:
+        SetupError: It names none.
+    """
+    match = re.search(rf"^{package}==(\S+)$", CONSTRAINTS.read_text(encoding="utf-8"), re.MULTILINE)
+    if match is None:
+        raise SetupError(f"{CONSTRAINTS.name} does not pin {package}; add a line {package}==VERSION")
+    return match[1]
+
+
+def install_phase(name: str, command: list[str]) -> None:
+    """Run one command of the set-up, its output to the log.
+
+    Raises:
+        SetupError: It failed.
+    """
+    with phase(name, LOG) as log:
+        status = call(command, log)
+        if status != 0:
+            raise SetupError(f"{name}: exit status {status}{log_tail()}")
+
+
+@contextlib.contextmanager
+def phase(name: str, log_path: Path) -> Iterator[IO[bytes]]:
+    """Show the name of a phase while it runs and its duration after it; open the log for it."""
+    started = time.monotonic()
+    sys.stderr.write(f"  {name} ...")
+    sys.stderr.flush()
+    try:
+        with log_path.open("ab") as log:
+            yield log
+    except BaseException:
+        say(" failed")
+        raise
+    say(f" {time.monotonic() - started:.0f} s")
+
+
+def call(command: list[str], log: IO[bytes], environment: dict[str, str] | None = None) -> int:
+    """Run a command with its output in the log and return its exit status; 127 if it does not start."""
+    log.write(f"\n$ {' '.join(command)}\n".encode())
+    log.flush()
+    try:
+        # No standard input: a question would wait for ever behind the log.
+        return subprocess.call(  # noqa: S603
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment, cwd=ROOT
+        )
+    except OSError as error:
+        log.write(f"{error}\n".encode())
+        return 127
+
+
+def log_tail() -> str:
+    """Return the end of the log, to stand under an error message."""
+    lines = LOG.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES_ON_FAILURE:]
+    return f"\nThe end of {LOG}:\n" + "\n".join(f"  | {line}" for line in lines)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that it is there whole or not at all."""
+    part = path.with_suffix(".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+@contextlib.contextmanager
+def locked() -> Iterator[None]:
+    """Let one set-up run at a time (``make -j check test``); a process that dies loses the lock."""
+    with LOCK.open("ab") as handle:
+        if sys.platform == "win32":
+            import msvcrt  # noqa: PLC0415
+
+            while True:
+                try:
+                    msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK, 1)
+                    break
+                except OSError:  # LK_LOCK gives up after ten seconds; a set-up takes longer
+                    continue
+        else:
+            import fcntl  # noqa: PLC0415
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
