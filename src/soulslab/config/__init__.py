@@ -1,0 +1,16 @@
+"""Settings: frozen ``msgspec.Struct`` types, filled from a TOML file and ``--set a.b=c`` flags.
+
+::
+
+    settings = load_settings(TrainSettings, Path("demo.toml"), ["learner.lr=1e-4"])
+    text = dump_settings(settings)           # the same, as TOML
+    rows = describe_settings(TrainSettings)  # for the documentation
+
+Only the type knows names, defaults, ranges and meanings; what is not in it is an error with its path.
+"""
+
+from soulslab.config.describing import Setting, describe_settings
+from soulslab.config.loading import load_settings
+from soulslab.config.writing import dump_settings
+
+__all__ = ["Setting", "describe_settings", "dump_settings", "load_settings"]

@@ -1,0 +1,97 @@
+"""Describing settings: one row each, from the type itself, so that no documentation can fall behind it."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import inspect
+
+from soulslab.config.writing import toml_value
+
+_NAMES: dict[type[inspect.Type], str] = {
+    inspect.IntType: "integer",
+    inspect.FloatType: "number",
+    inspect.BoolType: "boolean",
+    inspect.StrType: "text",
+    inspect.AnyType: "any value",
+    inspect.NoneType: "unset",
+}
+_BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One setting, as a row of the documentation.
+
+    Attributes:
+        path: Its name in files and after ``--set``: ``learner.lr``.
+        type: Its type and range in words: ``number > 0``.
+        default: Its default as TOML; "" if it has to be given, "unset" if it may be absent.
+        doc: What it means, from ``Meta(description=...)``; "" if nobody wrote it.
+    """
+
+    path: str
+    type: str
+    default: str
+    doc: str
+
+
+def describe_settings(settings_type: type[msgspec.Struct]) -> list[Setting]:
+    """Return a row for each setting of a type, in the order of the fields, through nested structs."""
+    info = inspect.type_info(settings_type)
+    if not isinstance(info, inspect.StructType):
+        raise TypeError(f"{settings_type!r} is not a msgspec.Struct type")
+    return _rows(info, "")
+
+
+def _rows(struct: inspect.StructType, prefix: str) -> list[Setting]:
+    rows: list[Setting] = []
+    for field in struct.fields:
+        path = f"{prefix}{field.encode_name}"
+        inner, doc = _unwrap(field.type)
+        if isinstance(inner, inspect.StructType):
+            rows += _rows(inner, f"{path}.")
+        else:
+            rows.append(Setting(path=path, type=_words(inner), default=_default(field), doc=doc))
+    return rows
+
+
+def _unwrap(described: inspect.Type) -> tuple[inspect.Type, str]:
+    """Return the type without its metadata, and its description."""
+    if isinstance(described, inspect.Metadata):
+        inner, doc = _unwrap(described.type)
+        return inner, str((described.extra_json_schema or {}).get("description", doc))
+    return described, ""
+
+
+def _default(field: inspect.Field) -> str:
+    """Return the default of a field as TOML."""
+    default = field.default
+    if field.default_factory is not msgspec.NODEFAULT:
+        default = field.default_factory()
+    if default is msgspec.NODEFAULT:
+        return ""
+    return "unset" if default is None else toml_value(default, field.encode_name)
+
+
+def _words(described: inspect.Type) -> str:
+    """Return a type and its range in words."""
+    described, _ = _unwrap(described)
+    match described:
+        case inspect.LiteralType():
+            return " or ".join(toml_value(value) for value in described.values)
+        case inspect.UnionType():
+            return " or ".join(_words(option) for option in described.types)
+        case inspect.ListType() | inspect.VarTupleType():
+            return f"list of {_words(described.item_type)}"
+        case inspect.DictType():
+            return f"table of {_words(described.value_type)}"
+        case inspect.StructType():
+            return f"table ({described.cls.__name__})"
+    name = _NAMES.get(type(described), type(described).__name__)
+    bounds = [
+        f"{sign} {getattr(described, key):g}" for key, sign in _BOUNDS.items() if _has_bound(described, key)
+    ]
+    return " ".join([name, *([", ".join(bounds)] if bounds else [])])
+
+
+def _has_bound(described: inspect.Type, key: str) -> bool:
+    return getattr(described, key, None) is not None
