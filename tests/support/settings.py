@@ -6,7 +6,13 @@ from msgspec import Meta, Struct
 
 
 class Inner(Struct, frozen=True, forbid_unknown_fields=True):
-    """A nested table."""
+    """A nested table.
+
+    Attributes:
+        mode: Not shown: the field's own description comes first.
+        widths: Units of each layer,
+            first to last.
+    """
 
     lr: Annotated[float, Meta(gt=0, le=1, description="Learning rate.")] = 3e-4
     n_epochs: Annotated[int, Meta(ge=1, description="Passes over the data.")] = 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import docstring_parser
 import msgspec
 from msgspec import inspect
 
@@ -25,7 +26,8 @@ class Setting(msgspec.Struct, frozen=True):
         path: Its name in files and after ``--set``: ``learner.lr``.
         type: Its type and range in words: ``number > 0``.
         default: Its default as TOML; "" if it has to be given, "unset" if it may be absent.
-        doc: What it means, from ``Meta(description=...)``; "" if nobody wrote it.
+        doc: What it means: ``Meta(description=...)``, or else what the struct's docstring says under
+            ``Attributes``; "" if nobody wrote it.
     """
 
     path: str
@@ -44,12 +46,15 @@ def describe_settings(settings_type: type[msgspec.Struct]) -> list[Setting]:
 
 def _rows(struct: inspect.StructType, prefix: str) -> list[Setting]:
     rows: list[Setting] = []
+    parsed = docstring_parser.parse(struct.cls.__doc__ or "", docstring_parser.DocstringStyle.GOOGLE)
+    attributes = {entry.arg_name: entry.description or "" for entry in parsed.params}
     for field in struct.fields:
         path = f"{prefix}{field.encode_name}"
         inner, doc = _unwrap(field.type)
         if isinstance(inner, inspect.StructType):
             rows += _rows(inner, f"{path}.")
         else:
+            doc = doc or " ".join(attributes.get(field.name, "").split())
             rows.append(Setting(path=path, type=_words(inner), default=_default(field), doc=doc))
     return rows
 

@@ -12,6 +12,13 @@ def test_rows_in_order_with_everything():
     assert rows[3] == Setting("learner.lr", "number > 0, ≤ 1", "0.0003", "Learning rate.")
 
 
+def test_the_docstring_documents_what_has_no_description():
+    docs = {row.path: row.doc for row in describe_settings(Example)}
+    assert docs["learner.widths"] == "Units of each layer, first to last."
+    assert docs["learner.mode"] == "How."
+    assert docs["name"] == ""
+
+
 @pytest.mark.parametrize(
     ("path", "kind", "default"),
     [
