@@ -9,7 +9,8 @@
     │   ├── UnknownBossError     no boss of that name (did you mean ...)
     │   ├── UnknownRewardError   no reward preset or term of that name
     │   ├── NotResetError        step before reset
-    │   └── InvalidActionError   an action outside the action space
+    │   ├── InvalidActionError   an action outside the action space
+    │   └── NonFiniteError       an environment gave NaN or infinity
     ├── CheckpointError          a checkpoint cannot be used
     │   ├── CorruptCheckpointError   truncated or altered
     │   └── IncompatibleCheckpointError   written for another env, version or shape
@@ -87,6 +88,25 @@ class NotResetError(EnvironmentUsageError):
 
 class InvalidActionError(EnvironmentUsageError):
     """An action lies outside the action space."""
+
+
+class NonFiniteError(EnvironmentUsageError):
+    """An environment gave NaN or infinity as a reward or an observation.
+
+    Attributes:
+        what: ``reward`` or ``observation``.
+        env_index: Which environment of the batch.
+        step: Which step of that environment's episode, from 1; 0 is the reset.
+    """
+
+    def __init__(self, what: str, env_index: int, step: int, value: str) -> None:
+        self.what = what
+        self.env_index = env_index
+        self.step = step
+        super().__init__(
+            f"{what} of environment {env_index} at step {step} of its episode is not finite ({value}); "
+            f"check the code that computes it"
+        )
 
 
 class CheckpointError(SoulslabError):

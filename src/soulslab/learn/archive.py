@@ -1,0 +1,113 @@
+"""Tensors and a JSON header in one safetensors file that is whole or not there.
+
+A file is written beside its place, flushed to the disk and renamed, so a crash leaves the old one or the new
+one. Its metadata holds the header and a SHA-256 over header and tensors; reading checks both. No pickle is
+involved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load as parse_tensors
+from safetensors.numpy import save as pack_tensors
+
+from soulslab.errors import CheckpointError, CorruptCheckpointError
+
+Tensors = dict[str, NDArray[Any]]
+
+_HEADER: Final = "soulslab"
+_DIGEST: Final = "sha256"
+
+
+def write_archive(path: Path, tensors: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> None:
+    """Write a file atomically.
+
+    Args:
+        path: The file; an older one is replaced only when the new one is safely on the disk.
+        tensors: Numeric or bool arrays by name.
+        header: Anything that JSON can say.
+
+    Raises:
+        CheckpointError: The disk is full or the folder cannot be written; an older file is untouched.
+    """
+    packed = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    text = msgspec.json.encode(header, order="sorted").decode()
+    data = pack_tensors(packed, metadata={_HEADER: text, _DIGEST: _digest(packed, text)})
+    write_atomically(path, data)
+
+
+def read_archive(path: Path) -> tuple[Tensors, dict[str, Any]]:
+    """Read a file and check that it is exactly what was written.
+
+    Args:
+        path: A file from :func:`write_archive`.
+
+    Returns:
+        The tensors by name, and the header.
+
+    Raises:
+        CheckpointError: There is no such file, or it cannot be read.
+        CorruptCheckpointError: It is truncated, altered, or no file of soulslab.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
+    try:
+        metadata = _metadata(data)
+        text, digest = metadata[_HEADER], metadata[_DIGEST]
+        tensors: Tensors = parse_tensors(data)
+    except (SafetensorError, msgspec.MsgspecError, KeyError, ValueError) as error:
+        raise CorruptCheckpointError(path, f"is truncated or no checkpoint of soulslab ({error})") from error
+    if _digest(tensors, text) != digest:
+        raise CorruptCheckpointError(path, "has been altered: its SHA-256 does not match its contents")
+    return tensors, msgspec.json.decode(text, type=dict[str, Any])
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that a crash at any moment leaves the old contents or the new ones.
+
+    Args:
+        path: The file.
+        data: All of its contents.
+
+    Raises:
+        CheckpointError: The disk is full or the folder cannot be written; an older file is untouched.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise CheckpointError(
+            path, f"could not be written: {error.strerror}; free some space or choose another folder"
+        ) from error
+
+
+def _metadata(data: bytes) -> dict[str, str]:
+    """Return the metadata of a safetensors file: 8 bytes of length, then JSON with ``__metadata__``."""
+    n_bytes = int.from_bytes(data[:8], "little")
+    header = msgspec.json.decode(data[8 : 8 + n_bytes], type=dict[str, Any])
+    return msgspec.convert(header["__metadata__"], dict[str, str])
+
+
+def _digest(tensors: Mapping[str, NDArray[Any]], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"\0{name}\0{tensor.dtype.str}\0{tensor.shape}\0".encode())
+        digest.update(tensor.tobytes())
+    return digest.hexdigest()

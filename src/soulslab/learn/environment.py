@@ -1,0 +1,160 @@
+"""Vector environments as the learner needs them, made from any Gymnasium id with discrete actions.
+
+Three things differ between environments and are evened out here: whether there is a fast vector version,
+whether an action mask is given, and whether a step can take several game decisions.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, Protocol, cast
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.registration import load_env_creator
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
+
+from soulslab.errors import EnvironmentUsageError
+
+Info = dict[str, Any]
+
+_SEED_LIMIT: Final = 2**31
+
+
+class Stateful(Protocol):
+    """An environment that can be saved and continued exactly."""
+
+    def get_state(self) -> dict[str, NDArray[Any]]:
+        """Return everything needed to continue bit-exactly."""
+
+    def set_state(self, state: dict[str, NDArray[Any]]) -> None:
+        """Continue from what :meth:`get_state` returned."""
+
+
+class Sizes(NamedTuple):
+    """The sizes of a vector environment.
+
+    Attributes:
+        n_envs: N.
+        n_features: F.
+        n_actions: A.
+    """
+
+    n_envs: int
+    n_features: int
+    n_actions: int
+
+
+def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorEnv[Any, Any, Any]:
+    """Make N environments that start the next episode in the same step in which one ends.
+
+    Args:
+        env_id: Gymnasium id with its version.
+        n_envs: N.
+        options: Keyword arguments of the environment.
+
+    Returns:
+        The id's own vector version where it has one with same-step autoreset, else Gymnasium's loop over
+        single environments.
+
+    Raises:
+        EnvironmentUsageError: The actions are not discrete, or the observations no flat vector.
+    """
+    spec = gymnasium.spec(env_id)
+    arguments = dict(options)
+    accepted = _vector_parameters(spec)
+    if "autoreset_mode" in accepted:
+        mode, vector_arguments = "vector_entry_point", None
+        arguments["autoreset_mode"] = AutoresetMode.SAME_STEP.value
+        if "copy" in accepted:
+            arguments["copy"] = False
+    else:
+        mode, vector_arguments = "sync", {"autoreset_mode": AutoresetMode.SAME_STEP}
+    env = gymnasium.make_vec(
+        env_id, num_envs=n_envs, vectorization_mode=mode, vector_kwargs=vector_arguments, **arguments
+    )
+    try:
+        sizes(env)
+    except EnvironmentUsageError:
+        env.close()
+        raise
+    return env
+
+
+def sizes(env: VectorEnv[Any, Any, Any]) -> Sizes:
+    """Return N, F and A.
+
+    Raises:
+        EnvironmentUsageError: The actions are not discrete, or the observations no flat vector.
+    """
+    actions, observations = env.single_action_space, env.single_observation_space
+    name = env.spec.id if env.spec else type(env).__name__
+    if not isinstance(actions, Discrete) or actions.start != 0:
+        raise EnvironmentUsageError(f"{name}: actions must be Discrete from 0, but are {actions}")
+    if not isinstance(observations, Box) or len(observations.shape) != 1:
+        raise EnvironmentUsageError(
+            f"{name}: observations must be a flat Box, but are {observations}; try observation='features' "
+            "or gymnasium.wrappers.FlattenObservation"
+        )
+    return Sizes(env.num_envs, observations.shape[0], int(actions.n))
+
+
+def stateful(env: VectorEnv[Any, Any, Any]) -> Stateful | None:
+    """Return the environment if it can be saved and continued exactly, else None."""
+    base = env.unwrapped
+    return cast("Stateful", base) if hasattr(base, "get_state") and hasattr(base, "set_state") else None
+
+
+def environment_seed(seed: int, purpose: int) -> int:
+    """Return a seed for ``env.reset``, far from those of other purposes and other run seeds.
+
+    Vector environments seed environment i with s + i, so run seeds 0 and 1 would share nearly all of their
+    fights, and training and evaluation too. Hashing the pair first (numpy's ``SeedSequence``) spreads the
+    bases over 2**31 numbers.
+
+    Args:
+        seed: Seed of the run or of the evaluation.
+        purpose: A small number per use: training, evaluation.
+
+    Returns:
+        A seed in 0..2**31-1.
+    """
+    words = np.random.SeedSequence(seed, spawn_key=(purpose,)).generate_state(1, np.uint64)
+    return int(words[0] % _SEED_LIMIT)
+
+
+def blocked_actions(info: Info, n_envs: int, n_actions: int) -> NDArray[np.bool_]:
+    """Return True where an action is forbidden, bool (N, A); without a mask everything is allowed."""
+    mask = info.get("action_mask")
+    if mask is None:
+        return np.zeros((n_envs, n_actions), np.bool_)
+    return ~np.asarray(mask, np.bool_)
+
+
+def decisions_taken(info: Info, n_envs: int) -> NDArray[np.int64]:
+    """Return how many game decisions each environment's step took, int64 (N,), each at least 1."""
+    taken = np.asarray(info.get("n_decisions", np.ones(n_envs, np.int64)), np.int64)
+    final = info.get("final_info", {})
+    # Gymnasium's own loop moves the info of an episode's last step there, and leaves 0 behind.
+    if "n_decisions" in final:
+        taken = np.where(final["_n_decisions"], final["n_decisions"], taken)
+    return np.maximum(taken, 1)
+
+
+def final_observations(info: Info, index: NDArray[np.intp], n_features: int) -> NDArray[np.float32]:
+    """Return the last observations of the episodes that just ended in ``index``, float32 (K, F)."""
+    final = np.empty((len(index), n_features), np.float32)
+    for row, i in enumerate(index):
+        final[row] = info["final_obs"][i]
+    return final
+
+
+def _vector_parameters(spec: gymnasium.envs.registration.EnvSpec) -> frozenset[str]:
+    entry_point = spec.vector_entry_point
+    if entry_point is None:
+        return frozenset()
+    creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    return frozenset(inspect.signature(creator).parameters)

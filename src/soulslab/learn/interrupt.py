@@ -1,0 +1,42 @@
+"""Stopping a run from outside: the first signal asks, the second insists."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Final
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopRequest:
+    """Turns SIGINT and SIGTERM into a request while the ``with`` block runs, then restores the handlers.
+
+    A second SIGINT raises KeyboardInterrupt at once. Outside the main thread, where Python cannot handle
+    signals, no request ever comes.
+
+    Attributes:
+        signal_name: The signal that asked to stop, or "" while none did.
+    """
+
+    def __init__(self) -> None:
+        self.signal_name = ""
+        self._previous: dict[signal.Signals, signal._HANDLER] = {}
+
+    def __enter__(self) -> StopRequest:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = {number: signal.signal(number, self._ask) for number in _SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        if self.signal_name and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.signal_name = signal.Signals(number).name

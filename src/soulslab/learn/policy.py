@@ -1,0 +1,281 @@
+"""A policy: features in, masked action out; usable alone, saved in one file.
+
+The file is a safetensors archive (:mod:`soulslab.learn.archive`): the network's weights, the moments of the
+observation and value normalisers, and a header that says what the policy was trained on and by which
+soulslab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from soulslab.errors import ConfigError, CorruptCheckpointError, IncompatibleCheckpointError
+from soulslab.learn.archive import Tensors, read_archive, write_archive
+from soulslab.learn.network import ActorCritic, masked_log_probs, sample
+from soulslab.learn.normalise import RunningMoments
+from soulslab.learn.settings import NetworkSettings
+
+FORMAT: Final = "soulslab-policy"
+FORMAT_VERSION: Final = 1
+MAX_NORMALISED: Final = 10.0
+"""Normalised features are clipped to this many standard deviations, so that a rare one drowns no other."""
+
+_VALUE_MEMORY: Final = 1_000_000.0
+"""Transitions after which the value normaliser forgets; returns grow while the policy learns."""
+
+
+class PolicyHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a policy is and where it comes from.
+
+    Attributes:
+        format: Kind of file, ``FORMAT``.
+        version: Version of the format.
+        env_id: Gymnasium id, with its version, that it was trained on.
+        env_options: Keyword arguments of that environment; a Python function stands there by name only.
+        n_features: F, length of one observation.
+        n_actions: A.
+        network: Shape of the network.
+        soulslab: Version of soulslab that wrote it.
+        commit: Git commit of that soulslab, ``+`` appended when it had been changed; "" if unknown.
+        env_steps: Game decisions it was trained for.
+    """
+
+    format: str = FORMAT
+    version: int = FORMAT_VERSION
+    env_id: str
+    env_options: dict[str, Any]
+    n_features: int
+    n_actions: int
+    network: NetworkSettings
+    soulslab: str
+    commit: str
+    env_steps: int = 0
+
+
+class Policy:
+    """An actor-critic network with the normalisers that its inputs and outputs need.
+
+    Attributes:
+        header: What it is and where it comes from.
+        network: The actor-critic network.
+        observation_moments: Mean and variance of the observations, shape (F,).
+        value_moments: Mean and variance of the returns; the critic answers in these units.
+    """
+
+    def __init__(self, header: PolicyHeader, generator: torch.Generator | None = None) -> None:
+        """Make an untrained policy.
+
+        Args:
+            header: What it is.
+            generator: Source of the initial weights; by default a fresh one with seed 0.
+        """
+        self.header = header
+        self.network = ActorCritic(
+            header.n_features, header.n_actions, header.network, generator or torch.Generator().manual_seed(0)
+        )
+        self.observation_moments = RunningMoments((header.n_features,))
+        self.value_moments = RunningMoments((), max_count=_VALUE_MEMORY)
+        self._generator = torch.Generator().manual_seed(0)
+        self._shift = torch.zeros(header.n_features)
+        self._scale = torch.ones(header.n_features)
+
+    def observe(self, obs: NDArray[np.float32]) -> None:
+        """Let the observation normaliser learn from a batch, float32 (B, F)."""
+        self.observation_moments.update(obs)
+        self._refresh()
+
+    def normalise(self, obs: NDArray[np.float32], out: Tensor | None = None) -> Tensor:
+        """Return observations in units of their standard deviation, clipped.
+
+        Args:
+            obs: float32 (B, F).
+            out: Where to write the result, float32 (B, F).
+
+        Returns:
+            float32 (B, F), within ``MAX_NORMALISED`` of 0.
+        """
+        centred = torch.sub(torch.from_numpy(obs), self._shift, out=out)
+        return centred.mul_(self._scale).clamp_(-MAX_NORMALISED, MAX_NORMALISED)
+
+    def act(
+        self, obs: NDArray[np.float32], mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
+    ) -> NDArray[np.int64]:
+        """Choose an action per observation.
+
+        Args:
+            obs: Observations as the environment gives them, float32 (B, F) or (F,).
+            mask: True where an action is allowed, bool (B, A) or (A,); None allows everything.
+            deterministic: Take the likeliest allowed action; otherwise draw one (see :meth:`seed`).
+
+        Returns:
+            Actions, int64 (B,); for one observation, an array without axes.
+        """
+        batch = np.atleast_2d(np.asarray(obs, np.float32))
+        with torch.inference_mode():
+            logits = self.network.logits(self.normalise(batch))
+            blocked = (
+                torch.zeros_like(logits, dtype=torch.bool)
+                if mask is None
+                else torch.from_numpy(~np.atleast_2d(np.asarray(mask, np.bool_)))
+            )
+            log_probs = masked_log_probs(logits, blocked)
+            chosen = log_probs.argmax(-1) if deterministic else sample(log_probs, self._generator).squeeze(-1)
+        actions: NDArray[np.int64] = chosen.numpy()
+        return actions.reshape(np.shape(obs)[:-1])
+
+    def seed(self, seed: int) -> None:
+        """Seed the draws of :meth:`act`."""
+        self._generator.manual_seed(seed)
+
+    def check_env(self, env_id: str, n_features: int, n_actions: int, path: str | Path = "policy") -> None:
+        """Check that the policy can play an environment.
+
+        Args:
+            env_id: Gymnasium id with its version.
+            n_features: Length of the environment's observations.
+            n_actions: Number of its actions.
+            path: The policy's file, for the message.
+
+        Raises:
+            IncompatibleCheckpointError: The id, its version or a size differs.
+        """
+        header = self.header
+        if env_id != header.env_id:
+            raise IncompatibleCheckpointError(
+                path, f"was trained on {header.env_id}, not on {env_id}; use that id, or train anew"
+            )
+        for what, here, there in (
+            ("features", header.n_features, n_features),
+            ("actions", header.n_actions, n_actions),
+        ):
+            if here != there:
+                raise IncompatibleCheckpointError(
+                    path, f"has {here} {what}, but {env_id} has {there}; check the environment's options"
+                )
+
+    def state(self) -> Tensors:
+        """Return all tensors of the policy by name, as copies."""
+        tensors: Tensors = {
+            f"network/{name}": tensor.numpy().copy() for name, tensor in self.network.state_dict().items()
+        }
+        for prefix, moments in self._moments().items():
+            tensors |= {f"{prefix}/{name}": array for name, array in moments.state().items()}
+        return tensors
+
+    def load_state(self, tensors: Mapping[str, NDArray[Any]], path: str | Path = "policy") -> None:
+        """Take over tensors from :meth:`state`.
+
+        Args:
+            tensors: The tensors by name; others may be among them.
+            path: Where they come from, for the message.
+
+        Raises:
+            IncompatibleCheckpointError: A tensor is missing or has another shape than the header says.
+        """
+        for name, expected in self.state().items():
+            if name not in tensors or tensors[name].shape != expected.shape:
+                found = f"shape {tensors[name].shape}" if name in tensors else "nothing"
+                raise IncompatibleCheckpointError(
+                    path, f"tensor {name!r} should have shape {expected.shape}, but there is {found}"
+                )
+        self.network.load_state_dict(
+            {name: torch.from_numpy(tensors[f"network/{name}"].copy()) for name in self.network.state_dict()}
+        )
+        for prefix, moments in self._moments().items():
+            moments.load({name: tensors[f"{prefix}/{name}"] for name in moments.state()})
+        self._refresh()
+
+    def save(self, path: Path) -> None:
+        """Write the policy to one file, atomically.
+
+        Raises:
+            CheckpointError: The file could not be written.
+        """
+        write_archive(path, self.state(), msgspec.to_builtins(self.header))
+
+    @classmethod
+    def load(cls, path: Path) -> Policy:
+        """Read a policy from its file.
+
+        Raises:
+            CheckpointError: There is no such file.
+            CorruptCheckpointError: The file is truncated or altered.
+            IncompatibleCheckpointError: It is no policy, or one of a format that this soulslab does not know.
+        """
+        tensors, raw = read_archive(path)
+        policy = cls(read_header(raw, path))
+        policy.load_state(tensors, path)
+        return policy
+
+    def _moments(self) -> dict[str, RunningMoments]:
+        return {"observation": self.observation_moments, "value": self.value_moments}
+
+    def _refresh(self) -> None:
+        self._shift = torch.from_numpy(self.observation_moments.mean.astype(np.float32))
+        self._scale = torch.from_numpy((1.0 / self.observation_moments.std).astype(np.float32))
+
+
+def read_header(raw: Mapping[str, Any], path: Path) -> PolicyHeader:
+    """Check and parse the header of a policy's file.
+
+    Raises:
+        CorruptCheckpointError: A field is missing or malformed.
+        IncompatibleCheckpointError: It is no policy, or one of a format that this soulslab does not know.
+    """
+    if raw.get("format") != FORMAT:
+        raise IncompatibleCheckpointError(
+            path, f"is no policy (format {raw.get('format')!r}, not {FORMAT!r})"
+        )
+    if raw.get("version") != FORMAT_VERSION:
+        raise IncompatibleCheckpointError(
+            path,
+            f"has format version {raw.get('version')!r}, this soulslab reads {FORMAT_VERSION}; "
+            f"it was written by soulslab {raw.get('soulslab', 'of unknown version')}",
+        )
+    try:
+        return msgspec.convert(raw, PolicyHeader)
+    except msgspec.ValidationError as error:
+        raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
+
+
+def describe_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return environment options as JSON and TOML can hold them.
+
+    Args:
+        options: Keyword arguments of an environment; a value may be a Python function.
+
+    Returns:
+        The same, with each function replaced by ``"<function module.name>"``.
+    """
+    return {
+        key: f"<function {value.__module__}.{value.__qualname__}>" if callable(value) else value
+        for key, value in options.items()
+    }
+
+
+def require_functions(options: Mapping[str, Any], source: str | Path) -> None:
+    """Check that no option is merely the name of a Python function that was given once.
+
+    Args:
+        options: Keyword arguments of an environment.
+        source: Where they come from, for the message.
+
+    Raises:
+        ConfigError: An option was recorded by :func:`describe_options` and the function itself is needed.
+    """
+    for key, value in options.items():
+        if isinstance(value, str) and value.startswith("<function "):
+            raise ConfigError(
+                f"is the Python function {value[10:-1]}, which a file cannot hold; pass it from Python: "
+                f"env_options={{{key!r}: function}}",
+                path=f"env.options.{key}",
+                source=source,
+            )

@@ -1,0 +1,117 @@
+"""The settings of a training run; every default stands here and nowhere else.
+
+A run is configured by a TOML file with the tables ``env``, ``learner``, ``network`` and ``run``, one per
+struct below. Unknown keys and values out of range are errors when the file is read. "Decisions" are the
+game's own
+steps: an environment that skips locked moments may take several in one step.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+Positive = Annotated[int, Meta(ge=1)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+Coefficient = Annotated[float, Meta(ge=0.0)]
+
+
+class EnvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is trained on.
+
+    Attributes:
+        id: Gymnasium id, with its version.
+        n_envs: Environments stepped as one batch (N).
+        options: Keyword arguments of the environment, for example ``boss`` and ``phase``.
+    """
+
+    id: str = "soulslab/Arena-v0"
+    n_envs: Annotated[int, Meta(ge=1, le=65536)] = 1024
+    options: dict[str, Any] = {}
+
+
+class PPOSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How PPO learns. What each number does is told in :mod:`soulslab.learn.ppo`.
+
+    Attributes:
+        n_steps: Environment steps per rollout (T); one update sees T * N transitions.
+        n_epochs: Passes over each rollout.
+        minibatch_size: Transitions per gradient step (B), about: a rollout is cut into equal parts near this
+            size.
+        lr: Adam's learning rate at the start.
+        lr_end: Learning rate at ``run.total_steps``; linear in between.
+        gamma: Discount per game decision.
+        gae_lambda: Decay of generalised advantage estimation per environment step.
+        clip: Largest change of an action's probability ratio that is still rewarded.
+        entropy: Weight of the entropy bonus at the start.
+        entropy_end: Weight of the entropy bonus at ``run.total_steps``; linear in between.
+        value_coef: Weight of the value loss.
+        max_grad_norm: The gradient's global norm is clipped to this.
+        target_kl: An update stops early when the policy moved further than this (nats); 0 never stops.
+    """
+
+    n_steps: Positive = 32
+    n_epochs: Positive = 3
+    minibatch_size: Positive = 4096
+    lr: Annotated[float, Meta(gt=0.0, le=1.0)] = 1e-3
+    lr_end: Share = 1e-4
+    gamma: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.99
+    gae_lambda: Share = 0.95
+    clip: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.2
+    entropy: Coefficient = 0.01
+    entropy_end: Coefficient = 0.001
+    value_coef: Coefficient = 0.5
+    max_grad_norm: Annotated[float, Meta(gt=0.0)] = 0.5
+    target_kl: Coefficient = 0.0
+
+
+class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The actor-critic network.
+
+    Attributes:
+        widths: Units of each hidden layer.
+        activation: Non-linearity after each hidden layer.
+        shared: One trunk for actor and critic (nearly twice as fast) instead of one each.
+    """
+
+    widths: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=8)] = (128, 128)
+    activation: Literal["tanh", "relu", "silu"] = "relu"
+    shared: bool = False
+
+
+class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How long a run lasts, and what it leaves behind.
+
+    Attributes:
+        seed: Seed of the networks, the actions, the shuffling and the environments.
+        total_steps: Game decisions after which the run is complete; the schedules end there.
+        max_seconds: Training time after which the run stops, schedules finished or not (s).
+        stop_win_rate: The run is complete once the moving win rate lies above this; 1 never stops early.
+        checkpoint_every_s: Time between checkpoints (s).
+        keep_checkpoints: The newest checkpoints that are kept.
+    """
+
+    seed: Annotated[int, Meta(ge=0, lt=2**63)] = 0
+    total_steps: Positive = 20_000_000
+    max_seconds: Annotated[float, Meta(gt=0.0)] = float("inf")
+    stop_win_rate: Share = 1.0
+    checkpoint_every_s: Coefficient = 60.0
+    keep_checkpoints: Positive = 3
+
+
+class TrainSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything that defines a training run.
+
+    Attributes:
+        env: What is trained on.
+        learner: How PPO learns.
+        network: The actor-critic network.
+        run: How long, and what is left behind.
+    """
+
+    env: EnvSettings = EnvSettings()
+    learner: PPOSettings = PPOSettings()
+    network: NetworkSettings = NetworkSettings()
+    run: RunSettings = RunSettings()

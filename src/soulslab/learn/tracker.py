@@ -1,0 +1,134 @@
+"""Counts what the learner's episodes came to: returns, lengths and wins."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.learn.archive import Tensors
+
+WINDOW: Final = 1000
+"""Episodes in the moving averages."""
+
+MILESTONES: Final = (0.5, 0.8, 0.9)
+"""Win rates whose first passing is recorded."""
+
+_WIN, _RETURN, _DECISIONS = range(3)
+
+
+class Milestone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The moving win rate over a full window reached a level for the first time.
+
+    Attributes:
+        win_rate: The level, 0..1.
+        env_steps: Game decisions taken until then.
+        seconds: Training time until then (s).
+    """
+
+    win_rate: float
+    env_steps: int
+    seconds: float
+
+
+class EpisodeTracker:
+    """Moving averages over the last finished episodes of N environments.
+
+    Attributes:
+        n_episodes: Episodes finished.
+        steps: Steps so far of each running episode, int64 (N,).
+    """
+
+    def __init__(self, n_envs: int) -> None:
+        self.n_episodes = 0
+        self.steps = np.zeros(n_envs, np.int64)
+        self._decisions = np.zeros(n_envs, np.int64)
+        self._returns = np.zeros(n_envs)
+        # One row per finished episode: won (NaN where the environment does not tell), return, decisions.
+        self._window = np.full((WINDOW, 3), np.nan)
+
+    def record(
+        self,
+        rewards: NDArray[np.float64],
+        decisions: NDArray[np.int64],
+        dones: NDArray[np.bool_],
+        info: dict[str, Any],
+    ) -> None:
+        """Take in one step of all environments.
+
+        Args:
+            rewards: float64 (N,).
+            decisions: Game decisions that each step took, int64 (N,).
+            dones: Where an episode ended, bool (N,).
+            info: The step's info; wins are read from ``final_info["fight"]["won"]``.
+        """
+        self.steps += 1
+        self._decisions += decisions
+        self._returns += rewards
+        finished = np.flatnonzero(dones)
+        if len(finished) == 0:
+            return
+        rows = np.full((len(finished), 3), np.nan)
+        fight = info.get("final_info", {}).get("fight", {})
+        if "won" in fight:
+            rows[:, _WIN] = fight["won"][finished]
+        rows[:, _RETURN] = self._returns[finished]
+        rows[:, _DECISIONS] = self._decisions[finished]
+        places = (self.n_episodes + np.arange(len(finished))) % WINDOW
+        self._window[places] = rows
+        self.n_episodes += len(finished)
+        self.steps[finished] = 0
+        self._decisions[finished] = 0
+        self._returns[finished] = 0.0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the averages are over a full window."""
+        return self.n_episodes >= WINDOW
+
+    @property
+    def win_rate(self) -> float | None:
+        """Share of wins among the last episodes; None before the first, or where nobody can win."""
+        return self._mean(_WIN)
+
+    @property
+    def mean_return(self) -> float | None:
+        """Mean return of the last episodes; None before the first."""
+        return self._mean(_RETURN)
+
+    @property
+    def mean_decisions(self) -> float | None:
+        """Mean length of the last episodes (game decisions); None before the first."""
+        return self._mean(_DECISIONS)
+
+    def state(self) -> Tensors:
+        """Return copies of everything that :meth:`load` needs."""
+        return {
+            "n_episodes": np.array([self.n_episodes]),
+            "steps": self.steps.copy(),
+            "decisions": self._decisions.copy(),
+            "returns": self._returns.copy(),
+            "window": self._window.copy(),
+        }
+
+    def load(self, state: Tensors) -> None:
+        """Continue from what :meth:`state` returned."""
+        self.n_episodes = int(state["n_episodes"][0])
+        self.steps = state["steps"].copy()
+        self._decisions = state["decisions"].copy()
+        self._returns = state["returns"].copy()
+        self._window = state["window"].copy()
+
+    def forget_running(self) -> None:
+        """Drop the episodes under way, because their environments were replaced."""
+        self.steps[:] = 0
+        self._decisions[:] = 0
+        self._returns[:] = 0.0
+
+    def _mean(self, column: int) -> float | None:
+        values = self._window[: min(self.n_episodes, WINDOW), column]
+        if len(values) == 0 or np.isnan(values).any():
+            return None
+        return float(values.mean())

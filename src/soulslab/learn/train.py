@@ -1,0 +1,356 @@
+"""A training run: from settings to a policy, with checkpoints, telemetry and orderly stops.
+
+A run lives in one folder::
+
+    config.toml                the resolved settings
+    policy.safetensors         the newest policy, usable alone
+    checkpoints/               the newest few, each with everything that continuing needs
+
+A run that was stopped and resumed gives, bit for bit, the tensors of one that was not, if the machine is the
+same and the environment can be saved (``get_state``); any other environment starts fresh episodes.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import torch
+from gymnasium.vector import VectorEnv
+
+from soulslab.config import dump_settings
+from soulslab.errors import CheckpointError, IncompatibleCheckpointError, NonFiniteError
+from soulslab.learn.archive import Tensors, write_atomically
+from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
+from soulslab.learn.collect import Collector
+from soulslab.learn.environment import environment_seed, make_vector, sizes, stateful
+from soulslab.learn.interrupt import StopRequest
+from soulslab.learn.policy import Policy, PolicyHeader, describe_options, require_functions
+from soulslab.learn.ppo import PPO
+from soulslab.learn.provenance import git_commit
+from soulslab.learn.settings import TrainSettings
+from soulslab.learn.telemetry import (
+    CheckpointSaved,
+    Sink,
+    TrainFinished,
+    TrainProgress,
+    TrainStarted,
+    tell,
+)
+from soulslab.learn.tracker import MILESTONES, Milestone
+from soulslab.version import VERSION
+
+CONFIG_NAME: Final = "config.toml"
+POLICY_NAME: Final = "policy.safetensors"
+CHECKPOINTS_NAME: Final = "checkpoints"
+
+_TRAINING: Final = 0
+"""Purpose number of training in :func:`soulslab.learn.environment.environment_seed`; evaluation is 1."""
+
+_log = logging.getLogger(__name__)
+
+
+class StopReason(enum.StrEnum):
+    """Why a run ended."""
+
+    COMPLETED = "completed"
+    WIN_RATE = "win rate reached"
+    TIME = "time limit"
+    INTERRUPTED = "interrupted"
+
+
+class TrainResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run came to.
+
+    Attributes:
+        reason: Why it ended; an interrupted run was saved and can be resumed.
+        env_steps: Game decisions taken, all environments together.
+        train_seconds: Training time, resumed parts included (s).
+        n_fights: Episodes finished.
+        win_rate: Moving win rate at the end, 0..1; None if the environment does not tell who won.
+        mean_return: Mean return of the last episodes; None before the first.
+        milestones: When the moving win rate first reached each level.
+        policy_path: The policy's file.
+    """
+
+    reason: StopReason
+    env_steps: int
+    train_seconds: float
+    n_fights: int
+    win_rate: float | None
+    mean_return: float | None
+    milestones: tuple[Milestone, ...]
+    policy_path: Path
+
+
+def train(
+    settings: TrainSettings,
+    run_dir: Path,
+    *,
+    resume: bool = False,
+    env_options: Mapping[str, Any] | None = None,
+    sinks: Sequence[Sink] = (),
+) -> TrainResult:
+    """Train a policy, or go on training it.
+
+    SIGINT and SIGTERM end the run after the update under way, with everything saved; a second SIGINT ends it
+    at once.
+
+    Args:
+        settings: Everything that defines the run. A resumed run must have the settings it was started with,
+            ``run`` excepted.
+        run_dir: Folder of the run; made if needed.
+        resume: Go on from the folder's newest whole checkpoint.
+        env_options: Merged over ``settings.env.options``; the way to pass a Python function, such as a
+            reward.
+        sinks: Who listens; closed at the end.
+
+    Returns:
+        What the run came to.
+
+    Raises:
+        CheckpointError: The folder holds a run already and ``resume`` is False, or holds none and it is True,
+            or something could not be written.
+        ConfigError: An option names a Python function that was not passed again.
+        EnvironmentUsageError: The environment cannot be trained on.
+        NonFiniteError: The environment gave NaN or infinity; the learner was saved before.
+    """
+    use_one_core()
+    options = {**settings.env.options, **(env_options or {})}
+    require_functions(options, run_dir / CONFIG_NAME)
+    store = CheckpointStore(run_dir / CHECKPOINTS_NAME, settings.run.keep_checkpoints)
+    checkpoint = store.latest() if resume else None
+    if not resume and store.paths():
+        raise CheckpointError(run_dir, "holds a run already; resume it, or choose another folder")
+    described = msgspec.structs.replace(
+        settings, env=msgspec.structs.replace(settings.env, options=describe_options(options))
+    )
+    env = make_vector(settings.env.id, settings.env.n_envs, options)
+    try:
+        run = _Run(described, run_dir, env, store, sinks)
+        if checkpoint is None:
+            run.start()
+        else:
+            run.restore(checkpoint)
+        return run.run()
+    finally:
+        env.close()
+        for sink in sinks:
+            sink.close()
+
+
+def use_one_core() -> None:
+    """Keep torch to one thread, and let tiny numbers be zero.
+
+    Networks this small gain nothing from a second thread and lose tenfold when the machine is busy; numbers
+    below float32's normal range cost a hundred cycles each and carry nothing.
+    """
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+
+
+class _Clock(NamedTuple):
+    """When this part of the run began, and the training time before it (s)."""
+
+    started: float
+    before: float
+
+    def seconds(self) -> float:
+        return self.before + time.monotonic() - self.started
+
+
+class _Run:
+    """One process's part of a run."""
+
+    def __init__(
+        self,
+        settings: TrainSettings,
+        run_dir: Path,
+        env: VectorEnv[Any, Any, Any],
+        store: CheckpointStore,
+        sinks: Sequence[Sink],
+    ) -> None:
+        self._settings = settings
+        self._run_dir = run_dir
+        self._env = env
+        self._store = store
+        self._sinks = sinks
+        generator = torch.Generator().manual_seed(settings.run.seed)
+        n_envs, n_features, n_actions = sizes(env)
+        header = PolicyHeader(
+            env_id=settings.env.id,
+            env_options=settings.env.options,
+            n_features=n_features,
+            n_actions=n_actions,
+            network=settings.network,
+            soulslab=VERSION,
+            commit=git_commit(),
+        )
+        self._policy = Policy(header, generator)
+        self._learner = PPO(settings.learner, self._policy, n_envs, generator)
+        self._collector = Collector(env, settings.learner.gamma)
+        self._milestones: tuple[Milestone, ...] = ()
+        self._clock = _Clock(time.monotonic(), 0.0)
+        self._saved_at_s = 0.0
+        self._is_resumed = False
+
+    def start(self) -> None:
+        """Begin at the beginning."""
+        self._collector.reset(environment_seed(self._settings.run.seed, _TRAINING))
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Stand where a checkpoint was written."""
+        _check_same_run(checkpoint, self._settings)
+        tensors, header = checkpoint.tensors, checkpoint.header
+        self._policy.load_state(_part(tensors, "policy"), checkpoint.path)
+        self._learner.load(_part(tensors, "learner"))
+        self._collector.load(_part(tensors, "collector"))
+        self._milestones = msgspec.convert(header["milestones"], tuple[Milestone, ...])
+        self._clock = _Clock(time.monotonic(), header["train_seconds"])
+        self._saved_at_s = header["train_seconds"]
+        self._is_resumed = True
+        env_state, base = _part(tensors, "env"), stateful(self._env)
+        # Gymnasium wants a reset before anything else; the saved state then replaces all of it.
+        seed = environment_seed(self._settings.run.seed + self._collector.env_steps, _TRAINING)
+        if env_state and base is not None:
+            self._env.reset(seed=seed)
+            base.set_state(env_state)
+        else:
+            _log.info("%s: no environment state is stored; fresh episodes start", checkpoint.path)
+            self._collector.reset(seed)
+
+    def run(self) -> TrainResult:
+        """Iterate until there is a reason to stop."""
+        self._run_dir.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._run_dir / CONFIG_NAME, dump_settings(self._settings).encode())
+        tell(
+            self._sinks,
+            TrainStarted(
+                env_id=self._settings.env.id,
+                total_steps=self._settings.run.total_steps,
+                env_steps=self._collector.env_steps,
+                seed=self._settings.run.seed,
+                is_resumed=self._is_resumed,
+            ),
+        )
+        with StopRequest() as request:
+            while (reason := self._reason_to_stop(request)) is None:
+                try:
+                    self._iterate()
+                except NonFiniteError:
+                    # The rollout is lost and its environments are not to be trusted, but what was learned is
+                    # kept.
+                    self._save(with_env=False)
+                    raise
+                if self._clock.seconds() - self._saved_at_s >= self._settings.run.checkpoint_every_s:
+                    self._save()
+            self._save()
+        return self._finish(reason)
+
+    def _iterate(self) -> None:
+        steps_before, seconds_before = self._collector.env_steps, self._clock.seconds()
+        progress = min(1.0, steps_before / self._settings.run.total_steps)
+        stats = self._learner.iterate(self._collector, progress)
+        seconds, tracker = self._clock.seconds(), self._collector.tracker
+        self._note_milestones(seconds)
+        tell(self._sinks, stats)
+        tell(
+            self._sinks,
+            TrainProgress(
+                env_steps=self._collector.env_steps,
+                total_steps=self._settings.run.total_steps,
+                seconds=seconds,
+                steps_per_second=(self._collector.env_steps - steps_before) / (seconds - seconds_before),
+                n_fights=tracker.n_episodes,
+                win_rate=tracker.win_rate,
+                mean_return=tracker.mean_return,
+                mean_decisions=tracker.mean_decisions,
+            ),
+        )
+
+    def _note_milestones(self, seconds: float) -> None:
+        tracker = self._collector.tracker
+        if not tracker.is_full or tracker.win_rate is None:
+            return
+        for level in MILESTONES[len(self._milestones) :]:
+            if tracker.win_rate >= level:
+                self._milestones += (Milestone(level, self._collector.env_steps, seconds),)
+
+    def _reason_to_stop(self, request: StopRequest) -> StopReason | None:
+        run, tracker = self._settings.run, self._collector.tracker
+        if request.signal_name:
+            _log.info("%s: the run is saved and can be resumed", request.signal_name)
+            return StopReason.INTERRUPTED
+        if self._collector.env_steps >= run.total_steps:
+            return StopReason.COMPLETED
+        if tracker.is_full and tracker.win_rate is not None and tracker.win_rate > run.stop_win_rate:
+            return StopReason.WIN_RATE
+        if self._clock.seconds() >= run.max_seconds:
+            return StopReason.TIME
+        return None
+
+    def _save(self, *, with_env: bool = True) -> None:
+        """Write a checkpoint and the policy."""
+        seconds, env_steps = self._clock.seconds(), self._collector.env_steps
+        base = stateful(self._env) if with_env else None
+        tensors: Tensors = {}
+        for name, part in (
+            ("policy", self._policy.state()),
+            ("learner", self._learner.state()),
+            ("collector", self._collector.state()),
+            ("env", {} if base is None else base.get_state()),
+        ):
+            tensors |= {f"{name}/{key}": array for key, array in part.items()}
+        header = {
+            "settings": msgspec.to_builtins(self._settings),
+            "milestones": msgspec.to_builtins(self._milestones),
+            "train_seconds": seconds,
+            "soulslab": VERSION,
+            "commit": self._policy.header.commit,
+        }
+        path = self._store.save(env_steps, tensors, header)
+        self._policy.header = msgspec.structs.replace(self._policy.header, env_steps=env_steps)
+        self._policy.save(self._run_dir / POLICY_NAME)
+        self._saved_at_s = self._clock.seconds()
+        tell(self._sinks, CheckpointSaved(env_steps=env_steps, path=str(path)))
+
+    def _finish(self, reason: StopReason) -> TrainResult:
+        seconds, tracker = self._clock.seconds(), self._collector.tracker
+        env_steps = self._collector.env_steps
+        tell(self._sinks, TrainFinished(env_steps=env_steps, seconds=seconds, reason=reason.value))
+        return TrainResult(
+            reason=reason,
+            env_steps=env_steps,
+            train_seconds=seconds,
+            n_fights=tracker.n_episodes,
+            win_rate=tracker.win_rate,
+            mean_return=tracker.mean_return,
+            milestones=self._milestones,
+            policy_path=self._run_dir / POLICY_NAME,
+        )
+
+
+def _part(tensors: Tensors, name: str) -> Tensors:
+    prefix = f"{name}/"
+    return {key[len(prefix) :]: array for key, array in tensors.items() if key.startswith(prefix)}
+
+
+def _check_same_run(checkpoint: Checkpoint, settings: TrainSettings) -> None:
+    """Check that a checkpoint belongs to these settings, the table ``run`` excepted."""
+    stored = checkpoint.header["settings"]
+    # The same way through JSON, so that a tuple compares equal to the list it became.
+    for table, values in msgspec.json.decode(msgspec.json.encode(settings)).items():
+        if table == "run":
+            continue
+        for key, value in values.items():
+            if stored[table][key] != value:
+                raise IncompatibleCheckpointError(
+                    checkpoint.path,
+                    f"was written with {table}.{key} = {stored[table][key]!r}, but the settings say "
+                    f"{value!r}; resume with the settings in the run's config.toml, or start a new run",
+                )
