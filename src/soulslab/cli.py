@@ -1,0 +1,232 @@
+"""The command line: it parses, wires and exits with a code; what the commands do lives elsewhere.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
+
+Everything heavy is imported inside the command that needs it, so that ``soulslab --help`` answers at once.
+"""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, CycloptsError, Parameter
+from cyclopts.validators import Number
+
+from soulslab.errors import ConfigError, EnvironmentUsageError, SoulslabError
+from soulslab.version import VERSION
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+TRACEBACK_VERBOSITY = 2
+
+app = App(
+    name="soulslab",
+    help="Reinforcement learning on Souls games, with a built-in boss fight.",
+    version=VERSION,
+    help_format="plaintext",
+)
+
+
+def main() -> None:
+    """Run the command of this process and leave with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command.
+
+    Args:
+        arguments: What stands after ``soulslab``.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        return app.meta(arguments, exit_on_error=False, result_action="return_value") or EXIT_OK
+    except CycloptsError:  # cyclopts has printed it
+        return EXIT_USAGE
+
+
+@app.meta.default
+def _launch(
+    *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    verbose: Annotated[int, Parameter(name=["-v", "--verbose"], count=True, show_default=False)] = 0,
+) -> int:
+    """Run a command with its logging and its errors.
+
+    Args:
+        tokens: The command and its arguments.
+        verbose: Say more; -vv says everything, with tracebacks.
+    """
+    import gymnasium
+
+    from soulslab.log import configure
+
+    configure(verbose)
+    try:
+        return app(tokens, exit_on_error=False, result_action="return_value") or EXIT_OK
+    except (SoulslabError, gymnasium.error.Error) as error:
+        if verbose >= TRACEBACK_VERBOSITY:
+            raise
+        sys.stderr.write(f"soulslab: {error}\n")
+        is_usage = isinstance(error, ConfigError | EnvironmentUsageError | gymnasium.error.UnregisteredEnv)
+        return EXIT_USAGE if is_usage else EXIT_FAILED
+    except KeyboardInterrupt:
+        sys.stderr.write("soulslab: interrupted\n")
+        return EXIT_INTERRUPTED
+
+
+# --- environments and machine -------------------------------------------------------------------------------
+
+
+@app.command
+def envs() -> None:
+    """List the environments."""
+    import gymnasium
+    from gymnasium.envs.registration import load_env_creator
+    from rich.console import Console
+
+    console = Console(soft_wrap=True)
+    for name, spec in sorted(gymnasium.registry.items()):
+        if spec.namespace == "soulslab" and isinstance(spec.entry_point, str):
+            doc = load_env_creator(spec.entry_point).__doc__ or ""
+            console.print(f"[bold]{name}[/bold]  {doc.strip().partition(chr(10))[0]}")
+
+
+@app.command
+def doctor() -> int:
+    """Say what works on this machine, and what to do about the rest."""
+    from rich.console import Console
+
+    from soulslab.doctor import State, examine, table
+
+    checks = examine()
+    Console().print(table(checks))
+    return EXIT_FAILED if any(check.state is State.MISSING for check in checks) else EXIT_OK
+
+
+# --- learning -----------------------------------------------------------------------------------------------
+
+
+@app.command
+def train(
+    *,
+    env: str | None = None,
+    config: Path | None = None,
+    overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
+    run_dir: Path | None = None,
+    resume: Path | None = None,
+) -> int:
+    """Train an agent.
+
+    Args:
+        env: Gymnasium id of the environment; the config's own by default.
+        config: TOML file, or the name of one that comes with soulslab, such as demo.toml.
+        overrides: Change one setting, as learner.lr=1e-4; may be given many times.
+        run_dir: Folder for what the run leaves behind; runs/ and the time of day by default.
+        resume: Folder of a run to go on with, with the settings that it was started with.
+    """
+    from soulslab.config import load_settings
+    from soulslab.learn.settings import TrainSettings
+    from soulslab.learn.train import CONFIG_NAME, StopReason
+    from soulslab.learn.train import train as train_policy
+
+    if resume is not None and (config is not None or run_dir is not None):
+        raise ConfigError(
+            "takes its settings and its folder from the run: no --config, no --run-dir", source="--resume"
+        )
+    file = resume / CONFIG_NAME if resume else shipped_config(config) if config else None
+    folder = resume or run_dir or _new_run_dir()
+    changes = [*([f"env.id={env}"] if env else []), *(overrides or [])]
+    settings = load_settings(TrainSettings, file, changes)
+    result = train_policy(settings, folder, resume=resume is not None)
+    return EXIT_INTERRUPTED if result.reason is StopReason.INTERRUPTED else EXIT_OK
+
+
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class EvaluateFlags:
+    """What to evaluate on.
+
+    Attributes:
+        fights: Number of fresh fights.
+        boss: Another boss than the one it was trained on.
+        phase: Another phase: 1, 2 or full.
+        seed: Seed of the fights.
+        greedy: Only with the likeliest action at each decision; both ways by default.
+        sampled: Only with actions drawn from the policy; both ways by default.
+        json: Also write the tables to this file.
+    """
+
+    fights: Annotated[int, Parameter(validator=Number(gte=1))] = 1000
+    boss: str | None = None
+    phase: str | None = None
+    seed: int = 0
+    greedy: Annotated[bool, Parameter(negative="")] = False
+    sampled: Annotated[bool, Parameter(negative="")] = False
+    json: Path | None = None
+
+
+@app.command
+def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
+    """Measure how often a trained agent wins.
+
+    Args:
+        run: Folder of a run, or a policy file.
+        flags: What to evaluate on.
+    """
+    raise SoulslabError(f"evaluate is not there yet ({run}, {flags})")
+
+
+# --- to be wired: demo, play, bench -------------------------------------------------------------------------
+
+
+@app.command
+def demo() -> int:
+    """Train an agent on the built-in boss fight, evaluate it, and film a fight that it won."""
+    raise SoulslabError("demo is not there yet")
+
+
+@app.command
+def play() -> int:
+    """Fight a boss yourself, or watch a policy do it."""
+    raise SoulslabError("play is not there yet")
+
+
+@app.command
+def bench() -> int:
+    """Measure how fast soulslab is on this machine."""
+    raise SoulslabError("bench is not there yet")
+
+
+# --- what the commands share --------------------------------------------------------------------------------
+
+
+def shipped_config(name: Path) -> Path:
+    """Return the file itself, or the one of that name among those that come with soulslab.
+
+    Raises:
+        ConfigError: There is neither.
+    """
+    shipped = Path(__file__).parent / "learn" / "configs"
+    if name.exists():
+        return name
+    if name.parent == Path() and (shipped / name).exists():
+        return shipped / name
+    known = ", ".join(sorted(file.name for file in shipped.glob("*.toml")))
+    raise ConfigError(f"no such file, and none of that name comes with soulslab ({known})", source=name)
+
+
+def _new_run_dir() -> Path:
+    """Return a folder that no other run has: the time is unique enough for a person."""
+    from datetime import datetime
+
+    return Path("runs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}"

@@ -1,0 +1,260 @@
+"""What works on this machine, and what to do about the rest.
+
+Each check looks at the real thing: it encodes a video, compiles a kernel, fights ten decisions. Everything is
+imported inside the checks, because a missing package is one of the answers.
+"""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+OLDEST_PYTHON = (3, 11)
+ENOUGH_DISK_GB = 2.0
+VIDEO_CODECS = ("libx264", "mpeg4")
+EXTRAS_A_USER_NEEDS = frozenset({"", "learn"})
+
+
+class State(enum.Enum):
+    """How a check came out."""
+
+    OK = "ok"
+    WARNING = "warning"
+    MISSING = "missing"
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One thing that was looked at.
+
+    Attributes:
+        name: What.
+        state: OK; WARNING if soulslab works without it; MISSING if it does not.
+        detail: What was found.
+        remedy: What to do; "" if nothing.
+    """
+
+    name: str
+    state: State
+    detail: str
+    remedy: str = ""
+
+
+def examine() -> list[Check]:
+    """Look at this machine; takes some seconds, as it compiles and runs a fight."""
+    found: list[Check] = []
+    for name, check in CHECKS:
+        try:
+            found += check()
+        except Exception as error:  # noqa: BLE001  (whatever breaks here is what the doctor is asked to report)
+            found.append(Check(name, State.MISSING, f"{type(error).__name__}: {error}", "run: make setup"))
+    return found
+
+
+def table(checks: list[Check]) -> Table:
+    """Return the checks as a table for the terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    styles = {State.OK: "green", State.WARNING: "yellow", State.MISSING: "bold red"}
+    rows = Table(box=None, pad_edge=False)
+    for title in ("check", "state", "found", "what to do"):
+        rows.add_column(title, overflow="fold")
+    for check in checks:
+        state = Text(check.state.value, style=styles[check.state])
+        rows.add_row(Text(check.name), state, Text(check.detail), Text(check.remedy))
+    return rows
+
+
+def check_python() -> Iterator[Check]:
+    """Look at the version of Python."""
+    state = State.OK if sys.version_info >= OLDEST_PYTHON else State.MISSING
+    yield Check(
+        "Python", state, sys.version.split()[0], "" if state is State.OK else "install Python 3.11 or newer"
+    )
+
+
+def check_processor() -> Iterator[Check]:
+    """Look at the cores we may use and the vector instructions that compiled kernels will use."""
+    from llvmlite import binding
+
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    features = binding.get_host_cpu_features()
+    vectors = [name for name in ("avx512f", "avx2", "neon", "sse4.2") if features.get(name)]
+    detail = f"{cores} cores, {vectors[0] if vectors else 'no vector instructions known'}"
+    if cores < 2:
+        yield Check("processor", State.WARNING, detail, "training works, but leaves no core for you")
+    else:
+        yield Check("processor", State.OK, detail)
+
+
+def check_packages() -> Iterator[Check]:
+    """Compare each declared package with what is installed and with the version that is tested."""
+    pins = _pins()
+    for requirement in metadata.requires("soulslab") or []:
+        name, extra = _name_and_extra(requirement)
+        is_needed = extra in EXTRAS_A_USER_NEEDS
+        remedy = f"pip install 'soulslab[{extra}]'" if extra else "pip install soulslab"
+        try:
+            version = metadata.version(name).partition("+")[0]
+        except metadata.PackageNotFoundError:
+            yield Check(name, State.MISSING if is_needed else State.WARNING, "not installed", remedy)
+            continue
+        pin = pins.get(_normal(name), version)
+        if version != pin:
+            yield Check(name, State.WARNING, f"{version}, tested with {pin}", "run: make setup")
+        elif is_needed:
+            yield Check(name, State.OK, version)
+
+
+def _pins() -> dict[str, str]:
+    """Return the tested version of each package; none when this is not a checkout of the repository."""
+    file = Path(__file__).resolve().parents[2] / "constraints.txt"
+    if not file.exists():
+        return {}
+    lines = (line.partition("==") for line in file.read_text(encoding="utf-8").splitlines() if "==" in line)
+    return {_normal(name): version.strip() for name, _, version in lines}
+
+
+def _normal(name: str) -> str:
+    """Return a package name in the one spelling that all its spellings share (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _name_and_extra(requirement: str) -> tuple[str, str]:
+    """Split ``torch>=2.6; extra == "learn"`` into its name and its extra ("" for none)."""
+    name = re.match(r"[\w.-]+", requirement)
+    extra = re.search(r"""extra == ["']([\w-]+)["']""", requirement)
+    return name[0] if name else requirement, extra[1] if extra else ""
+
+
+def check_numba_cache() -> Iterator[Check]:
+    """Compile a kernel and see whether the machine code can be kept for the next start."""
+    import numba as nb
+
+    try:
+        kernel = nb.njit(cache=True)(_one_more)
+    except RuntimeError as error:  # numba finds no folder that it may write to
+        remedy = "set NUMBA_CACHE_DIR to a folder you can write to"
+        yield Check("kernel cache", State.WARNING, f"every start compiles anew: {error}", remedy)
+        return
+    kernel(1)
+    yield Check("kernel cache", State.OK, str(kernel.stats.cache_path))
+
+
+def _one_more(x: int) -> int:
+    return x + 1
+
+
+def check_torch() -> Iterator[Check]:
+    """Look at torch's build and its threads."""
+    import torch
+
+    threads = torch.get_num_threads()
+    detail = (
+        f"{torch.__version__}, {threads} threads (training uses 1), {torch.backends.cpu.get_cpu_capability()}"
+    )
+    yield Check("torch runs", State.OK if float(torch.ones(2).sum()) == 2 else State.MISSING, detail)
+
+
+def check_video() -> Iterator[Check]:
+    """Encode a few frames in memory."""
+    import io
+
+    import av
+    import numpy as np
+
+    for codec in VIDEO_CODECS:
+        if codec not in av.codecs_available:
+            continue
+        with av.open(io.BytesIO(), mode="w", format="mp4") as container:
+            stream = cast("av.VideoStream", container.add_stream(codec, rate=30))
+            stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p"
+            frame = av.VideoFrame.from_ndarray(np.zeros((64, 64, 3), np.uint8))
+            n_bytes = sum(packet.size for packet in [*stream.encode(frame), *stream.encode()])
+        if n_bytes:
+            yield Check("video", State.OK, f"MP4 with {codec}")
+            return
+    yield Check(
+        "video", State.WARNING, f"none of {', '.join(VIDEO_CODECS)}", "pip install --force-reinstall av"
+    )
+
+
+def check_terminal() -> Iterator[Check]:
+    """Look at where the output goes."""
+    size = shutil.get_terminal_size()
+    detail = f"{size.columns}x{size.lines}, {sys.stdout.encoding}"
+    if sys.stdout.isatty():
+        yield Check("terminal", State.OK, detail)
+    else:
+        yield Check("terminal", State.WARNING, "the output is not a terminal", "`soulslab play` needs one")
+
+
+def check_display() -> Iterator[Check]:
+    """Look for a desktop."""
+    name = os.environ.get("WAYLAND_DISPLAY") or os.environ.get("DISPLAY")
+    if sys.platform in ("win32", "darwin") or name:
+        yield Check("display", State.OK, name or sys.platform)
+    else:
+        yield Check("display", State.WARNING, "none", "nothing needs one yet; videos and pictures are files")
+
+
+def check_disk() -> Iterator[Check]:
+    """Look at the space for runs."""
+    free_gb = shutil.disk_usage(Path.cwd()).free / 1e9
+    state = State.OK if free_gb >= ENOUGH_DISK_GB else State.WARNING
+    yield Check(
+        "disk", state, f"{free_gb:.0f} GB free here", "" if state is State.OK else "free some for runs/"
+    )
+
+
+def check_fight() -> Iterator[Check]:
+    """Fight ten decisions in the built-in arena."""
+    import gymnasium
+    import numpy as np
+
+    started = time.monotonic()
+    env = gymnasium.make("soulslab/Arena-v0")
+    try:
+        _, info = env.reset(seed=0)
+        for _ in range(10):
+            _, _, is_over, is_cut, info = env.step(int(np.flatnonzero(info["action_mask"])[0]))
+            if is_over or is_cut:
+                break
+    finally:
+        env.close()
+    yield Check("arena", State.OK, f"10 decisions fought, {time.monotonic() - started:.1f} s with compiling")
+
+
+def check_real_games() -> Iterator[Check]:
+    """Say what this version does not have."""
+    yield Check("real games", State.WARNING, "this version only has the built-in arena", "")
+
+
+CHECKS: tuple[tuple[str, Callable[[], Iterator[Check]]], ...] = (
+    ("Python", check_python),
+    ("processor", check_processor),
+    ("packages", check_packages),
+    ("kernel cache", check_numba_cache),
+    ("torch runs", check_torch),
+    ("video", check_video),
+    ("terminal", check_terminal),
+    ("display", check_display),
+    ("disk", check_disk),
+    ("arena", check_fight),
+    ("real games", check_real_games),
+)
