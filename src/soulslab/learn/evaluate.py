@@ -1,0 +1,249 @@
+"""Plays a policy on fresh fights and says what came of it, without counting short fights twice.
+
+Of N environments that play side by side, those with short fights finish more of them in the same time;
+counting the first fights to finish would over-represent quick deaths or quick wins. So each environment's
+share of the fights is fixed before the first step: it plays that many, and whatever it plays afterwards is
+not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+import numpy as np
+from gymnasium.vector import VectorEnv
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from soulslab.learn.environment import Info, decisions_taken, environment_seed, make_vector, sizes
+from soulslab.learn.policy import Policy, require_functions
+from soulslab.learn.statistics import Interval, wilson_interval
+from soulslab.learn.telemetry import EvaluationProgress, Sink, tell
+
+_EVALUATION: Final = 1
+"""Purpose number of evaluation in :func:`soulslab.learn.environment.environment_seed`; training is 0."""
+
+
+class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is played.
+
+    Attributes:
+        env_id: Gymnasium id, with its version.
+        env_options: Keyword arguments of the environment.
+        n_fights: Fights that count.
+        n_envs: Environments that play side by side, at most; never more than ``n_fights``.
+        seed: Seed of the fights. Equal seeds give equal fights; none of them is one of training's.
+        deterministic: Always the likeliest action, instead of drawing from the policy.
+    """
+
+    env_id: str
+    env_options: dict[str, Any] = {}
+    n_fights: Annotated[int, Meta(ge=1)] = 300
+    n_envs: Annotated[int, Meta(ge=1, le=65536)] = 1024
+    seed: Annotated[int, Meta(ge=0, lt=2**63)] = 0
+    deterministic: bool = True
+
+
+class AttackRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What one attack of the boss did to the player.
+
+    Attributes:
+        name: The attack.
+        mean_damage: Damage per fight (hit points).
+        mean_damage_in_losses: Damage per lost fight (hit points); None if no fight was lost.
+        n_kills: Fights that it ended; None if the environment does not tell.
+    """
+
+    name: str
+    mean_damage: float
+    mean_damage_in_losses: float | None
+    n_kills: int | None
+
+
+class PoseRow(msgspec.Struct, frozen=True, kw_only=True):
+    """How the fights from one start pose went.
+
+    Attributes:
+        pose: Index of the start pose.
+        n_fights: Fights from there.
+        n_wins: Fights won.
+        interval: 95 % Wilson interval of the win rate.
+    """
+
+    pose: int
+    n_fights: int
+    n_wins: int
+    interval: Interval
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a policy achieved.
+
+    What the environment does not tell (any but soulslab's own tell nothing of fights) is None or empty.
+
+    Attributes:
+        n_fights: Fights played.
+        mean_return: Mean return.
+        mean_decisions: Mean length (game decisions).
+        n_wins: Fights won.
+        win_rate: Share of wins, 0..1.
+        interval: 95 % Wilson interval of the win rate.
+        mean_time_s: Mean length (s of game time).
+        mean_damage_taken: Damage taken per fight (hit points).
+        by_attack: What each attack of the boss did.
+        by_pose: How the fights went from each start pose.
+    """
+
+    n_fights: int
+    mean_return: float
+    mean_decisions: float
+    n_wins: int | None = None
+    win_rate: float | None = None
+    interval: Interval | None = None
+    mean_time_s: float | None = None
+    mean_damage_taken: float | None = None
+    by_attack: tuple[AttackRow, ...] = ()
+    by_pose: tuple[PoseRow, ...] = ()
+
+
+def evaluate(policy: Policy, settings: EvaluationSettings, *, sinks: Sequence[Sink] = ()) -> Evaluation:
+    """Play a policy on fresh fights.
+
+    Args:
+        policy: Who plays; its draws are seeded from ``settings.seed``.
+        settings: What is played.
+        sinks: Who hears of the progress; left open.
+
+    Returns:
+        What it achieved.
+
+    Raises:
+        IncompatibleCheckpointError: The policy cannot play this environment.
+        EnvironmentUsageError: The environment cannot be played by any policy.
+        ConfigError: An option names a Python function that was not passed.
+    """
+    require_functions(settings.env_options, "evaluation")
+    n_envs = min(settings.n_envs, settings.n_fights)
+    env = make_vector(settings.env_id, n_envs, settings.env_options)
+    try:
+        _, n_features, n_actions = sizes(env)
+        policy.check_env(settings.env_id, n_features, n_actions)
+        fights = _play(policy, env, settings, sinks)
+        names = tuple(getattr(env.unwrapped, "attack_names", ()))
+    finally:
+        env.close()
+    return _summarise(fights, names)
+
+
+def quotas(n_fights: int, n_envs: int) -> NDArray[np.int64]:
+    """Return how many fights each environment plays, int64 (N,), as equal as can be."""
+    share, rest = divmod(n_fights, n_envs)
+    return share + (np.arange(n_envs) < rest).astype(np.int64)
+
+
+class _Fights:
+    """The counted fights, one row each, in columns that are made when the environment first tells of them."""
+
+    def __init__(self, n_fights: int) -> None:
+        self.n_done = 0
+        self.columns: dict[str, NDArray[Any]] = {}
+        self._n_fights = n_fights
+
+    def add(self, which: NDArray[np.intp], values: Mapping[str, NDArray[Any]]) -> None:
+        """Take the rows ``which`` of each array (N, ...)."""
+        end = self.n_done + len(which)
+        for name, array in values.items():
+            if name not in self.columns:
+                self.columns[name] = np.zeros((self._n_fights, *array.shape[1:]), array.dtype)
+            self.columns[name][self.n_done : end] = array[which]
+        self.n_done = end
+
+    def n_wins(self) -> int:
+        return int(self.columns["won"][: self.n_done].sum()) if "won" in self.columns else 0
+
+
+def _play(
+    policy: Policy, env: VectorEnv[Any, Any, Any], settings: EvaluationSettings, sinks: Sequence[Sink]
+) -> _Fights:
+    seed = environment_seed(settings.seed, _EVALUATION)
+    policy.seed(seed)
+    left = quotas(settings.n_fights, env.num_envs)
+    returns, decisions = np.zeros(env.num_envs), np.zeros(env.num_envs, np.int64)
+    fights = _Fights(settings.n_fights)
+    obs, info = env.reset(seed=seed)
+    while fights.n_done < settings.n_fights:
+        actions = policy.act(obs, info.get("action_mask"), deterministic=settings.deterministic)
+        obs, rewards, terminated, truncated, info = env.step(actions)
+        returns += rewards
+        decisions += decisions_taken(info, env.num_envs)
+        finished = np.flatnonzero(terminated | truncated)
+        if len(finished) == 0:
+            continue
+        counted = finished[left[finished] > 0]
+        fights.add(counted, {"return": returns, "decisions": decisions, **_told(info)})
+        left[finished] -= 1
+        returns[finished] = 0.0
+        decisions[finished] = 0
+        tell(
+            sinks,
+            EvaluationProgress(n_done=fights.n_done, n_fights=settings.n_fights, n_wins=fights.n_wins()),
+        )
+    return fights
+
+
+def _told(info: Info) -> dict[str, NDArray[Any]]:
+    """Return what the environment tells of finished fights beyond return and length."""
+    fight = info.get("final_info", {}).get("fight", {})
+    names = ("won", "time_s", "start_pose", "damage_taken", "damage_by_attack", "killed_by")
+    return {name: np.asarray(fight[name]) for name in names if name in fight}
+
+
+def _summarise(fights: _Fights, attack_names: tuple[str, ...]) -> Evaluation:
+    columns = fights.columns
+    won = columns.get("won")
+    n_wins = None if won is None else int(won.sum())
+    return Evaluation(
+        n_fights=fights.n_done,
+        mean_return=float(columns["return"].mean()),
+        mean_decisions=float(columns["decisions"].mean()),
+        n_wins=n_wins,
+        win_rate=None if n_wins is None else n_wins / fights.n_done,
+        interval=None if n_wins is None else wilson_interval(n_wins, fights.n_done),
+        mean_time_s=float(columns["time_s"].mean()) if "time_s" in columns else None,
+        mean_damage_taken=float(columns["damage_taken"].mean()) if "damage_taken" in columns else None,
+        by_attack=_by_attack(columns, attack_names),
+        by_pose=_by_pose(columns),
+    )
+
+
+def _by_attack(columns: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> tuple[AttackRow, ...]:
+    if "damage_by_attack" not in columns or "won" not in columns:
+        return ()
+    damage, lost = columns["damage_by_attack"], ~columns["won"].astype(np.bool_)
+    killers = columns.get("killed_by")
+    return tuple(
+        AttackRow(
+            name=name,
+            mean_damage=float(damage[:, k].mean()),
+            mean_damage_in_losses=float(damage[lost, k].mean()) if lost.any() else None,
+            n_kills=None if killers is None else int((killers[lost] == k).sum()),
+        )
+        for k, name in enumerate(names)
+    )
+
+
+def _by_pose(columns: Mapping[str, NDArray[Any]]) -> tuple[PoseRow, ...]:
+    if "start_pose" not in columns or "won" not in columns:
+        return ()
+    rows = []
+    for pose in np.unique(columns["start_pose"]):
+        won = columns["won"][columns["start_pose"] == pose]
+        n_wins = int(won.sum())
+        rows.append(
+            PoseRow(
+                pose=int(pose), n_fights=len(won), n_wins=n_wins, interval=wilson_interval(n_wins, len(won))
+            )
+        )
+    return tuple(rows)

@@ -1,0 +1,52 @@
+"""Intervals for win rates."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+from soulslab.errors import ConfigError
+
+Z_95: Final = 1.959963984540054
+"""The 97.5 % point of the standard normal distribution, for two-sided 95 % intervals."""
+
+
+class Interval(NamedTuple):
+    """A confidence interval of a share.
+
+    Attributes:
+        low: Lower end, 0..1.
+        high: Upper end, 0..1.
+    """
+
+    low: float
+    high: float
+
+
+def wilson_interval(n_wins: int, n_fights: int, z: float = Z_95) -> Interval:
+    r"""Return the Wilson score interval of a win rate.
+
+    .. math:: \frac{\hat p + z^2 / 2n \pm z \sqrt{\hat p (1 - \hat p) / n + z^2 / 4n^2}}{1 + z^2 / n}
+
+    Unlike the textbook interval it stays inside 0..1 and keeps its coverage near 0 and 1. Source: Wilson
+    1927, "Probable inference, the law of succession, and statistical inference"; recommended by Brown, Cai &
+    DasGupta 2001, "Interval estimation for a binomial proportion".
+
+    Args:
+        n_wins: Fights won, 0..n_fights.
+        n_fights: Fights played, at least 1.
+        z: Half-width in standard deviations of the normal distribution.
+
+    Returns:
+        The interval, 95 % by default.
+
+    Raises:
+        ConfigError: The counts make no share.
+    """
+    if not 0 <= n_wins <= n_fights or n_fights == 0:
+        raise ConfigError(f"{n_wins} wins in {n_fights} fights are no share; play at least one fight")
+    share = n_wins / n_fights
+    spread = z * math.sqrt(share * (1.0 - share) / n_fights + (z / (2.0 * n_fights)) ** 2)
+    centre, scale = share + z * z / (2.0 * n_fights), 1.0 + z * z / n_fights
+    # Rounding could leave the ends a hair outside.
+    return Interval(max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale))
