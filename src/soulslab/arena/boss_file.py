@@ -1,0 +1,313 @@
+"""Boss files: a boss as data, read from TOML and checked down to the last number.
+
+A boss is a file in ``bosses/`` or any path that the user gives. ``load_boss`` turns it into the structs below; a
+mistake is a `BossFileError` that names its place, such as ``moves[2].windows[0].damage``.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from soulslab.arena.vocabulary import BOSS_ATTACKS
+from soulslab.errors import BossFileError, UnknownBossError
+
+BOSS_DIR = Path(__file__).parent / "bosses"
+
+MAX_MOVES = 24
+MAX_WINDOWS = 8
+MAX_START_POSES = 16
+#: The riposte's two animations belong to the rules, so a boss file cannot use them.
+MOVE_ANIMATIONS = (*BOSS_ATTACKS[:-2], "Attack1500")
+
+Positive = Annotated[float, Meta(gt=0)]
+NonNegative = Annotated[float, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0, le=10)]
+Angle = Annotated[float, Meta(ge=-6.2832, le=6.2832)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Pose = tuple[float, float, float, Angle]
+
+
+class _Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of everything that comes from a boss file."""
+
+
+class Projectile(_Data, frozen=True):
+    """Thrown at the start of a window: ``count`` at once, ``spread_rad`` apart, straight ahead."""
+
+    speed_m_s: Positive
+    count: Annotated[int, Meta(ge=1, le=5)] = 1
+    spread_rad: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    radius_m: Positive = 0.5
+    lifetime_s: Annotated[float, Meta(gt=0, le=5)] = 2.0
+
+
+class Window(_Data, frozen=True):
+    """A time in a move in which it hurts.
+
+    Attributes:
+        start_s: Start and ``end_s`` end, from the start of the move.
+        damage: Hit points that a hit takes from the player.
+        reach_m: Beyond the bodies' radii; with a projectile it is not used.
+        arc_rad: Whole width, ``facing_rad`` to the left (+) or right (-) of straight ahead; 6.2832 is all around.
+        knock_back: Name of a knock-back in ``knight.toml``.
+        parry: Whether the player can parry it.
+        tracking_rad_s: Turn rate towards the player from the previous window's end until ``aim_s`` before this one.
+        advance_m: Way forward in the ``advance_s`` before the window starts; contact with the player ends it.
+    """
+
+    start_s: Seconds
+    end_s: Seconds
+    damage: Annotated[int, Meta(ge=0, le=10_000)]
+    reach_m: NonNegative = 0.0
+    arc_rad: Annotated[float, Meta(gt=0, le=6.2832)] = 1.5
+    facing_rad: Annotated[float, Meta(ge=-3.1416, le=3.1416)] = 0.0
+    knock_back: str = "middle"
+    parry: bool = False
+    tracking_rad_s: NonNegative = 3.0
+    aim_s: Seconds = 0.15
+    advance_m: NonNegative = 0.0
+    advance_s: Annotated[float, Meta(gt=0, le=10)] = 0.3
+    projectile: Projectile | None = None
+
+
+class FollowUp(_Data, frozen=True):
+    """A move that may follow without a pause, tried in the order of the file."""
+
+    move: str
+    probability: Share
+    within_m: Positive = 100.0
+    phases: tuple[Annotated[int, Meta(ge=1, le=2)], ...] = (1, 2)
+
+
+class Move(_Data, frozen=True):
+    """One attack of a boss.
+
+    Attributes:
+        id: Name within the file.
+        animation: ``Attack3000`` to ``Attack3015``, ``Attack3029``, or ``Attack1500`` for the change of phase.
+        windows: When it hurts; the time before the first is the wind-up.
+        recovery_s: From the last window's end to the end of the move.
+        weight: Share among the moves that fit when the boss chooses; 0 for moves that only follow others.
+        range_m: Distance to the player at which it is chosen.
+        bearing_rad: How far the player may be off the boss's nose, either side, as a least and a greatest angle.
+        cooldown_s: Time after its start before it is chosen again.
+        phases: In which phases it is chosen.
+    """
+
+    id: str
+    animation: str
+    windows: Annotated[tuple[Window, ...], Meta(min_length=1, max_length=MAX_WINDOWS)]
+    recovery_s: Seconds
+    weight: NonNegative = 1.0
+    range_m: tuple[NonNegative, Positive] = (0.0, 5.0)
+    bearing_rad: tuple[NonNegative, Annotated[float, Meta(gt=0, le=3.1416)]] = (0.0, 0.8)
+    cooldown_s: NonNegative = 0.0
+    phases: tuple[Annotated[int, Meta(ge=1, le=2)], ...] = (1, 2)
+    follow_ups: tuple[FollowUp, ...] = ()
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the whole move."""
+        return self.windows[-1].end_s + self.recovery_s
+
+
+class PhaseTwo(_Data, frozen=True):
+    """The change to the second phase: below which share of health, with which move."""
+
+    below: Annotated[float, Meta(gt=0, lt=1)]
+    move: str
+
+
+class Ground(_Data, frozen=True):
+    """The place of the fight: a round floor between walls, with a cliff on one side.
+
+    Attributes:
+        limits_m: Box of all positions, as (low, high) of x, y and z; observations are normalised with it.
+        centre_m: Middle of the floor, x and y.
+        radius_m: Of the floor.
+        floor_m: Height of the floor.
+        cliff_rad: Direction of the cliff from the centre as atan2(y, x).
+        cliff_width_rad: Angle that the cliff takes up.
+        reward_centre_m: Point towards which the reward term ``centre`` pulls.
+        player_pose: Start of the player (x, y, z, angle) unless a random pose is asked for.
+        player_poses_random: Starts of the player to draw from.
+        boss_pose: Start of the boss.
+    """
+
+    limits_m: tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
+    centre_m: tuple[float, float]
+    radius_m: Positive
+    floor_m: float
+    cliff_rad: Angle
+    cliff_width_rad: Annotated[float, Meta(ge=0, le=6.2832)]
+    reward_centre_m: tuple[float, float]
+    player_pose: Pose
+    player_poses_random: Annotated[tuple[Pose, ...], Meta(min_length=1, max_length=MAX_START_POSES)]
+    boss_pose: Pose
+
+
+class Boss(_Data, frozen=True):
+    """A boss file. Pairs are (phase 1, phase 2) unless they say otherwise.
+
+    Attributes:
+        name: Shown to people.
+        hp: Hit points.
+        poise: Poise damage that staggers it; comes back with ``poise_regen_per_s``.
+        radius_m: Of its body.
+        walk_m_s: Speed near the player; beyond ``run_beyond_m`` it runs with ``run_m_s``.
+        turn_rad_s: Turn rate between attacks.
+        keep_m: Distance (near, far) that it keeps between attacks.
+        pause_s: (least, most) pause between attacks, one pair per phase.
+        damage_scale: Factor on the damage of all moves.
+        stagger_s: Time that it is staggered (``SABreak``).
+        parried_s: Time that it is open to a riposte (``DamageParryEnemy1``).
+        phase_two: The change of phase.
+        ground: Where it fights.
+        moves: What it does.
+    """
+
+    name: str
+    hp: Annotated[int, Meta(gt=0, le=1_000_000)]
+    poise: Positive
+    poise_regen_per_s: NonNegative
+    radius_m: Annotated[float, Meta(gt=0, le=10)]
+    walk_m_s: NonNegative
+    run_m_s: NonNegative
+    run_beyond_m: NonNegative
+    turn_rad_s: NonNegative
+    keep_m: tuple[NonNegative, Positive]
+    pause_s: tuple[tuple[Seconds, Seconds], tuple[Seconds, Seconds]]
+    damage_scale: tuple[NonNegative, NonNegative]
+    stagger_s: Seconds
+    parried_s: Seconds
+    phase_two: PhaseTwo
+    ground: Ground
+    moves: Annotated[tuple[Move, ...], Meta(min_length=2, max_length=MAX_MOVES)]
+
+
+def boss_names() -> tuple[str, ...]:
+    """Return the names of the bosses that ship with soulslab."""
+    return tuple(sorted(path.stem for path in BOSS_DIR.glob("*.toml")))
+
+
+def load_boss(boss: str | Path, knock_backs: Sequence[str]) -> Boss:
+    """Read and check a boss file.
+
+    Args:
+        boss: Name of a shipped boss, or the path of a boss file (ends in ``.toml``).
+        knock_backs: The knock-backs that its windows may name.
+
+    Raises:
+        UnknownBossError: No shipped boss has that name.
+        BossFileError: The file cannot be read, or something in it is wrong.
+    """
+    path = Path(boss)
+    if path.suffix != ".toml":
+        path = BOSS_DIR / f"{boss}.toml"
+        if str(boss) not in boss_names():
+            raise UnknownBossError(str(boss), boss_names())
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BossFileError(f"cannot be read: {error}", source=path) from error
+    return parse_boss(text, path, knock_backs)
+
+
+def parse_boss(text: str, source: str | Path, knock_backs: Sequence[str]) -> Boss:
+    """Check the text of a boss file; ``source`` names it in errors (see `load_boss`)."""
+    try:
+        boss = msgspec.convert(tomllib.loads(text), Boss)
+    except tomllib.TOMLDecodeError as error:
+        raise BossFileError(f"is not valid TOML: {error}", source=source) from error
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at `$")
+        raise BossFileError(problem, path=path.rstrip("`").lstrip("."), source=source) from error
+    for path, problem in _mistakes(boss, knock_backs):
+        raise BossFileError(problem, path=path, source=source)
+    return boss
+
+
+def _mistakes(boss: Boss, knock_backs: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (path, problem) of everything that types and ranges alone do not catch."""
+    found: list[tuple[str, str]] = []
+    ids = [move.id for move in boss.moves]
+    found += [(f"moves[{i}].id", f"{ids[i]!r} is used twice") for i in range(len(ids)) if ids[i] in ids[:i]]
+    for name in ("keep_m", "pause_s[0]", "pause_s[1]"):
+        low, high = _pair(boss, name)
+        if low > high:
+            found.append((name, f"{low} is greater than {high}"))
+    for i, move in enumerate(boss.moves):
+        found += _move_mistakes(f"moves[{i}]", move, ids, knock_backs)
+    if boss.phase_two.move not in ids:
+        found.append(("phase_two.move", f"no move has the id {boss.phase_two.move!r}"))
+    for phase in (1, 2):
+        if not any(phase in move.phases and move.weight > 0 for move in boss.moves):
+            found.append(("moves", f"the boss can choose no move in phase {phase}"))
+    found += _ground_mistakes(boss.ground)
+    return found
+
+
+def _pair(boss: Boss, name: str) -> tuple[float, float]:
+    match = re.fullmatch(r"(\w+)(?:\[(\d)\])?", name)
+    value = getattr(boss, match[1] if match else name)
+    pair: tuple[float, float] = value[int(match[2])] if match and match[2] else value
+    return pair
+
+
+def _move_mistakes(path: str, move: Move, ids: Sequence[str], knock_backs: Sequence[str]) -> list[tuple[str, str]]:
+    found = []
+    if move.animation not in MOVE_ANIMATIONS:
+        found.append((f"{path}.animation", f"{move.animation!r} is none of {', '.join(MOVE_ANIMATIONS)}"))
+    for name in ("range_m", "bearing_rad"):
+        low, high = getattr(move, name)
+        if low > high:
+            found.append((f"{path}.{name}", f"{low} is greater than {high}"))
+    if move.duration_s > 10:
+        found.append((f"{path}.recovery_s", f"the move lasts {move.duration_s:.2f} s; 10 s at most"))
+    previous_end = 0.0
+    for j, window in enumerate(move.windows):
+        where = f"{path}.windows[{j}]"
+        if window.end_s <= window.start_s:
+            found.append((f"{where}.end_s", f"{window.end_s} is not after start_s = {window.start_s}"))
+        if window.start_s < previous_end:
+            found.append((f"{where}.start_s", f"{window.start_s} is before the last window's end"))
+        if window.knock_back not in knock_backs:
+            found.append((f"{where}.knock_back", f"{window.knock_back!r} is none of {', '.join(knock_backs)}"))
+        previous_end = window.end_s
+    for j, follow_up in enumerate(move.follow_ups):
+        if follow_up.move not in ids:
+            found.append((f"{path}.follow_ups[{j}].move", f"no move has the id {follow_up.move!r}"))
+    return found
+
+
+def _ground_mistakes(ground: Ground) -> list[tuple[str, str]]:
+    found = []
+    for i, (low, high) in enumerate(ground.limits_m):
+        if low >= high:
+            found.append((f"ground.limits_m[{i}]", f"{low} is not below {high}"))
+    if not ground.limits_m[2][0] < ground.floor_m < ground.limits_m[2][1]:
+        found.append(("ground.floor_m", "lies outside limits_m[2]"))
+    # The camera stands behind the player, so the box has to hold a little more than the floor.
+    margin = ground.radius_m + 6.0
+    for i in range(2):
+        low, high = ground.limits_m[i]
+        if ground.centre_m[i] - margin < low or ground.centre_m[i] + margin > high:
+            found.append(
+                (
+                    f"ground.limits_m[{i}]",
+                    f"must hold the floor and 6 m around it ({margin} m from the centre)",
+                )
+            )
+    poses = [("player_pose", ground.player_pose), ("boss_pose", ground.boss_pose)]
+    poses += [(f"player_poses_random[{i}]", pose) for i, pose in enumerate(ground.player_poses_random)]
+    for name, (x, y, _, _) in poses:
+        if (x - ground.centre_m[0]) ** 2 + (y - ground.centre_m[1]) ** 2 >= (ground.radius_m - 1.0) ** 2:
+            found.append((f"ground.{name}", "stands less than 1 m from the edge of the floor, or beyond it"))
+    return found

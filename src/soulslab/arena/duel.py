@@ -1,0 +1,127 @@
+"""One tick of a duel, in the order of the rules, and how a duel begins."""
+
+from __future__ import annotations
+
+import math
+
+from soulslab.arena.boss import boss_strike, boss_tick, hurt_boss, projectiles_tick
+from soulslab.arena.geometry import direction, turn_towards, uniform
+from soulslab.arena.kernel import kernel
+from soulslab.arena.player import keep_on_floor, player_tick, press
+from soulslab.arena.state import ATTACKING, PHASE_2, ROAMING, TICKS_PER_S, Record
+from soulslab.arena.vocabulary import BOSS_ANIMATIONS
+
+_IDLE = BOSS_ANIMATIONS.index("IdleBattle")
+
+# Lock-on: how far it reaches, how fast the camera follows the boss, and when it comes back.
+LOCK_RANGE_M = 28.0
+RELOCK_RANGE_M = 24.0
+RELOCK_TICKS = TICKS_PER_S // 2
+LOST_COS = math.cos(1.2)
+RELOCK_COS = math.cos(0.35)
+FOLLOW_COS, FOLLOW_SIN = math.cos(4.5 / TICKS_PER_S), math.sin(4.5 / TICKS_PER_S)
+SEARCH_COS, SEARCH_SIN = math.cos(2.5 / TICKS_PER_S), math.sin(2.5 / TICKS_PER_S)
+
+#: Random starts: up to this far from the drawn pose, along x and y each.
+START_JITTER_M = 0.5
+#: The boss's first pause, in ticks.
+FIRST_PAUSE = TICKS_PER_S
+
+
+@kernel
+def duel_tick(d: Record, f: Record, action: int, is_first: bool) -> None:
+    """Advance a duel by 1/60 s.
+
+    Args:
+        d: The duel's record.
+        f: The fight's record; then the fight's tables.
+        action: The action whose keys are held. Moves act on each tick, the rest on the press.
+        is_first: Whether the keys went down with this tick.
+    """
+    d.tick += 1
+    if is_first:
+        press(d, f, action)
+    ux, uy, distance = direction(d.b_x - d.p_x, d.b_y - d.p_y, d.p_fx, d.p_fy)
+    player_tick(d, f, action, ux, uy)
+    boss_tick(d, f, ux, uy, distance)
+    ux, uy, distance = _keep_apart(d, f)
+    player_strike(d, f, ux, uy, distance)
+    if d.b_mode == ATTACKING:
+        boss_strike(d, f, ux, uy, distance)
+    if d.n_projectiles > 0:
+        projectiles_tick(d, f)
+    _camera_tick(d, ux, uy, distance)
+
+
+@kernel
+def _keep_apart(d: Record, f: Record) -> tuple[float, float, float]:
+    """Push player and boss apart, keep both on the floor; return direction and distance to the boss."""
+    contact = f.p_radius + f.b_radius
+    ux, uy, distance = direction(d.b_x - d.p_x, d.b_y - d.p_y, d.p_fx, d.p_fy)
+    if distance < contact and not d.p_falling:
+        d.p_x -= ux * (contact - distance)
+        d.p_y -= uy * (contact - distance)
+    keep_on_floor(d, f)
+    bx, by = d.b_x - f.centre_x, d.b_y - f.centre_y
+    b2 = bx * bx + by * by
+    if b2 > f.radius * f.radius:
+        scale = f.radius / math.sqrt(b2)
+        d.b_x, d.b_y = f.centre_x + bx * scale, f.centre_y + by * scale
+    return direction(d.b_x - d.p_x, d.b_y - d.p_y, d.p_fx, d.p_fy)
+
+
+@kernel
+def player_strike(d: Record, f: Record, ux: float, uy: float, distance: float) -> None:
+    """Let the player's blow hurt the boss, once per attack."""
+    a = f.animations[d.p_anim]
+    if (
+        a.active_from <= d.p_ticks < a.active_to
+        and d.p_has_hit == 0
+        and distance - f.p_radius - f.b_radius <= a.reach
+        and d.p_fx * ux + d.p_fy * uy >= a.cos_half
+    ):
+        d.p_has_hit = 1
+        hurt_boss(d, f, a.damage, a.poise_damage)
+
+
+@kernel
+def _camera_tick(d: Record, ux: float, uy: float, distance: float) -> None:
+    """Turn the camera after the boss; lose the lock when it cannot follow, find it again when it has."""
+    ahead = d.c_fx * ux + d.c_fy * uy
+    if d.lock_on:
+        if distance > LOCK_RANGE_M or ahead < LOST_COS:
+            d.lock_on = 0
+            d.lock_off_ticks = 0
+        d.c_fx, d.c_fy = turn_towards(d.c_fx, d.c_fy, ux, uy, FOLLOW_COS, FOLLOW_SIN)
+    else:
+        d.lock_off_ticks += 1
+        d.c_fx, d.c_fy = turn_towards(d.c_fx, d.c_fy, ux, uy, SEARCH_COS, SEARCH_SIN)
+        if d.lock_off_ticks >= RELOCK_TICKS and distance < RELOCK_RANGE_M and ahead > RELOCK_COS:
+            d.lock_on = 1
+
+
+@kernel
+def begin(d: Record, f: Record) -> None:
+    """Set up a fresh fight in a record that is blank but for its generator."""
+    d.phase = 2 if f.mode == PHASE_2 else 1
+    if f.random_pose:
+        d.start_pose = int(uniform(d) * f.n_poses)
+        pose = f.poses[d.start_pose]
+        d.p_x = pose[0] + (2.0 * uniform(d) - 1.0) * START_JITTER_M
+        d.p_y = pose[1] + (2.0 * uniform(d) - 1.0) * START_JITTER_M
+    else:
+        d.start_pose = -1
+        d.p_x, d.p_y = f.player_pose[0], f.player_pose[1]
+    d.p_z = f.floor
+    d.b_x, d.b_y = f.boss_pose[0], f.boss_pose[1]
+    # Whatever the pose's angle says, the lock-on has turned both to each other before the fight begins.
+    ux, uy, _ = direction(d.b_x - d.p_x, d.b_y - d.p_y, 1.0, 0.0)
+    d.p_fx, d.p_fy, d.c_fx, d.c_fy, d.p_dx, d.p_dy = ux, uy, ux, uy, ux, uy
+    d.b_fx, d.b_fy = -ux, -uy
+    d.lock_on = 1
+    d.p_hp, d.p_sp, d.p_anim = f.p_max_hp, f.p_max_sp, f.idle
+    d.b_hp = f.phase_two_hp if f.mode == PHASE_2 else f.b_max_hp
+    d.b_poise = f.b_max_poise
+    d.b_mode, d.b_move, d.b_anim = ROAMING, -1, _IDLE
+    d.b_wait = FIRST_PAUSE + int(uniform(d) * FIRST_PAUSE)
+    d.s_killed_by = -1

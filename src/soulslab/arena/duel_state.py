@@ -1,0 +1,79 @@
+"""DuelState: the 15 fields of a boss duel, the same from the simulator, a window and the real games.
+
+The table `DUEL_FIELDS` is the only place that knows them. Observation spaces, bounds, the record that the kernels
+write and the page in the docs are made from it; nobody refers to a field by position. Names and order are those of
+SoulsGym 1.1.0 (MIT).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+Kind = Literal["scalar", "pose", "camera", "category", "constant", "flag"]
+
+
+class DuelField(msgspec.Struct, frozen=True):
+    """One field of a duel.
+
+    Attributes:
+        name: Key in the observation.
+        kind: ``scalar`` (shape (1,), float32), ``pose`` (x, y, z, angle), ``camera`` (x, y, z and the direction it
+            looks in), ``category`` (an integer), ``constant`` (an integer with a single value), ``flag`` (0 or 1).
+        unit: Unit, or what the integers mean.
+        doc: What it is.
+    """
+
+    name: str
+    kind: Kind
+    unit: str
+    doc: str
+
+    @property
+    def size(self) -> int:
+        """Numbers in the field."""
+        return {"pose": 4, "camera": 6}.get(self.kind, 1)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether the observation holds it as an integer."""
+        return self.kind in {"category", "constant", "flag"}
+
+
+#: Longest animation time that is reported; an animation that lasts longer stays there.
+MAX_ANIMATION_S = 10.0
+
+DUEL_FIELDS = (
+    DuelField("phase", "category", "1 or 2", "phase of the fight"),
+    DuelField("player_hp", "scalar", "hit points", "player's health"),
+    DuelField("player_max_hp", "constant", "hit points", "player's full health"),
+    DuelField("player_sp", "scalar", "stamina points", "player's stamina"),
+    DuelField("player_max_sp", "constant", "stamina points", "player's full stamina"),
+    DuelField("boss_hp", "scalar", "hit points", "boss's health"),
+    DuelField("boss_max_hp", "constant", "hit points", "boss's full health"),
+    DuelField("player_pose", "pose", "m, m, m, rad", "x, y, height and angle of the player"),
+    DuelField("boss_pose", "pose", "m, m, m, rad", "x, y, height and angle of the boss"),
+    DuelField("camera_pose", "camera", "m, m, m, unit vector", "position of the camera and where it looks"),
+    DuelField("player_animation", "category", "number, -1 unknown", "player's animation"),
+    DuelField("player_animation_duration", "scalar", "s", "time since the animation began"),
+    DuelField("boss_animation", "category", "number, -1 unknown", "boss's animation"),
+    DuelField("boss_animation_duration", "scalar", "s", "time since the animation began"),
+    DuelField("lock_on", "flag", "0 or 1", "whether the camera is locked on the boss"),
+)
+
+#: The fields as one record, and one more that the features need: how long the boss's binned animation lasts (see
+#: `soulslab.arena.features`).
+DUEL_STATE: np.dtype[Any] = np.dtype(
+    (
+        np.record,
+        [
+            (field.name, "i8" if field.is_integer else "f8", (field.size,))
+            if field.size > 1
+            else (field.name, "i8" if field.is_integer else "f8")
+            for field in DUEL_FIELDS
+        ]
+        + [("boss_bin_duration", "f8")],
+    )
+)

@@ -1,0 +1,184 @@
+"""The 74 numbers that agents are trained on, made from a duel's state.
+
+Layout and scaling are those of SoulsAI (MIT), so that a policy fits the arena and the real game alike: health and
+stamina as shares, the distance over 50 m, positions within the ground's limits, angles as sine and cosine, the two
+animation times, and the animations one-hot. Animations that mean the same share a bin. The time of the boss's walks
+and turns, which share one, runs on from one to the next.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.arena.duel_state import MAX_ANIMATION_S
+from soulslab.arena.kernel import kernel
+from soulslab.arena.knight import load_knight
+from soulslab.arena.state import TICKS_PER_S, Record
+from soulslab.arena.vocabulary import BOSS_ANIMATIONS
+
+_SCALARS = (
+    "player_hp",
+    "player_sp",
+    "boss_hp",
+    "distance",
+    "player_x",
+    "player_y",
+    "player_z",
+    "player_sin",
+    "player_cos",
+    "boss_x",
+    "boss_y",
+    "boss_z",
+    "boss_sin",
+    "boss_cos",
+    "camera_sin",
+    "camera_cos",
+    "player_animation_duration",
+    "boss_animation_duration",
+)
+
+
+def _player_bin(name: str) -> str:
+    """Return the bin of a player animation; animations that mean the same to the player share one."""
+    prefixes = {"AddDamage": "AddDamage", "RunStop": "Move", "QuickTurn": "QuickTurn", "LandFace": "LandFace"}
+    prefixes |= {"Land": "Land", "Fall": "Fall"}
+    if name in {"Idle", "Move", "None"}:
+        return "Move"
+    return next((bin_ for prefix, bin_ in prefixes.items() if name.startswith(prefix)), name)
+
+
+def _boss_bin(name: str) -> str:
+    """Return the bin of a boss animation: walks and turns share one."""
+    return "Walk" if name.startswith(("Walk", "TurnBattle")) else name
+
+
+def _bins(names: list[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Return the different bins in the order of their first use, and each name's bin as a number."""
+    bins = tuple(dict.fromkeys(names))
+    return bins, np.array([bins.index(name) for name in names], dtype=np.int64)
+
+
+PLAYER_BINS, PLAYER_BIN = _bins([_player_bin(name) for name in load_knight().animations])
+BOSS_BINS, BOSS_BIN = _bins([_boss_bin(name) for name in BOSS_ANIMATIONS])
+
+#: Names of the features, in order.
+FEATURE_NAMES = (
+    *_SCALARS,
+    *(f"player_animation={name}" for name in PLAYER_BINS),
+    *(f"boss_animation={name}" for name in BOSS_BINS),
+)
+N_FEATURES = len(FEATURE_NAMES)
+_FIRST_PLAYER = len(_SCALARS)
+_FIRST_BOSS = _FIRST_PLAYER + len(PLAYER_BINS)
+
+_HIGH = {
+    "distance": 4.0,
+    "player_animation_duration": MAX_ANIMATION_S,
+    "boss_animation_duration": MAX_ANIMATION_S,
+}
+
+
+def feature_bounds() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the least and the greatest value of each feature, (F,) each."""
+    low = [-1.0 if name.endswith(("_sin", "_cos")) else 0.0 for name in FEATURE_NAMES]
+    high = [_HIGH.get(name, 1.0) for name in FEATURE_NAMES]
+    return np.array(low, dtype=np.float32), np.array(high, dtype=np.float32)
+
+
+# The camera hangs behind the player, looks over its head and a little down.
+CAMERA_BACK_M, CAMERA_UP_M = 4.0, 2.0
+CAMERA_COS, CAMERA_SIN = math.cos(0.3), math.sin(0.3)
+
+
+@kernel
+def animation_time(ticks: int) -> float:
+    """Return ticks as seconds, at most `MAX_ANIMATION_S`."""
+    return min(ticks / TICKS_PER_S, MAX_ANIMATION_S)
+
+
+@kernel
+def write_state(d: Record, f: Record, s: Record) -> None:
+    """Write a duel as a `DUEL_STATE` record."""
+    s.phase = d.phase
+    s.player_hp, s.player_max_hp = d.p_hp, int(f.p_max_hp)
+    s.player_sp, s.player_max_sp = d.p_sp, int(f.p_max_sp)
+    s.boss_hp, s.boss_max_hp = d.b_hp, int(f.b_max_hp)
+    p, b, c = s.player_pose, s.boss_pose, s.camera_pose
+    p[0], p[1], p[2], p[3] = d.p_x, d.p_y, d.p_z, math.atan2(-d.p_fx, -d.p_fy)
+    b[0], b[1], b[2], b[3] = d.b_x, d.b_y, f.floor, math.atan2(-d.b_fx, -d.b_fy)
+    c[0], c[1], c[2] = d.p_x - CAMERA_BACK_M * d.c_fx, d.p_y - CAMERA_BACK_M * d.c_fy, d.p_z + CAMERA_UP_M
+    c[3], c[4], c[5] = d.c_fx * CAMERA_COS, d.c_fy * CAMERA_COS, -CAMERA_SIN
+    s.player_animation, s.player_animation_duration = d.p_anim, animation_time(d.p_ticks)
+    s.boss_animation, s.boss_animation_duration = d.b_anim, animation_time(d.b_anim_ticks)
+    s.boss_bin_duration = animation_time(d.b_bin_ticks)
+    s.lock_on = d.lock_on
+
+
+@kernel
+def write_features(d: Record, f: Record, out: NDArray[np.float32]) -> None:
+    """Write a duel's features, without the detour over angles (see `features_of_state` for any other source)."""
+    out[:] = 0.0
+    out[0], out[1], out[2] = d.p_hp / f.p_max_hp, d.p_sp / f.p_max_sp, d.b_hp / f.b_max_hp
+    dx, dy = d.b_x - d.p_x, d.b_y - d.p_y
+    out[3] = math.sqrt(dx * dx + dy * dy) / 50.0
+    low, extent = f.low, f.extent
+    out[4], out[5] = (d.p_x - low[0]) / extent[0], (d.p_y - low[1]) / extent[1]
+    out[6] = (d.p_z - low[2]) / extent[2]
+    out[7], out[8] = -d.p_fx, -d.p_fy
+    out[9], out[10] = (d.b_x - low[0]) / extent[0], (d.b_y - low[1]) / extent[1]
+    out[11] = (f.floor - low[2]) / extent[2]
+    out[12], out[13] = -d.b_fx, -d.b_fy
+    out[14], out[15] = d.c_fx, d.c_fy
+    _write_animations(d.p_anim, animation_time(d.p_ticks), d.b_anim, animation_time(d.b_bin_ticks), out)
+
+
+@kernel
+def _write_animations(
+    player: int,
+    player_s: float,
+    boss: int,
+    boss_s: float,
+    out: NDArray[np.float32],
+) -> None:
+    """Write the two times and the two one-hot parts; an unknown animation (-1) leaves its part at zero."""
+    out[16], out[17] = player_s, boss_s
+    if player >= 0:
+        out[_FIRST_PLAYER + PLAYER_BIN[player]] = 1.0
+    if boss >= 0:
+        out[_FIRST_BOSS + BOSS_BIN[boss]] = 1.0
+
+
+@kernel
+def features_of_state(
+    s: Record,
+    low: NDArray[np.float64],
+    extent: NDArray[np.float64],
+    out: NDArray[np.float32],
+) -> None:
+    """Write the features of a `DUEL_STATE` record from any source.
+
+    Args:
+        s: The record.
+        low: (3,) lower limits of the ground in m.
+        extent: (3,) extent of the ground in m.
+        out: (F,) float32, written in place.
+    """
+    out[:] = 0.0
+    out[0], out[1] = s.player_hp / s.player_max_hp, s.player_sp / s.player_max_sp
+    out[2] = s.boss_hp / s.boss_max_hp
+    dx, dy = s.boss_pose[0] - s.player_pose[0], s.boss_pose[1] - s.player_pose[1]
+    out[3] = math.sqrt(dx * dx + dy * dy) / 50.0
+    for i in range(3):
+        out[4 + i] = (s.player_pose[i] - low[i]) / extent[i]
+        out[9 + i] = (s.boss_pose[i] - low[i]) / extent[i]
+    out[7], out[8] = math.sin(s.player_pose[3]), math.cos(s.player_pose[3])
+    out[12], out[13] = math.sin(s.boss_pose[3]), math.cos(s.boss_pose[3])
+    # The camera's angle is atan2(nx, ny), so its sine and cosine are the normalised parts.
+    nx, ny = s.camera_pose[3], s.camera_pose[4]
+    norm = math.sqrt(nx * nx + ny * ny)
+    if norm > 0.0:
+        out[14], out[15] = nx / norm, ny / norm
+    _write_animations(s.player_animation, s.player_animation_duration, s.boss_animation, s.boss_bin_duration, out)

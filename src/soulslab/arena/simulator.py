@@ -1,0 +1,273 @@
+"""N duels at once: the step kernel, and the class that owns its arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.arena import state as st
+from soulslab.arena.boss import boss_is_beaten
+from soulslab.arena.boss_file import Boss
+from soulslab.arena.duel import begin, duel_tick
+from soulslab.arena.duel_state import DUEL_STATE
+from soulslab.arena.features import N_FEATURES, write_features, write_state
+from soulslab.arena.kernel import kernel
+from soulslab.arena.knight import load_knight
+from soulslab.arena.player import is_open, write_mask
+from soulslab.arena.state import MAX_DECISIONS, TICKS_PER_DECISION, Record, Table
+from soulslab.arena.tables import fight_table
+from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
+
+Autoreset = Literal["next_step", "same_step", "disabled"]
+_NEXT_STEP, _SAME_STEP = 1, 2
+_AUTORESETS = {"disabled": 0, "next_step": _NEXT_STEP, "same_step": _SAME_STEP}
+
+#: The reward term ``centre`` pays only farther away than this (facts, SoulsGym 1.1.0).
+CENTRE_FREE_M = 4.0
+
+
+class FightOptions(msgspec.Struct, frozen=True):
+    """What the fights of a simulator are like.
+
+    Attributes:
+        phase: ``"1"`` ends when the first phase's health is gone, ``"2"`` starts there, ``"full"`` is both.
+        random_pose: Draw the player's start from the ground's poses, up to 0.5 m beside them.
+        skip_locked: Go on while "nothing" is the only open action; rewards add up.
+        observation: What is written: the features or the state.
+        autoreset: What happens to a duel that is over (Gymnasium's modes).
+        weights: Weight of each reward term; terms that are not named weigh nothing.
+    """
+
+    phase: str = "full"
+    random_pose: bool = False
+    skip_locked: bool = False
+    observation: Literal["features", "dict"] = "features"
+    autoreset: Autoreset = "same_step"
+    weights: dict[str, float] = msgspec.field(default_factory=dict)
+
+
+@kernel
+def _centre_distance(d: Record, f: Record) -> float:
+    dx, dy = d.p_x - f.reward_x, d.p_y - f.reward_y
+    return math.sqrt(dx * dx + dy * dy)
+
+
+@kernel
+def _decide(d: Record, f: Record, action: int, terms: NDArray[np.float64]) -> None:
+    """Play one decision (6 ticks, fewer if it ends the fight) and count the metres towards the centre."""
+    before = _centre_distance(d, f)
+    for k in range(TICKS_PER_DECISION):
+        duel_tick(d, f, action, k == 0)
+        if d.p_hp <= 0.0:
+            d.over = 1
+        elif boss_is_beaten(d, f):
+            d.over = 1
+            d.won = 1
+        if d.over:
+            break
+    d.decision += 1
+    if d.over == 0:
+        after = _centre_distance(d, f)
+        if after > CENTRE_FREE_M:
+            terms[st.CENTRE] += before - after
+        if d.decision >= MAX_DECISIONS:
+            d.over = 1
+            d.truncated = 1
+
+
+@kernel
+def _play(d: Record, f: Record, action: int, mask: NDArray[np.bool_], r: Record) -> None:
+    """Play one step: a decision, and those after it in which nothing can be done if these are skipped."""
+    if not is_open(d, f, action):
+        action = NOTHING
+        d.s_masked += 1
+    boss_hp, player_hp = d.b_hp, d.p_hp
+    d.n_rolls = d.n_attacks = d.streak_gain = 0
+    terms = r.terms
+    terms[:] = 0.0
+    n = 0
+    while True:
+        _decide(d, f, action, terms)
+        n += 1
+        n_open = write_mask(d, f, mask)
+        if d.over or f.skip_locked == 0 or n_open > 1:
+            break
+        action = NOTHING
+    d.s_rolls += d.n_rolls
+    d.s_attacks += d.n_attacks
+    terms[st.BOSS_DAMAGE] = (boss_hp - d.b_hp) / f.b_max_hp
+    terms[st.PLAYER_DAMAGE] = (player_hp - d.p_hp) / f.p_max_hp
+    terms[st.WIN], terms[st.DEATH] = d.won, d.p_hp <= 0.0
+    terms[st.TIME], terms[st.ROLL], terms[st.ATTACK] = n, d.n_rolls, d.n_attacks
+    terms[st.HIT_STREAK] = d.streak_gain
+    reward = 0.0
+    for i in range(st.N_TERMS):
+        reward += f.weights[i] * terms[i]
+    d.s_return += reward
+    r.reward, r.n_decisions, r.n_masked = reward, n, d.s_masked
+    r.terminated, r.truncated = d.over - d.truncated, d.truncated
+
+
+@kernel
+def _report(d: Record, report: Record) -> None:
+    """Write what a finished fight leaves behind."""
+    report.won, report.n_decisions, report.start_pose = d.won, d.decision, d.start_pose
+    report.killed_by, report.hits_dealt, report.hits_taken = d.s_killed_by, d.s_hits_dealt, d.s_hits_taken
+    report.rolls, report.attacks = d.s_rolls, d.s_attacks
+    report.damage_taken, report.return_ = d.s_damage_taken, d.s_return
+    report.damage_by_attack[:] = d.s_damage_by_move
+
+
+@kernel
+def _observe(d: Record, f: Record, features: NDArray[np.float32], state: Record) -> None:
+    if f.write_features:
+        write_features(d, f, features)
+    if f.write_states:
+        write_state(d, f, state)
+
+
+@kernel
+def _restart(duels: Table, i: int, blank: Table, f: Record) -> None:
+    """Begin a fresh fight; only the duel's generator goes on."""
+    rng = duels[i].rng
+    duels[i] = blank[0]
+    d = duels[i]
+    d.rng = rng
+    begin(d, f)
+
+
+@kernel
+def reset_duels(
+    duels: Table,
+    blank: Table,
+    which: NDArray[np.bool_],
+    fight: Table,
+    features: NDArray[np.float32],
+    states: Table,
+    masks: NDArray[np.bool_],
+) -> None:
+    """Begin a fresh fight in the duels of the bool array ``which`` (N,)."""
+    f = fight[0]
+    for i in range(duels.shape[0]):
+        if which[i]:
+            _restart(duels, i, blank, f)
+            d = duels[i]
+            write_mask(d, f, masks[i])
+            _observe(d, f, features[i], states[i])
+
+
+@kernel
+def step_duels(
+    duels: Table,
+    blank: Table,
+    actions: NDArray[np.int64],
+    fight: Table,
+    features: NDArray[np.float32],
+    states: Table,
+    masks: NDArray[np.bool_],
+    results: Table,
+    reports: Table,
+    final_features: NDArray[np.float32],
+    final_states: Table,
+) -> int:
+    """Step all duels by one action each, in place; return how many fights ended."""
+    f = fight[0]
+    ended = 0
+    for i in range(duels.shape[0]):
+        d, r = duels[i], results[i]
+        if d.over:
+            _restart(duels, i, blank, f)
+            r.reward = 0.0
+            r.terminated = r.truncated = r.n_decisions = r.n_masked = 0
+            r.terms[:] = 0.0
+            write_mask(d, f, masks[i])
+        else:
+            _play(d, f, actions[i], masks[i], r)
+            if d.over:
+                ended += 1
+                _report(d, reports[i])
+                if f.autoreset == _SAME_STEP:
+                    _observe(d, f, final_features[i], final_states[i])
+                    _restart(duels, i, blank, f)
+                    write_mask(d, f, masks[i])
+        _observe(d, f, features[i], states[i])
+    return ended
+
+
+class Simulator:
+    """N duels against one boss, stepped together in place.
+
+    All arrays belong to the simulator and are overwritten by the next call.
+
+    Attributes:
+        n_duels: N.
+        duels: (N,) `DUEL` records, the whole state.
+        features: (N, F) float32, written if ``options.observation`` is ``"features"``.
+        states: (N,) `DUEL_STATE` records, written if it is ``"dict"``.
+        masks: (N, A) bool, the open actions.
+        results: (N,) `RESULT` records of the last step.
+        reports: (N,) `FIGHT_REPORT` records, valid where the last step ended a fight.
+        final_features: (N, F), and ``final_states`` (N,): last observation of a fight that ended, with
+            ``autoreset="same_step"``.
+    """
+
+    def __init__(self, boss: Boss, n_duels: int, options: FightOptions) -> None:
+        self.boss = boss
+        self.n_duels = n_duels
+        self.options = options
+        self.fight = fight_table(boss, load_knight())
+        fight = self.fight[0]
+        fight.mode, fight.autoreset = st.PHASES[options.phase], _AUTORESETS[options.autoreset]
+        fight.random_pose, fight.skip_locked = options.random_pose, options.skip_locked
+        fight.write_features = options.observation == "features"
+        fight.write_states = options.observation == "dict"
+        fight.weights[:] = [options.weights.get(name, 0.0) for name in st.REWARD_TERMS]
+        self.duels = np.zeros(n_duels, st.DUEL)
+        self._blank = np.zeros(1, st.DUEL)
+        self.features = np.zeros((n_duels, N_FEATURES), np.float32)
+        self.final_features = np.zeros_like(self.features)
+        self.states = np.zeros(n_duels, DUEL_STATE)
+        self.final_states = np.zeros_like(self.states)
+        self.masks = np.zeros((n_duels, N_ACTIONS), np.bool_)
+        self.results = np.zeros(n_duels, st.RESULT)
+        self.reports = np.zeros(n_duels, st.FIGHT_REPORT)
+        self._step_arguments = (
+            self.fight,
+            self.features,
+            self.states,
+            self.masks,
+            self.results,
+            self.reports,
+            self.final_features,
+            self.final_states,
+        )
+
+    def seed(self, seeds: NDArray[np.uint64], which: NDArray[np.bool_]) -> None:
+        """Seed the generators of the duels ``which`` (N,) from ``seeds`` (N,); takes effect with `reset`."""
+        self.duels["rng"][which] = spread_seeds(seeds[which])
+
+    def reset(self, which: NDArray[np.bool_]) -> None:
+        """Begin a fresh fight in the duels ``which`` (N,)."""
+        reset_duels(self.duels, self._blank, which, self.fight, self.features, self.states, self.masks)
+
+    def step(self, actions: NDArray[np.int64]) -> int:
+        """Step each duel by its action (N,), 0 to 19 and not checked; return how many fights ended.
+
+        An action that is not open counts as "nothing". A duel that was over begins a fresh fight instead.
+        """
+        ended: int = step_duels(self.duels, self._blank, actions, *self._step_arguments)
+        return ended
+
+
+def spread_seeds(seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Turn any seeds into generator states far apart (splitmix64; Steele, Lea and Flood 2014); never zero."""
+    z = seeds.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    z[z == 0] = 1
+    return z

@@ -1,0 +1,66 @@
+"""The names that a duel speaks in: actions and boss animations.
+
+Numbers are places in these tables and follow SoulsGym 1.1.0 (MIT) for Dark Souls III, so that a policy, an
+observation or a mask means the same here and there. The player's animation names are in ``knight.toml``.
+"""
+
+from __future__ import annotations
+
+#: The 20 actions, by the keys that they hold. Directions are relative to the camera.
+ACTIONS: tuple[tuple[str, ...], ...] = (
+    ("forward",),
+    ("forward", "right"),
+    ("right",),
+    ("right", "backward"),
+    ("backward",),
+    ("backward", "left"),
+    ("left",),
+    ("left", "forward"),
+    ("forward", "roll"),
+    ("forward", "right", "roll"),
+    ("right", "roll"),
+    ("right", "backward", "roll"),
+    ("backward", "roll"),
+    ("backward", "left", "roll"),
+    ("left", "roll"),
+    ("left", "forward", "roll"),
+    ("light_attack",),
+    ("heavy_attack",),
+    ("parry",),
+    (),
+)
+N_ACTIONS = len(ACTIONS)
+N_DIRECTIONS = 8
+
+# The first action of each kind; moves are 0 to 7, rolls 8 to 15.
+FIRST_ROLL = 8
+LIGHT_ATTACK = 16
+HEAVY_ATTACK = 17
+PARRY = 18
+NOTHING = 19
+
+#: Attacks that a boss file may give a move, then the two halves of a riposte.
+BOSS_ATTACKS = (*(f"Attack{3000 + i}" for i in range(16)), "Attack3029", "ThrowAtk", "ThrowDef")
+BOSS_MOVEMENT = (
+    "WalkFrontBattle",
+    "WalkLeftBattle",
+    "WalkRightBattle",
+    "WalkBackBattle",
+    "IdleBattle",
+    "TurnBattle_Right90",
+    "TurnBattle_Right180",
+    "TurnBattle_Left90",
+    "TurnBattle_Left180",
+    "FallingDefault",
+    "LandDefault",
+)
+BOSS_MISC = ("SABreak", "DamageParryEnemy1")
+
+#: Boss animations by number. An animation that is not here (``Attack1500``, the change of phase) is -1.
+BOSS_ANIMATIONS = BOSS_ATTACKS + BOSS_MOVEMENT + BOSS_MISC
+UNKNOWN_ANIMATION = -1
+
+
+def action_name(action: int) -> str:
+    """Return the keys of an action as one word: ``forward+roll``, or ``nothing``."""
+    return "+".join(ACTIONS[action]) or "nothing"
