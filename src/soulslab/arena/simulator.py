@@ -21,6 +21,7 @@ from soulslab.arena.player import is_open, write_mask
 from soulslab.arena.state import MAX_DECISIONS, TICKS_PER_DECISION, Record, Table
 from soulslab.arena.tables import fight_table
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
+from soulslab.errors import InvalidActionError
 
 Autoreset = Literal["next_step", "same_step", "disabled"]
 _NEXT_STEP, _SAME_STEP = 1, 2
@@ -37,7 +38,8 @@ class FightOptions(msgspec.Struct, frozen=True):
         phase: ``"1"`` ends when the first phase's health is gone, ``"2"`` starts there, ``"full"`` is both.
         random_pose: Draw the player's start from the ground's poses, up to 0.5 m beside them.
         skip_locked: Go on while "nothing" is the only open action; rewards add up.
-        observation: What is written: the features or the state.
+        features: Whether the features are written after each step.
+        states: Whether the states are.
         autoreset: What happens to a duel that is over (Gymnasium's modes).
         weights: Weight of each reward term; terms that are not named weigh nothing.
     """
@@ -45,7 +47,8 @@ class FightOptions(msgspec.Struct, frozen=True):
     phase: str = "full"
     random_pose: bool = False
     skip_locked: bool = False
-    observation: Literal["features", "dict"] = "features"
+    features: bool = True
+    states: bool = False
     autoreset: Autoreset = "same_step"
     weights: dict[str, float] = msgspec.field(default_factory=dict)
 
@@ -106,7 +109,8 @@ def _play(d: Record, f: Record, action: int, mask: NDArray[np.bool_], r: Record)
     terms[st.HIT_STREAK] = d.streak_gain
     reward = 0.0
     for i in range(st.N_TERMS):
-        reward += f.weights[i] * terms[i]
+        r.shares[i] = f.weights[i] * terms[i]
+        reward += r.shares[i]
     d.s_return += reward
     r.reward, r.n_decisions, r.n_masked = reward, n, d.s_masked
     r.terminated, r.truncated = d.over - d.truncated, d.truncated
@@ -174,7 +178,13 @@ def step_duels(
     final_features: NDArray[np.float32],
     final_states: Table,
 ) -> int:
-    """Step all duels by one action each, in place; return how many fights ended."""
+    """Step all duels by one action each, in place; return how many fights ended.
+
+    If an action is out of range nothing happens, and -1 - (its place) is returned.
+    """
+    for i in range(actions.shape[0]):
+        if actions[i] < 0 or actions[i] >= N_ACTIONS:
+            return -1 - i
     f = fight[0]
     ended = 0
     for i in range(duels.shape[0]):
@@ -184,6 +194,7 @@ def step_duels(
             r.reward = 0.0
             r.terminated = r.truncated = r.n_decisions = r.n_masked = 0
             r.terms[:] = 0.0
+            r.shares[:] = 0.0
             write_mask(d, f, masks[i])
         else:
             _play(d, f, actions[i], masks[i], r)
@@ -206,8 +217,8 @@ class Simulator:
     Attributes:
         n_duels: N.
         duels: (N,) `DUEL` records, the whole state.
-        features: (N, F) float32, written if ``options.observation`` is ``"features"``.
-        states: (N,) `DUEL_STATE` records, written if it is ``"dict"``.
+        features: (N, F) float32, if ``options.features``.
+        states: (N,) `DUEL_STATE` records, if ``options.states``.
         masks: (N, A) bool, the open actions.
         results: (N,) `RESULT` records of the last step.
         reports: (N,) `FIGHT_REPORT` records, valid where the last step ended a fight.
@@ -223,8 +234,7 @@ class Simulator:
         fight = self.fight[0]
         fight.mode, fight.autoreset = st.PHASES[options.phase], _AUTORESETS[options.autoreset]
         fight.random_pose, fight.skip_locked = options.random_pose, options.skip_locked
-        fight.write_features = options.observation == "features"
-        fight.write_states = options.observation == "dict"
+        fight.write_features, fight.write_states = options.features, options.states
         fight.weights[:] = [options.weights.get(name, 0.0) for name in st.REWARD_TERMS]
         self.duels = np.zeros(n_duels, st.DUEL)
         self._blank = np.zeros(1, st.DUEL)
@@ -255,11 +265,17 @@ class Simulator:
         reset_duels(self.duels, self._blank, which, self.fight, self.features, self.states, self.masks)
 
     def step(self, actions: NDArray[np.int64]) -> int:
-        """Step each duel by its action (N,), 0 to 19 and not checked; return how many fights ended.
+        """Step each duel by its action (N,); return how many fights ended.
 
         An action that is not open counts as "nothing". A duel that was over begins a fresh fight instead.
+
+        Raises:
+            InvalidActionError: An action is not one of 0 to 19; no duel has moved.
         """
         ended: int = step_duels(self.duels, self._blank, actions, *self._step_arguments)
+        if ended < 0:
+            place = -1 - ended
+            raise InvalidActionError(f"action {actions[place]} of duel {place}: must be 0 to {N_ACTIONS - 1}")
         return ended
 
 

@@ -168,7 +168,9 @@ RESULT = _record(
     [
         ("reward", "f8"),
         *_all("i8", "terminated truncated n_decisions n_masked"),
+        # The quantities of the reward terms, and what each adds to the reward.
         ("terms", "f8", (N_TERMS,)),
+        ("shares", "f8", (N_TERMS,)),
     ]
 )
 

@@ -1,0 +1,307 @@
+"""The built-in boss fight as Gymnasium environments: one fight, or a vector of them in one simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from soulslab.arena.state import DECISION_S, REWARD_TERMS
+from soulslab.arena.vocabulary import N_ACTIONS
+from soulslab.envs.duels import Duels, Info, make_options
+from soulslab.envs.spaces import row
+from soulslab.errors import EnvironmentUsageError, InvalidActionError, NotResetError, did_you_mean
+
+
+class ArenaEnv(gymnasium.Env[Any, np.int64]):
+    """One fight of the built-in arena (``soulslab/Arena-v0``).
+
+    ``info`` holds ``action_mask`` (20,) bool after each step and reset; after a step also ``n_decisions``,
+    ``n_masked`` (masked actions so far; they are carried out as "nothing") and ``reward_terms`` (what each term added
+    to the reward); after the last step also ``fight`` (won, time_s, damage_by_attack and more).
+
+    Args:
+        render_mode: None or ``"rgb_array"`` (a drawing from above).
+        options: See `ArenaOptions`.
+
+    Raises:
+        EnvironmentUsageError: An option is wrong.
+        BossFileError: A boss file is malformed.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": round(1 / DECISION_S)}  # noqa: RUF012
+
+    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
+        if render_mode not in (None, "rgb_array"):
+            raise EnvironmentUsageError(f"render_mode must be None or 'rgb_array', not {render_mode!r}")
+        self.render_mode = render_mode
+        self._duels = Duels(make_options(options), 1, AutoresetMode.DISABLED)
+        self.observation_space = self._duels.space
+        self.action_space = spaces.Discrete(N_ACTIONS)
+        self.attack_names = tuple(move.id for move in self._duels.boss.moves)
+        self._actions = np.zeros(1, np.int64)
+        self._is_ready = False
+
+    def reset(
+        self,
+        *,
+        seed: int | None = None,
+        options: dict[str, Any] | None = None,  # noqa: ARG002 (Gymnasium's signature)
+    ) -> tuple[Any, Info]:
+        """Begin a fresh fight; see `gymnasium.Env.reset`. ``options`` are not used."""
+        super().reset(seed=seed)
+        simulator, everyone = self._duels.simulator, np.ones(1, np.bool_)
+        if seed is not None:
+            simulator.seed(np.array([seed], np.uint64), everyone)
+        elif not simulator.duels["rng"][0]:
+            simulator.seed(self.np_random.integers(2**63, size=1, dtype=np.uint64), everyone)
+        simulator.reset(everyone)
+        self._duels.returns[:] = 0.0
+        self._is_ready = True
+        return row(self._duels.observation(), 0), {"action_mask": simulator.masks[0].copy()}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
+        """Play one decision; see `gymnasium.Env.step`.
+
+        Raises:
+            NotResetError: Before the first reset, or after the end of a fight.
+            InvalidActionError: The action is not one of 0 to 19.
+        """
+        if not self._is_ready:
+            raise NotResetError("step: the fight is over or has not begun; call reset() first")
+        if not self.action_space.contains(action):
+            raise InvalidActionError(f"action {action!r}: must be a whole number from 0 to {N_ACTIONS - 1}")
+        self._actions[0] = action
+        ended = self._duels.step(self._actions)
+        simulator, result = self._duels.simulator, self._duels.simulator.results[0]
+        info: Info = {
+            "action_mask": simulator.masks[0].copy(),
+            "n_decisions": int(result.n_decisions),
+            "n_masked": int(result.n_masked),
+            "reward_terms": self._reward_terms(result),
+        }
+        if ended:
+            self._is_ready = False
+            info["fight"] = self._duels.fight_report(0)
+        observation = row(self._duels.observation(), 0)
+        return observation, float(result.reward), bool(result.terminated), bool(result.truncated), info
+
+    def _reward_terms(self, result: Any) -> dict[str, float]:
+        if self._duels.has_function:
+            return {"function": float(result.reward)}
+        return dict(zip(REWARD_TERMS, result.shares.tolist(), strict=True))
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """Return a drawing of the fight from above, (H, W, 3) uint8; None without a render mode."""
+        if self.render_mode is None:
+            return None
+        if not self._duels.simulator.duels["rng"][0]:
+            raise NotResetError("render: there is no fight yet; call reset() first")
+        from soulslab.arena.top_down import draw_duel  # noqa: PLC0415 (OpenCV takes 0.1 s to import)
+
+        drawing: NDArray[np.uint8] = draw_duel(
+            self._duels.boss, self._duels.simulator.fight[0], self._duels.simulator.duels[0]
+        )
+        return drawing
+
+
+class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
+    """N fights of the built-in arena in one simulator (``make_vec`` with ``vector_entry_point``).
+
+    Behaves as Gymnasium's ``SyncVectorEnv`` of `ArenaEnv` does, in all three autoreset modes, for the same seeds.
+
+    Args:
+        num_envs: N.
+        autoreset_mode: ``"NextStep"``, ``"SameStep"``, ``"Disabled"`` or Gymnasium's enum; lower case with an
+            underscore will do as well.
+        copy: Whether observations, masks and infos are copies. Without, they are buffers that the next call
+            overwrites; this is what a trainer wants.
+        options: See `ArenaOptions`.
+
+    Raises:
+        EnvironmentUsageError: An option is wrong.
+        BossFileError: A boss file is malformed.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        **options: Any,
+    ) -> None:
+        if num_envs < 1:
+            raise EnvironmentUsageError(f"num_envs must be at least 1, not {num_envs}")
+        self.num_envs = num_envs
+        self.autoreset_mode = _autoreset_mode(autoreset_mode)
+        self.copy = copy
+        self.metadata = {**ArenaEnv.metadata, "autoreset_mode": self.autoreset_mode}
+        self._duels = Duels(make_options(options), num_envs, self.autoreset_mode)
+        self.single_observation_space = self._duels.space
+        self.single_action_space = spaces.Discrete(N_ACTIONS)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.attack_names = tuple(move.id for move in self._duels.boss.moves)
+        self._everyone = np.ones(num_envs, np.bool_)
+        self._is_ready = False
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, Info]:
+        """Begin fresh fights; see `gymnasium.vector.VectorEnv.reset`.
+
+        ``options["reset_mask"]`` (N,) bool chooses which; without it, all. Fight i is seeded with ``seed + i``.
+        """
+        which = self._reset_mask(options)
+        simulator = self._duels.simulator
+        simulator.seed(*self._seeds(seed, which))
+        simulator.reset(which)
+        self._duels.returns[which] = 0.0
+        self._is_ready = True
+        masks = simulator.masks.copy() if self.copy else simulator.masks
+        return self._observation(), {"action_mask": masks, "_action_mask": which}
+
+    def step(
+        self, actions: NDArray[np.int64]
+    ) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Info]:
+        """Step each fight by its action (N,); see `gymnasium.vector.VectorEnv.step`.
+
+        Raises:
+            NotResetError: Before the first reset; with ``"Disabled"`` autoreset also when a fight is over.
+            InvalidActionError: An action is not one of 0 to 19, or there are not N of them. No fight has moved.
+        """
+        simulator = self._duels.simulator
+        if not self._is_ready:
+            raise NotResetError("step: no fight has begun; call reset() first")
+        if self.autoreset_mode is AutoresetMode.DISABLED and simulator.duels["over"].any():
+            over = np.flatnonzero(simulator.duels["over"])
+            raise NotResetError(f"step: fights {over[:8]} are over; reset them with options={{'reset_mask': ...}}")
+        ended = self._duels.step(self._checked(actions))
+        results = simulator.results.copy() if self.copy else simulator.results
+        info = self._info(results)
+        if ended:
+            self._add_finished(info, (results["terminated"] | results["truncated"]).astype(np.bool_))
+        terminated, truncated = results["terminated"].astype(np.bool_), results["truncated"].astype(np.bool_)
+        return self._observation(), results["reward"], terminated, truncated, info
+
+    def _observation(self) -> Any:
+        observation = self._duels.observation()
+        return observation.copy() if self.copy and isinstance(observation, np.ndarray) else observation
+
+    def _info(self, results: NDArray[np.record]) -> Info:
+        """Return the part of ``info`` that every fight has at every step, each key with Gymnasium's ``_key`` mask."""
+        everyone = self._everyone
+        if self._duels.has_function:
+            terms: Info = {"function": results["reward"], "_function": everyone}
+        else:
+            terms = {}
+            shares = results["shares"]
+            for i, name in enumerate(REWARD_TERMS):
+                terms[name], terms["_" + name] = shares[:, i], everyone
+        masks = self._duels.simulator.masks
+        return {
+            "action_mask": masks.copy() if self.copy else masks,
+            "n_decisions": results["n_decisions"],
+            "n_masked": results["n_masked"],
+            "reward_terms": terms,
+            "_action_mask": everyone,
+            "_n_decisions": everyone,
+            "_n_masked": everyone,
+            "_reward_terms": everyone,
+        }
+
+    def _add_finished(self, info: Info, over: NDArray[np.bool_]) -> None:
+        """Add what the fights that ended with this step leave behind, where Gymnasium's own vector has it."""
+        report = {}
+        for name, values in self._duels.fight_report(self._everyone).items():
+            report[name], report["_" + name] = values, over
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP:
+            info["fight"], info["_fight"] = report, over
+            return
+        final = np.full(self.num_envs, None, dtype=object)
+        for place in np.flatnonzero(over).tolist():
+            final[place] = self._duels.final_observation(place)
+        info["final_obs"], info["_final_obs"] = final, over
+        info["final_info"], info["_final_info"] = {"fight": report, "_fight": over}, over
+
+    def _checked(self, actions: Any) -> NDArray[np.int64]:
+        """Return the actions as the kernel wants them; their range is checked there."""
+        array = np.asarray(actions)
+        if array.shape != (self.num_envs,) or array.dtype.kind not in "iu":
+            raise InvalidActionError(
+                f"actions must be {self.num_envs} whole numbers, one per fight, not {array.dtype} {array.shape}"
+            )
+        return np.ascontiguousarray(array, dtype=np.int64)
+
+    def _reset_mask(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
+        mask = (options or {}).get("reset_mask")
+        if mask is None:
+            return self._everyone
+        if not (isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and mask.shape == (self.num_envs,)):
+            raise EnvironmentUsageError(f"options['reset_mask'] must be a bool array of shape ({self.num_envs},)")
+        return mask
+
+    def _seeds(
+        self, seed: int | Sequence[int | None] | None, which: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        """Return a seed per fight and which fights to seed: those with a seed, and those never seeded before."""
+        fresh = self._duels.simulator.duels["rng"] == 0
+        if isinstance(seed, int | np.integer):
+            super().reset(seed=int(seed))
+            return np.uint64(seed) + np.arange(self.num_envs, dtype=np.uint64), which
+        drawn = self.np_random.integers(2**63, size=self.num_envs, dtype=np.uint64)
+        if seed is None:
+            return drawn, which & fresh
+        if len(seed) != self.num_envs:
+            raise EnvironmentUsageError(f"seed: {len(seed)} seeds for {self.num_envs} fights")
+        given = np.array([one is not None for one in seed])
+        drawn[given] = [one for one in seed if one is not None]
+        return drawn, which & (given | fresh)
+
+    def get_state(self) -> dict[str, NDArray[Any]]:
+        """Return all that is needed to go on from here exactly, as plain arrays (copies)."""
+        duels = self._duels
+        return {
+            "duels": duels.simulator.duels.view(np.uint8).reshape(self.num_envs, -1).copy(),
+            "features": duels.simulator.features.copy(),
+            "states": duels.simulator.states.view(np.uint8).reshape(self.num_envs, -1).copy(),
+            "masks": duels.simulator.masks.copy(),
+            "returns": duels.returns.copy(),
+        }
+
+    def set_state(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go on from what `get_state` returned.
+
+        Raises:
+            EnvironmentUsageError: It is of another number of fights or another version of the rules.
+        """
+        duels = self._duels
+        targets: dict[str, NDArray[Any]] = {
+            "duels": duels.simulator.duels.view(np.uint8).reshape(self.num_envs, -1),
+            "features": duels.simulator.features,
+            "states": duels.simulator.states.view(np.uint8).reshape(self.num_envs, -1),
+            "masks": duels.simulator.masks,
+            "returns": duels.returns,
+        }
+        for name, target in targets.items():
+            if name not in state or state[name].shape != target.shape:
+                got = state[name].shape if name in state else "nothing"
+                raise EnvironmentUsageError(f"set_state: {name!r} must have shape {target.shape}, not {got}")
+        for name, target in targets.items():
+            target[:] = state[name]
+        self._is_ready = True
+
+
+def _autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
+    if isinstance(mode, AutoresetMode):
+        return mode
+    known = {item.value: item for item in AutoresetMode} | {item.name.lower(): item for item in AutoresetMode}
+    if mode not in known:
+        raise EnvironmentUsageError(f"autoreset_mode: unknown mode {mode!r}{did_you_mean(str(mode), known)}")
+    return known[mode]

@@ -1,0 +1,157 @@
+"""N duels with their options, observations, rewards and infos: what the single and the vector environment share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from soulslab.arena.boss_file import load_boss
+from soulslab.arena.knight import load_knight
+from soulslab.arena.simulator import FightOptions, Simulator
+from soulslab.arena.state import DECISION_S, MAX_DECISIONS, PHASES, REWARD_TERMS
+from soulslab.envs.rewards import Reward, Transition, call_reward, reward_weights
+from soulslab.envs.spaces import OBSERVATIONS, duel_observation, duel_space, features_space, row
+from soulslab.errors import EnvironmentUsageError, did_you_mean
+
+Info = dict[str, Any]
+
+
+class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of ``soulslab/Arena-v0``, as given to ``gymnasium.make`` and ``make_vec``.
+
+    Attributes:
+        boss: Name of a shipped boss, or the path of a boss file.
+        phase: ``"1"``, ``"2"`` or ``"full"``.
+        reward: A preset, a table of terms and weights, or a function (see `soulslab.envs.rewards`).
+        random_pose: Draw the player's start from the ground's poses.
+        observation: ``"features"`` (74 numbers) or ``"dict"`` (the 15 `DuelState` fields).
+        skip_locked: Step on while "nothing" is the only open action; rewards add up.
+        max_episode_steps: Decisions until truncation. Only the built-in limit is supported.
+    """
+
+    boss: str | Path = "judge"
+    phase: str = "full"
+    reward: Any = "soulsgym"
+    random_pose: bool = False
+    observation: str = "features"
+    skip_locked: bool = False
+    max_episode_steps: int = MAX_DECISIONS
+
+    def check(self) -> None:
+        """Raise `EnvironmentUsageError` for the first option that is wrong."""
+        if str(self.phase) not in PHASES:
+            raise EnvironmentUsageError(f"phase: unknown phase {self.phase!r}{did_you_mean(str(self.phase), PHASES)}")
+        if self.observation not in OBSERVATIONS:
+            raise EnvironmentUsageError(
+                f"observation: unknown kind {self.observation!r}{did_you_mean(str(self.observation), OBSERVATIONS)}"
+            )
+        for name in ("random_pose", "skip_locked"):
+            if not isinstance(getattr(self, name), bool):
+                raise EnvironmentUsageError(f"{name} must be True or False, not {getattr(self, name)!r}")
+        if self.max_episode_steps != MAX_DECISIONS:
+            raise EnvironmentUsageError(
+                f"max_episode_steps: a fight has {MAX_DECISIONS} decisions; for fewer use gymnasium.wrappers.TimeLimit"
+            )
+
+
+class Duels:
+    """N duels, their observations, rewards and reports.
+
+    Attributes:
+        space: Observation space of one duel.
+        returns: (N,) sum of rewards of the present fights; kept up for reward functions only.
+    """
+
+    def __init__(self, options: ArenaOptions, n_duels: int, autoreset: AutoresetMode) -> None:
+        options.check()
+        knight = load_knight()
+        self.options = options
+        self.reward: Reward = options.reward
+        self.boss = load_boss(options.boss, list(knight.knock_backs))
+        self.has_function = callable(options.reward)
+        self.simulator = Simulator(
+            self.boss,
+            n_duels,
+            FightOptions(
+                phase=str(options.phase),
+                random_pose=options.random_pose,
+                skip_locked=options.skip_locked,
+                features=options.observation == "features",
+                states=options.observation == "dict" or self.has_function,
+                autoreset=_AUTORESETS[autoreset],
+                weights=reward_weights(options.reward),
+            ),
+        )
+        self.returns = np.zeros(n_duels)
+        self.space = features_space() if options.observation == "features" else duel_space(self.boss, knight)
+
+    def observation(self) -> Any:
+        """Return the present observations; features are the simulator's own buffer."""
+        if self.options.observation == "features":
+            return self.simulator.features
+        return duel_observation(self.simulator.states)
+
+    def final_observation(self, place: int) -> Any:
+        """Return the last observation of a fight that ended and has been followed by another."""
+        if self.options.observation == "features":
+            return self.simulator.final_features[place].copy()
+        return row(duel_observation(self.simulator.final_states[place : place + 1]), 0)
+
+    def step(self, actions: NDArray[np.int64]) -> int:
+        """Step the simulator and, for a reward function, put its rewards in place of the weighted terms."""
+        if not self.has_function:
+            return self.simulator.step(actions)
+        simulator = self.simulator
+        before = simulator.states.copy()
+        resting = simulator.duels["over"].astype(np.bool_)
+        ended = simulator.step(actions)
+        results = simulator.results
+        terminated, truncated = results["terminated"].astype(np.bool_), results["truncated"].astype(np.bool_)
+        after = simulator.states.copy()
+        if simulator.options.autoreset == "same_step":
+            over = terminated | truncated
+            after[over] = simulator.final_states[over]
+        terms = {name: results["terms"][:, i].copy() for i, name in enumerate(REWARD_TERMS)}
+        transition = Transition(before, after, terms, terminated, truncated)
+        rewards = call_reward(self.reward, transition, simulator.n_duels)  # type: ignore[arg-type]
+        # A fresh fight in "next_step" mode began in this step; there was nothing to reward.
+        results["reward"] = np.where(resting, 0.0, rewards)
+        self.returns[resting] = 0.0
+        self.returns += results["reward"]
+        if ended:
+            over = terminated | truncated
+            simulator.reports["return_"][over] = self.returns[over]
+            self.returns[over] = 0.0
+        return ended
+
+    def fight_report(self, which: NDArray[np.bool_] | int) -> Info:
+        """Return what finished fights leave behind, as arrays over ``which`` or scalars for one place."""
+        reports = self.simulator.reports[which]
+        report: Info = {name: reports[name] for name in reports.dtype.names if name not in _REPORT_AS}
+        report["won"] = reports["won"].astype(np.bool_)
+        report["return"] = reports["return_"]
+        report["time_s"] = reports["n_decisions"] * DECISION_S
+        report["damage_by_attack"] = reports["damage_by_attack"][..., : len(self.boss.moves)]
+        return report
+
+
+_REPORT_AS = ("won", "return_", "damage_by_attack")
+_AUTORESETS: dict[AutoresetMode, Literal["next_step", "same_step", "disabled"]] = {
+    AutoresetMode.NEXT_STEP: "next_step",
+    AutoresetMode.SAME_STEP: "same_step",
+    AutoresetMode.DISABLED: "disabled",
+}
+
+
+def make_options(options: dict[str, Any]) -> ArenaOptions:
+    """Return the options of an environment, with a clear error for one that does not exist."""
+    known = ArenaOptions.__struct_fields__
+    for name in options:
+        if name not in known:
+            raise EnvironmentUsageError(f"soulslab/Arena-v0 has no option {name!r}{did_you_mean(name, known)}")
+    return ArenaOptions(**options)

@@ -1,0 +1,73 @@
+"""Observation spaces of a duel and the way from its records to observations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from soulslab.arena.boss_file import Boss
+from soulslab.arena.duel_state import DUEL_FIELDS, MAX_ANIMATION_S, DuelField
+from soulslab.arena.features import feature_bounds
+from soulslab.arena.knight import Knight
+from soulslab.arena.vocabulary import BOSS_ANIMATIONS
+
+OBSERVATIONS = ("dict", "features")
+
+
+def features_space() -> spaces.Box:
+    """Return the space of the 74 features, float32."""
+    low, high = feature_bounds()
+    return spaces.Box(low, high, dtype=np.float32)
+
+
+def duel_space(boss: Boss, knight: Knight) -> spaces.Dict:
+    """Return the space of the 15 `DuelState` fields for this boss and its ground."""
+    return spaces.Dict({field.name: _field_space(field, boss, knight) for field in DUEL_FIELDS})
+
+
+def _field_space(field: DuelField, boss: Boss, knight: Knight) -> spaces.Space[Any]:
+    """Return the space of one field."""
+    limits = np.array(boss.ground.limits_m, dtype=np.float32)
+    if field.kind == "pose":
+        return spaces.Box(np.append(limits[:, 0], -np.float32(np.pi)), np.append(limits[:, 1], np.float32(np.pi)))
+    if field.kind == "camera":
+        low, high = np.full(3, -1, np.float32), np.full(3, 1, np.float32)
+        return spaces.Box(np.append(limits[:, 0], low), np.append(limits[:, 1], high))
+    whole: dict[str, spaces.Space[Any]] = {
+        "phase": spaces.Discrete(2, start=1),
+        "player_max_hp": spaces.Discrete(1, start=knight.vitals.hp),
+        "player_max_sp": spaces.Discrete(1, start=knight.vitals.sp),
+        "boss_max_hp": spaces.Discrete(1, start=boss.hp),
+        "player_animation": spaces.Discrete(len(knight.animations) + 1, start=-1),
+        "boss_animation": spaces.Discrete(len(BOSS_ANIMATIONS) + 1, start=-1),
+        "lock_on": spaces.Discrete(2),
+    }
+    if field.is_integer:
+        return whole[field.name]
+    most = {"player_hp": knight.vitals.hp, "player_sp": knight.vitals.sp, "boss_hp": boss.hp}
+    return spaces.Box(0.0, float(most.get(field.name, MAX_ANIMATION_S)), (1,), np.float32)
+
+
+def duel_observation(states: NDArray[np.record]) -> dict[str, NDArray[Any]]:
+    """Return (N,) `DUEL_STATE` records as a batch of observations; all arrays are new."""
+    observation: dict[str, NDArray[Any]] = {}
+    for field in DUEL_FIELDS:
+        values = states[field.name]
+        if field.is_integer:
+            observation[field.name] = values.copy()
+        else:
+            observation[field.name] = values.reshape(len(states), field.size).astype(np.float32)
+    return observation
+
+
+def row(observation: Any, place: int) -> Any:
+    """Return one environment's part of a batch of observations, as a copy."""
+    if isinstance(observation, dict):
+        return {
+            key: values[place].copy() if values.ndim > 1 else np.int64(values[place])
+            for key, values in observation.items()
+        }
+    return observation[place].copy()
