@@ -9,11 +9,12 @@ Everything heavy is imported inside the command that needs it, so that ``soulsla
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
@@ -26,12 +27,17 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 TRACEBACK_VERBOSITY = 2
+PROGRESS_NAME = "progress.jsonl"
+TENSORBOARD_NAME = "tensorboard"
+
+_log = logging.getLogger(__name__)
 
 app = App(
     name="soulslab",
     help="Reinforcement learning on Souls games, with a built-in boss fight.",
     version=VERSION,
     help_format="plaintext",
+    suppress_keyboard_interrupt=False,  # it is handled below
 )
 
 
@@ -136,6 +142,7 @@ def train(
     """
     from soulslab.config import load_settings
     from soulslab.learn.settings import TrainSettings
+    from soulslab.learn.sinks import ConsoleSink, JsonLinesSink, TensorBoardSink
     from soulslab.learn.train import CONFIG_NAME, StopReason
     from soulslab.learn.train import train as train_policy
 
@@ -147,7 +154,8 @@ def train(
     folder = resume or run_dir or _new_run_dir()
     changes = [*([f"env.id={env}"] if env else []), *(overrides or [])]
     settings = load_settings(TrainSettings, file, changes)
-    result = train_policy(settings, folder, resume=resume is not None)
+    sinks = (ConsoleSink(), JsonLinesSink(folder / PROGRESS_NAME), TensorBoardSink(folder / TENSORBOARD_NAME))
+    result = train_policy(settings, folder, resume=resume is not None, sinks=sinks)
     return EXIT_INTERRUPTED if result.reason is StopReason.INTERRUPTED else EXIT_OK
 
 
@@ -174,6 +182,15 @@ class EvaluateFlags:
     sampled: Annotated[bool, Parameter(negative="")] = False
     json: Path | None = None
 
+    def options(self) -> dict[str, str]:
+        """Return what changes in the environment."""
+        return {name: value for name, value in (("boss", self.boss), ("phase", self.phase)) if value is not None}
+
+    def ways(self) -> list[str]:
+        """Return the ways of choosing actions that were asked for; neither flag asks for both."""
+        asked = [way for way, is_asked in (("greedy", self.greedy), ("sampled", self.sampled)) if is_asked]
+        return asked or ["greedy", "sampled"]
+
 
 @app.command
 def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
@@ -183,7 +200,46 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
         run: Folder of a run, or a policy file.
         flags: What to evaluate on.
     """
-    raise SoulslabError(f"evaluate is not there yet ({run}, {flags})")
+    from rich.console import Console
+
+    from soulslab.learn.evaluate import EvaluationSettings
+    from soulslab.learn.evaluate import evaluate as evaluate_policy
+    from soulslab.learn.policy import Policy
+    from soulslab.learn.sinks import ConsoleSink
+    from soulslab.learn.train import POLICY_NAME
+    from soulslab.report import evaluation_rows, evaluation_tables
+
+    flags = flags or EvaluateFlags()
+    policy = Policy.load(run / POLICY_NAME if run.is_dir() else run)
+    options = {**_without_functions(policy.header.env_options), **flags.options()}
+    env_id = policy.header.env_id
+    evaluations = {}
+    sink = ConsoleSink()
+    for way in flags.ways():
+        settings = EvaluationSettings(
+            env_id=env_id,
+            env_options=options,
+            n_fights=flags.fights,
+            seed=flags.seed,
+            deterministic=way == "greedy",
+        )
+        evaluations[way] = evaluate_policy(policy, settings, sinks=[sink])
+    for table in evaluation_tables(evaluations):
+        Console().print(table, "")
+    if flags.json:
+        _write_json(flags.json, evaluation_rows(evaluations, {"env": env_id, **options, "seed": flags.seed}))
+    return EXIT_OK
+
+
+def _without_functions(options: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the options that were Python functions in training: a reward does not change who wins."""
+    known = {}
+    for name, value in options.items():
+        if isinstance(value, str) and value.startswith("<function "):
+            _log.warning("left out %s=%s, which only Python can pass; returns are those of the default", name, value)
+        else:
+            known[name] = value
+    return known
 
 
 # --- to be wired: demo, play, bench -------------------------------------------------------------------------
@@ -223,6 +279,20 @@ def shipped_config(name: Path) -> Path:
         return shipped / name
     known = ", ".join(sorted(file.name for file in shipped.glob("*.toml")))
     raise ConfigError(f"no such file, and none of that name comes with soulslab ({known})", source=name)
+
+
+def _write_json(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write the rows of a table, one object each.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    import msgspec
+
+    try:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(rows)) + b"\n")
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror or error}", source=path) from error
 
 
 def _new_run_dir() -> Path:

@@ -1,0 +1,90 @@
+"""The house is in order: what exists is documented, and what is documented exists."""
+
+import inspect
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import soulslab.errors
+from soulslab import cli
+from soulslab.config import describe_settings
+from soulslab.errors import SoulslabError
+from soulslab.learn.settings import TrainSettings
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+
+
+def error_classes():
+    return [item for _, item in inspect.getmembers(soulslab.errors, inspect.isclass) if issubclass(item, Exception)]
+
+
+def drawn_tree():
+    """Return (name, name of the parent) for each line of the drawing in the docstring."""
+    found, parents = {}, {}
+    for line in soulslab.errors.__doc__.splitlines():
+        match = re.match(r"( {4}[│├└─ ]*)([A-Z]\w+Error)\b", line)
+        if match:
+            depth = len(match[1])
+            parents[depth] = match[2]
+            found[match[2]] = next((parents[d] for d in range(depth - 1, -1, -1) if d in parents), "Exception")
+    return found
+
+
+def test_the_tree_of_errors_is_drawn_as_it_is():
+    assert drawn_tree() == {cls.__name__: cls.__bases__[0].__name__ for cls in error_classes()}
+
+
+@pytest.mark.parametrize("cls", error_classes(), ids=lambda cls: cls.__name__)
+def test_every_error_is_a_soulslab_error_and_says_what_it_is(cls):
+    assert issubclass(cls, SoulslabError)
+    assert cls.__doc__
+
+
+def test_the_errors_page_shows_the_whole_module():
+    assert "::: soulslab.errors\n" in (ROOT / "docs/errors.md").read_text()
+
+
+@pytest.mark.parametrize("row", describe_settings(TrainSettings), ids=lambda row: row.path)
+def test_every_setting_is_documented(row):
+    assert row.doc
+
+
+def test_the_configuration_page_shows_the_settings_of_training():
+    marker = f"<!-- settings: {TrainSettings.__module__}:{TrainSettings.__name__} -->"
+    assert marker in (ROOT / "docs/configuration.md").read_text().splitlines()
+
+
+def documented_commands():
+    for page in PAGES:
+        for block in re.findall(r"```(?:bash|sh|console|bat)\n(.*?)```", page.read_text(), re.DOTALL):
+            for line in block.replace("\\\n", " ").splitlines():
+                words = shlex.split(line.removeprefix("$ "), comments=True)
+                if words[:1] == ["soulslab"]:
+                    yield pytest.param(words[1:], id=f"{page.name}: {' '.join(words[1:])[:60]}")
+
+
+@pytest.mark.parametrize("words", list(documented_commands()))
+def test_documented_commands_parse(words):
+    command, bound, *_ = cli.app.parse_args(words, print_error=False, exit_on_error=False)
+    assert callable(command)
+    assert bound is not None
+
+
+def test_documented_make_targets_exist():
+    targets = set(re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split())
+    for page in PAGES:
+        for line in re.findall(r"(?:^|`)make ([a-z ]+?)(?= *(?:`|#|$|ARGS))", page.read_text(), re.MULTILINE):
+            assert set(line.split()) <= targets, f"{page.name}: make {line}"
+
+
+def test_every_page_is_in_the_menu():
+    menu = (ROOT / "mkdocs.yml").read_text()
+    assert all(f"- {page.name}\n" in menu for page in (ROOT / "docs").glob("*.md"))
+
+
+def test_ci_runs_what_developers_run():
+    script = (ROOT / ".ci" / "run").read_text()
+    assert re.findall(r"^make (\w+)$", script, re.MULTILINE) == ["check", "test"]

@@ -1,0 +1,86 @@
+"""The doctor: what it finds here, and what it says when something is broken."""
+
+import os
+import shutil
+from collections import namedtuple
+from importlib import metadata
+
+import pytest
+from rich.console import Console
+
+from soulslab import doctor
+from soulslab.doctor import Check, State
+
+
+def only(checks):
+    (check,) = checks
+    return check
+
+
+@pytest.mark.parametrize(
+    "check",
+    [doctor.check_python, doctor.check_processor, doctor.check_numba_cache, doctor.check_torch, doctor.check_video],
+)
+def test_this_machine_has_what_is_needed(check):
+    assert only(check()).state is not State.MISSING
+
+
+def test_packages_are_those_that_are_tested():
+    checks = {check.name: check for check in doctor.check_packages()}
+    assert checks["torch"].state is State.OK
+    assert {"numpy", "numba", "gymnasium", "av"} <= checks.keys()
+
+
+def test_package_of_another_version(monkeypatch):
+    monkeypatch.setattr(doctor, "_pins", lambda: {"numpy": "0.1"})
+    checks = {check.name: check for check in doctor.check_packages()}
+    assert checks["numpy"] == Check(
+        "numpy", State.WARNING, f"{metadata.version('numpy')}, tested with 0.1", "run: make setup"
+    )
+
+
+@pytest.mark.parametrize(
+    ("requirement", "state", "remedy"),
+    [
+        ("no-such-thing>=1", State.MISSING, "pip install soulslab"),
+        ('no-such-thing>=1; extra == "learn"', State.MISSING, "pip install 'soulslab[learn]'"),
+        ('no-such-thing[x]>=1; extra == "docs"', State.WARNING, "pip install 'soulslab[docs]'"),
+    ],
+)
+def test_package_that_is_not_there(monkeypatch, requirement, state, remedy):
+    monkeypatch.setattr(metadata, "requires", lambda _: [requirement])
+    assert only(doctor.check_packages()) == Check("no-such-thing", state, "not installed", remedy)
+
+
+def test_full_disk(monkeypatch):
+    usage = namedtuple("usage", "total used free")(10**12, 10**12, 10**8)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    assert only(doctor.check_disk()).state is State.WARNING
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows always has a desktop")
+def test_display(monkeypatch):
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("DISPLAY", ":7")
+    assert only(doctor.check_display()) == Check("display", State.OK, ":7")
+    monkeypatch.delenv("DISPLAY")
+    assert only(doctor.check_display()).state is State.WARNING
+
+
+def test_a_check_that_breaks_is_a_finding(monkeypatch):
+    def broken():
+        raise OSError("no such device")
+        yield
+
+    monkeypatch.setattr(doctor, "CHECKS", (("thing", broken), ("disk", doctor.check_disk)))
+    found = doctor.examine()
+    assert (found[0].name, found[0].state, found[0].detail) == ("thing", State.MISSING, "OSError: no such device")
+    assert found[1].name == "disk"
+
+
+def test_table_shows_everything():
+    console = Console(width=120, record=True, file=open(os.devnull, "w"))  # noqa: SIM115, PTH123
+    with console.file:
+        console.print(doctor.table([Check("torch", State.MISSING, "not [here]", "pip install x")]))
+    text = console.export_text()
+    assert all(word in text for word in ("torch", "missing", "not [here]", "pip install x"))
