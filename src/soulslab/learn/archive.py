@@ -39,7 +39,7 @@ def write_archive(path: Path, tensors: Mapping[str, NDArray[Any]], header: Mappi
     Raises:
         CheckpointError: The disk is full or the folder cannot be written; an older file is untouched.
     """
-    packed = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    packed = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
     text = msgspec.json.encode(header, order="sorted").decode()
     data = pack_tensors(packed, metadata={_HEADER: text, _DIGEST: _digest(packed, text)})
     write_atomically(path, data)

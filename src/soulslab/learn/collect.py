@@ -92,9 +92,7 @@ class Collector:
         self.env_steps = int(state["env_steps"][0])
         self.tracker.load({name: state[f"tracker/{name}"] for name in self.tracker.state()})
 
-    def _act(
-        self, t: int, policy: Policy, rollout: Rollout, generator: torch.Generator
-    ) -> NDArray[np.float32]:
+    def _act(self, t: int, policy: Policy, rollout: Rollout, generator: torch.Generator) -> NDArray[np.float32]:
         """Choose and record the actions of step t; return the critic's normalised values, float32 (N,)."""
         policy.observe(self._obs)
         obs = policy.normalise(self._obs, out=rollout.obs[t])

@@ -21,6 +21,7 @@ from soulslab.learn.environment import Info, decisions_taken, environment_seed, 
 from soulslab.learn.policy import Policy, require_functions
 from soulslab.learn.statistics import Interval, wilson_interval
 from soulslab.learn.telemetry import EvaluationProgress, Sink, tell
+from soulslab.learn.threads import one_core
 
 _EVALUATION: Final = 1
 """Purpose number of evaluation in :func:`soulslab.learn.environment.environment_seed`; training is 0."""
@@ -42,7 +43,7 @@ class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     env_options: dict[str, Any] = {}
     n_fights: Annotated[int, Meta(ge=1)] = 300
     n_envs: Annotated[int, Meta(ge=1, le=65536)] = 1024
-    seed: Annotated[int, Meta(ge=0, lt=2**63)] = 0
+    seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
     deterministic: bool = True
 
 
@@ -130,7 +131,8 @@ def evaluate(policy: Policy, settings: EvaluationSettings, *, sinks: Sequence[Si
     try:
         _, n_features, n_actions = sizes(env)
         policy.check_env(settings.env_id, n_features, n_actions)
-        fights = _play(policy, env, settings, sinks)
+        with one_core():
+            fights = _play(policy, env, settings, sinks)
         names = tuple(getattr(env.unwrapped, "attack_names", ()))
     finally:
         env.close()
@@ -242,8 +244,6 @@ def _by_pose(columns: Mapping[str, NDArray[Any]]) -> tuple[PoseRow, ...]:
         won = columns["won"][columns["start_pose"] == pose]
         n_wins = int(won.sum())
         rows.append(
-            PoseRow(
-                pose=int(pose), n_fights=len(won), n_wins=n_wins, interval=wilson_interval(n_wins, len(won))
-            )
+            PoseRow(pose=int(pose), n_fights=len(won), n_wins=n_wins, interval=wilson_interval(n_wins, len(won)))
         )
     return tuple(rows)

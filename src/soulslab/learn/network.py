@@ -42,9 +42,7 @@ class ActorCritic(nn.Module):
     Andrychowicz et al. 2021, "What matters in on-policy reinforcement learning?", section 3.2.
     """
 
-    def __init__(
-        self, n_features: int, n_actions: int, settings: NetworkSettings, generator: torch.Generator
-    ) -> None:
+    def __init__(self, n_features: int, n_actions: int, settings: NetworkSettings, generator: torch.Generator) -> None:
         """Build the network.
 
         Args:

@@ -231,9 +231,7 @@ def read_header(raw: Mapping[str, Any], path: Path) -> PolicyHeader:
         IncompatibleCheckpointError: It is no policy, or one of a format that this soulslab does not know.
     """
     if raw.get("format") != FORMAT:
-        raise IncompatibleCheckpointError(
-            path, f"is no policy (format {raw.get('format')!r}, not {FORMAT!r})"
-        )
+        raise IncompatibleCheckpointError(path, f"is no policy (format {raw.get('format')!r}, not {FORMAT!r})")
     if raw.get("version") != FORMAT_VERSION:
         raise IncompatibleCheckpointError(
             path,

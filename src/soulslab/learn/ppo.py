@@ -46,9 +46,7 @@ class _Weights(NamedTuple):
 class PPO:
     """The learner: a policy, its optimiser, and the memory of one rollout."""
 
-    def __init__(
-        self, settings: PPOSettings, policy: Policy, n_envs: int, generator: torch.Generator
-    ) -> None:
+    def __init__(self, settings: PPOSettings, policy: Policy, n_envs: int, generator: torch.Generator) -> None:
         """Set up the learner.
 
         Args:
@@ -121,9 +119,7 @@ class PPO:
                 loss, measured = self._loss(batch, weights)
                 self._optimiser.zero_grad(set_to_none=True)
                 torch.autograd.backward(loss)
-                measured["grad_norm"] = nn.utils.clip_grad_norm_(
-                    self._parameters, self._settings.max_grad_norm
-                )
+                measured["grad_norm"] = nn.utils.clip_grad_norm_(self._parameters, self._settings.max_grad_norm)
                 self._optimiser.step()
                 epoch.append(measured)
             measurements += epoch

@@ -93,7 +93,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         keep_checkpoints: The newest checkpoints that are kept.
     """
 
-    seed: Annotated[int, Meta(ge=0, lt=2**63)] = 0
+    seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
     total_steps: Positive = 20_000_000
     max_seconds: Annotated[float, Meta(gt=0.0)] = float("inf")
     stop_win_rate: Share = 1.0

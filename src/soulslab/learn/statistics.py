@@ -48,5 +48,5 @@ def wilson_interval(n_wins: int, n_fights: int, z: float = Z_95) -> Interval:
     share = n_wins / n_fights
     spread = z * math.sqrt(share * (1.0 - share) / n_fights + (z / (2.0 * n_fights)) ** 2)
     centre, scale = share + z * z / (2.0 * n_fights), 1.0 + z * z / n_fights
-    # Rounding could leave the ends a hair outside.
-    return Interval(max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale))
+    # The share lies inside; at 0 and 1 it is an end, which rounding could miss by a hair.
+    return Interval(min(share, max(0.0, (centre - spread) / scale)), max(share, min(1.0, (centre + spread) / scale)))

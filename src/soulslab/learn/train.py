@@ -42,6 +42,7 @@ from soulslab.learn.telemetry import (
     TrainStarted,
     tell,
 )
+from soulslab.learn.threads import one_core
 from soulslab.learn.tracker import MILESTONES, Milestone
 from soulslab.version import VERSION
 
@@ -120,7 +121,6 @@ def train(
         EnvironmentUsageError: The environment cannot be trained on.
         NonFiniteError: The environment gave NaN or infinity; the learner was saved before.
     """
-    use_one_core()
     options = {**settings.env.options, **(env_options or {})}
     require_functions(options, run_dir / CONFIG_NAME)
     store = CheckpointStore(run_dir / CHECKPOINTS_NAME, settings.run.keep_checkpoints)
@@ -132,26 +132,17 @@ def train(
     )
     env = make_vector(settings.env.id, settings.env.n_envs, options)
     try:
-        run = _Run(described, run_dir, env, store, sinks)
-        if checkpoint is None:
-            run.start()
-        else:
-            run.restore(checkpoint)
-        return run.run()
+        with one_core():
+            run = _Run(described, run_dir, env, store, sinks)
+            if checkpoint is None:
+                run.start()
+            else:
+                run.restore(checkpoint)
+            return run.run()
     finally:
         env.close()
         for sink in sinks:
             sink.close()
-
-
-def use_one_core() -> None:
-    """Keep torch to one thread, and let tiny numbers be zero.
-
-    Networks this small gain nothing from a second thread and lose tenfold when the machine is busy; numbers
-    below float32's normal range cost a hundred cycles each and carry nothing.
-    """
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
 
 
 class _Clock(NamedTuple):

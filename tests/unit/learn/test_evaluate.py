@@ -1,0 +1,85 @@
+import msgspec
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from soulslab.errors import ConfigError, IncompatibleCheckpointError
+from soulslab.learn.evaluate import EvaluationSettings, evaluate, quotas
+from soulslab.learn.policy import Policy, PolicyHeader
+from soulslab.learn.settings import NetworkSettings
+from soulslab.learn.telemetry import EvaluationProgress
+
+SETTINGS = EvaluationSettings(env_id="toys/Corridor-v0", n_fights=500, n_envs=64, deterministic=False)
+
+
+class Listener:
+    def __init__(self):
+        self.messages = []
+
+    def write(self, message):
+        self.messages.append(message)
+
+    def close(self):
+        raise AssertionError("evaluate leaves sinks open")
+
+
+@pytest.fixture
+def policy():
+    header = PolicyHeader(
+        env_id="toys/Corridor-v0",
+        env_options={},
+        n_features=6,
+        n_actions=4,
+        network=NetworkSettings(widths=(8,)),
+        soulslab="",
+        commit="",
+    )
+    return Policy(header, torch.Generator().manual_seed(0))
+
+
+@given(st.integers(1, 5000), st.integers(1, 300))
+def test_quotas_add_up_and_are_equal(n_fights, n_envs):
+    shares = quotas(n_fights, n_envs)
+    assert shares.sum() == n_fights
+    assert shares.max() - shares.min() <= 1
+
+
+def test_plays_exactly_the_fights_asked_for(policy):
+    listener = Listener()
+    evaluation = evaluate(policy, SETTINGS, sinks=[listener])
+    assert evaluation.n_fights == 500
+    assert listener.messages[-1] == EvaluationProgress(n_done=500, n_fights=500, n_wins=evaluation.n_wins)
+    assert sum(row.n_fights for row in evaluation.by_pose) == 500
+    assert sum(row.n_wins for row in evaluation.by_pose) == evaluation.n_wins
+    assert [row.name for row in evaluation.by_attack] == ["fall", "boredom"]
+    n_lost_or_cut = 500 - evaluation.n_wins
+    assert evaluation.by_attack[0].n_kills <= n_lost_or_cut
+    assert evaluation.by_attack[0].mean_damage == pytest.approx(10.0 * evaluation.by_attack[0].n_kills / 500)
+    assert sum(row.mean_damage for row in evaluation.by_attack) == pytest.approx(evaluation.mean_damage_taken)
+
+
+def test_the_same_seed_plays_the_same_fights(policy):
+    assert evaluate(policy, SETTINGS) == evaluate(policy, SETTINGS)
+    other = msgspec.structs.replace(SETTINGS, seed=1)
+    assert evaluate(policy, other).mean_return != evaluate(policy, SETTINGS).mean_return
+
+
+def test_short_fights_are_not_over_represented(policy):
+    # One fight per environment has no length bias by construction; many per environment must agree with it.
+    many = evaluate(policy, msgspec.structs.replace(SETTINGS, n_fights=8000, n_envs=64))
+    single = evaluate(policy, msgspec.structs.replace(SETTINGS, n_fights=8000, n_envs=8000, seed=9))
+    assert many.win_rate == pytest.approx(single.win_rate, abs=0.025)
+    np.testing.assert_allclose(many.mean_decisions, single.mean_decisions, rtol=0.05)
+
+
+def test_another_environment_is_refused(policy):
+    with pytest.raises(IncompatibleCheckpointError, match="was trained on toys/Corridor-v0"):
+        evaluate(policy, msgspec.structs.replace(SETTINGS, env_id="toys/Lights-v0"))
+
+
+def test_a_function_known_by_name_only_is_asked_for(policy):
+    options = {"reward": "<function mine.reward>"}
+    with pytest.raises(ConfigError, match="pass it from Python"):
+        evaluate(policy, msgspec.structs.replace(SETTINGS, env_options=options))

@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+import torch
+
+from soulslab.errors import ConfigError, CorruptCheckpointError, IncompatibleCheckpointError
+from soulslab.learn.archive import read_archive, write_archive
+from soulslab.learn.policy import Policy, PolicyHeader, describe_options, require_functions
+from soulslab.learn.settings import NetworkSettings
+
+
+@pytest.fixture
+def policy():
+    header = PolicyHeader(
+        env_id="toys/Corridor-v0",
+        env_options={"boss": "judge"},
+        n_features=6,
+        n_actions=4,
+        network=NetworkSettings(widths=(16,), activation="silu", shared=True),
+        soulslab="0.1.0",
+        commit="abc",
+        env_steps=123,
+    )
+    policy = Policy(header, torch.Generator().manual_seed(7))
+    policy.observe(np.random.default_rng(0).normal(3.0, 2.0, (100, 6)).astype(np.float32))
+    policy.value_moments.update(np.arange(10.0))
+    return policy
+
+
+def batch(n=50):
+    rng = np.random.default_rng(1)
+    mask = rng.random((n, 4)) < 0.5
+    mask[:, 0] = True
+    return rng.normal(3.0, 2.0, (n, 6)).astype(np.float32), mask
+
+
+def test_what_is_loaded_is_what_was_saved(policy, tmp_path):
+    path = tmp_path / "policy.safetensors"
+    policy.save(path)
+    loaded = Policy.load(path)
+    assert loaded.header == policy.header
+    for name, array in policy.state().items():
+        np.testing.assert_array_equal(loaded.state()[name], array)
+    obs, mask = batch()
+    np.testing.assert_array_equal(loaded.act(obs, mask), policy.act(obs, mask))
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_actions_are_allowed_and_repeatable(policy, deterministic):
+    obs, mask = batch(1000)
+    policy.seed(5)
+    actions = policy.act(obs, mask, deterministic=deterministic)
+    policy.seed(5)
+    assert mask[np.arange(1000), actions].all()
+    np.testing.assert_array_equal(policy.act(obs, mask, deterministic=deterministic), actions)
+
+
+def test_one_observation_gives_one_action(policy):
+    obs, mask = batch(1)
+    assert policy.act(obs[0], mask[0]).shape == ()
+    assert int(policy.act(obs[0], mask[0])) == int(policy.act(obs, mask)[0])
+    assert policy.act(obs).shape == (1,)
+
+
+def test_normalised_observations_have_mean_0_and_std_1_and_are_clipped(policy):
+    obs = np.random.default_rng(0).normal(3.0, 2.0, (100, 6)).astype(np.float32)
+    normalised = policy.normalise(obs)
+    torch.testing.assert_close(normalised.mean(0), torch.zeros(6), atol=1e-5, rtol=0.0)
+    torch.testing.assert_close(normalised.std(0, correction=0), torch.ones(6))
+    assert policy.normalise(np.full((1, 6), 1e6, np.float32)).max() == 10.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("toys/Corridor-v1", 6, 4), "was trained on toys/Corridor-v0, not on toys/Corridor-v1"),
+        (("toys/Corridor-v0", 7, 4), "has 6 features, but toys/Corridor-v0 has 7"),
+        (("toys/Corridor-v0", 6, 5), "has 4 actions, but toys/Corridor-v0 has 5"),
+    ],
+)
+def test_another_environment_is_refused(policy, arguments, message):
+    policy.check_env("toys/Corridor-v0", 6, 4)
+    with pytest.raises(IncompatibleCheckpointError, match=message):
+        policy.check_env(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"format": "soulslab-checkpoint"}, IncompatibleCheckpointError, "is no policy"),
+        ({"version": 2}, IncompatibleCheckpointError, "format version 2, this soulslab reads 1"),
+        ({"n_actions": 5}, IncompatibleCheckpointError, r"'network/actor.weight' should have shape \(5, 16\)"),
+        ({"n_features": 7}, IncompatibleCheckpointError, "'network/trunk.0.weight' should have shape"),
+        ({"network": {"widths": [16]}}, IncompatibleCheckpointError, "critic_trunk.*but there is nothing"),
+        ({"n_actions": "four"}, CorruptCheckpointError, "malformed header: Expected `int`"),
+        ({"new": 1}, CorruptCheckpointError, "unknown field `new`"),
+        ({"env_id": None}, CorruptCheckpointError, "malformed header"),
+    ],
+)
+def test_every_field_of_the_header_is_checked(policy, tmp_path, change, error, message):
+    path = tmp_path / "policy.safetensors"
+    policy.save(path)
+    tensors, header = read_archive(path)
+    write_archive(path, tensors, header | change)
+    with pytest.raises(error, match=message):
+        Policy.load(path)
+
+
+def my_reward():
+    """Stand for a user's function."""
+
+
+def test_functions_are_recorded_by_name_and_asked_for_again():
+    described = describe_options({"reward": my_reward, "boss": "judge"})
+    assert described["boss"] == "judge"
+    assert described["reward"].endswith("test_policy.my_reward>")
+    with pytest.raises(ConfigError, match=r"config.toml: env.options.reward: is the Python function .*my_reward"):
+        require_functions(described, "config.toml")
+    require_functions({"reward": my_reward}, "config.toml")

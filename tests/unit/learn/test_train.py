@@ -1,0 +1,214 @@
+import logging
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from soulslab.config import load_settings
+from soulslab.errors import CheckpointError, ConfigError, IncompatibleCheckpointError, NonFiniteError
+from soulslab.learn.archive import read_archive
+from soulslab.learn.settings import TrainSettings
+from soulslab.learn.telemetry import TrainFinished, TrainProgress, TrainStarted
+from soulslab.learn.train import StopReason, train
+
+TESTS = Path(__file__).parents[2]
+
+# A fresh process that goes on with a run; arguments: folder of the tests, folder of the run, total_steps.
+RESUME = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from support.toys import register_toys
+from soulslab.config import load_settings
+from soulslab.learn.settings import TrainSettings
+from soulslab.learn.train import train
+register_toys()
+run_dir = Path(sys.argv[2])
+settings = load_settings(TrainSettings, run_dir / "config.toml", [f"run.total_steps={sys.argv[3]}"])
+print(train(settings, run_dir, resume=True).reason.value)
+"""
+
+
+class Listener:
+    """Keeps the messages; after ``stop_after`` updates it sends this process a signal."""
+
+    def __init__(self, stop_after=math.inf, number=signal.SIGTERM):
+        self.messages = []
+        self.n_closed = 0
+        self._stop_after = stop_after
+        self._number = number
+
+    def write(self, message):
+        self.messages.append(message)
+        if len(self.of(TrainProgress)) == self._stop_after and isinstance(message, TrainProgress):
+            os.kill(os.getpid(), self._number)
+
+    def close(self):
+        self.n_closed += 1
+
+    def of(self, kind):
+        return [message for message in self.messages if isinstance(message, kind)]
+
+
+def with_run(settings, **changes):
+    return msgspec.structs.replace(settings, run=msgspec.structs.replace(settings.run, **changes))
+
+
+def newest(run_dir):
+    return read_archive(sorted((run_dir / "checkpoints").iterdir())[-1])
+
+
+def resume_in_fresh_process(run_dir, total_steps):
+    answer = subprocess.run(
+        [sys.executable, "-c", RESUME, str(TESTS), str(run_dir), str(total_steps)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout.strip()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_stopped_by_a_signal_goes_on_bit_for_bit(corridor, tmp_path, number):
+    whole = train(corridor, tmp_path / "whole")
+    handlers = [signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)]
+    stopped = train(corridor, tmp_path / "parts", sinks=[Listener(stop_after=9, number=number)])
+    assert [signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)] == handlers
+    assert stopped.reason is StopReason.INTERRUPTED
+    assert 0 < stopped.env_steps < whole.env_steps
+    assert resume_in_fresh_process(tmp_path / "parts", corridor.run.total_steps) == "completed"
+    expected, expected_header = newest(tmp_path / "whole")
+    found, header = newest(tmp_path / "parts")
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert found[name].tobytes() == tensor.tobytes(), name
+    steps = [[m["env_steps"] for m in h["milestones"]] for h in (expected_header, header)]
+    assert steps[0] == steps[1]
+
+
+def test_a_second_interrupt_ends_the_run_at_once(corridor, tmp_path):
+    class Impatient(Listener):
+        def write(self, message):
+            super().write(message)
+            if isinstance(message, TrainProgress):
+                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), signal.SIGINT)
+
+    listener = Impatient()
+    with pytest.raises(KeyboardInterrupt):
+        train(corridor, tmp_path / "run", sinks=[listener])
+    assert listener.n_closed == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_damaged_checkpoint_is_passed_over(corridor, tmp_path, caplog):
+    run_dir = tmp_path / "run"
+    train(with_run(corridor, total_steps=10_000, checkpoint_every_s=0.0), run_dir)
+    *_, older, damaged = sorted((run_dir / "checkpoints").iterdir())
+    damaged.write_bytes(damaged.read_bytes()[:1000])
+    listener = Listener()
+    with caplog.at_level(logging.WARNING):
+        result = train(with_run(corridor, total_steps=10_000), run_dir, resume=True, sinks=[listener])
+    assert str(damaged) in caplog.text
+    (started,) = listener.of(TrainStarted)
+    assert started.is_resumed
+    assert f"{started.env_steps:015d}" in older.name
+    assert result.env_steps >= 10_000
+    assert newest(run_dir)[0]["collector/env_steps"] == result.env_steps
+
+
+def test_an_environment_without_state_goes_on_with_fresh_episodes(corridor, tmp_path, caplog):
+    settings = msgspec.structs.replace(
+        corridor, env=msgspec.structs.replace(corridor.env, id="toys/Lights-v0", n_envs=4)
+    )
+    train(with_run(settings, total_steps=200), tmp_path / "run")
+    with caplog.at_level(logging.INFO):
+        result = train(with_run(settings, total_steps=400), tmp_path / "run", resume=True)
+    assert "fresh episodes start" in caplog.text
+    assert result.env_steps >= 400
+
+
+def test_messages_tell_the_whole_run(corridor, tmp_path):
+    listener = Listener()
+    result = train(with_run(corridor, total_steps=10_000), tmp_path / "run", sinks=[listener])
+    progress = listener.of(TrainProgress)
+    (finished,) = listener.of(TrainFinished)
+    assert isinstance(listener.messages[0], TrainStarted)
+    assert listener.messages[-1] is finished
+    assert listener.n_closed == 1
+    assert [p.env_steps for p in progress] == sorted(p.env_steps for p in progress)
+    assert progress[-1].env_steps == finished.env_steps == result.env_steps
+    assert progress[-1].win_rate == result.win_rate
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [({"stop_win_rate": 0.6}, StopReason.WIN_RATE), ({"max_seconds": 1e-9}, StopReason.TIME)],
+)
+def test_other_reasons_to_stop(corridor, tmp_path, changes, reason):
+    assert train(with_run(corridor, **changes), tmp_path / "run").reason is reason
+
+
+def test_the_same_seed_gives_the_same_policy_and_another_a_different_one(corridor, tmp_path):
+    weights = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        train(with_run(corridor, total_steps=3000, seed=seed), tmp_path / name)
+        weights.append(newest(tmp_path / name)[0]["policy/network/actor.weight"])
+    assert weights[0].tobytes() == weights[1].tobytes()
+    assert not np.array_equal(weights[0], weights[2])
+
+
+def test_a_not_finite_reward_is_located_and_the_learner_saved_first(corridor, tmp_path):
+    # The 40th step is the 8th of the third rollout, so two updates are worth keeping.
+    with pytest.raises(NonFiniteError, match=r"reward of environment 2 at step \d+ .*\(nan\)") as caught:
+        train(corridor, tmp_path / "run", env_options={"nan_at": 40})
+    assert caught.value.env_index == 2
+    tensors, _ = newest(tmp_path / "run")
+    assert tensors["learner/adam/0/step"] == 2 * corridor.learner.n_epochs * 4
+    assert all(np.isfinite(t).all() for name, t in tensors.items() if name.startswith("policy/"))
+    assert not any(name.startswith("env/") for name in tensors)
+
+
+def pay_for_the_middle(cell):
+    return 0.1 if cell == 3 else 0.0
+
+
+def test_a_reward_function_is_passed_from_python_and_asked_for_on_resuming(corridor, tmp_path):
+    run_dir = tmp_path / "run"
+    options = {"reward": pay_for_the_middle}
+    train(with_run(corridor, total_steps=2000), run_dir, env_options=options)
+    stored = load_settings(TrainSettings, run_dir / "config.toml")
+    assert "pay_for_the_middle" in stored.env.options["reward"]
+    resumed = with_run(stored, total_steps=4000)
+    with pytest.raises(ConfigError, match=r"env.options.reward: is the Python function"):
+        train(resumed, run_dir, resume=True)
+    assert train(resumed, run_dir, resume=True, env_options=options).env_steps >= 4000
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(corridor, tmp_path):
+    train(with_run(corridor, total_steps=1000), tmp_path / "run")
+    with pytest.raises(CheckpointError, match="holds a run already"):
+        train(corridor, tmp_path / "run")
+
+
+def test_resuming_needs_a_run_with_the_same_settings(corridor, tmp_path):
+    with pytest.raises(CheckpointError, match="holds no checkpoint"):
+        train(corridor, tmp_path / "run", resume=True)
+    train(with_run(corridor, total_steps=1000), tmp_path / "run")
+    other = msgspec.structs.replace(corridor, learner=msgspec.structs.replace(corridor.learner, gamma=0.5))
+    with pytest.raises(IncompatibleCheckpointError, match=r"learner.gamma = 0.99, but the settings say 0.5"):
+        train(other, tmp_path / "run", resume=True)
+
+
+def test_the_resolved_settings_are_kept(corridor, tmp_path):
+    settings = with_run(corridor, total_steps=1000)
+    train(settings, tmp_path / "run")
+    assert load_settings(TrainSettings, tmp_path / "run" / "config.toml") == settings
