@@ -108,10 +108,7 @@ class Corridor(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         return self._obs(), rewards, terminated, truncated, info
 
     def get_state(self) -> dict[str, np.ndarray]:
-        return {
-            name: getattr(self, f"_{name}").copy()
-            for name in ("cell", "age", "decisions", "return", "random")
-        }
+        return {name: getattr(self, f"_{name}").copy() for name in ("cell", "age", "decisions", "return", "random")}
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
         for name, array in state.items():
