@@ -11,8 +11,10 @@ Without the import, Gymnasium's ``module:id`` form does the same: ``gymnasium.ma
 """
 
 from soulslab.envs.registration import register_all
-from soulslab.version import VERSION as __version__
+from soulslab.version import VERSION
 
 __all__ = ["__version__"]
+
+__version__ = VERSION
 
 register_all()

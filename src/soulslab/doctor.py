@@ -83,9 +83,7 @@ def table(checks: list[Check]) -> Table:
 def check_python() -> Iterator[Check]:
     """Look at the version of Python."""
     state = State.OK if sys.version_info >= OLDEST_PYTHON else State.MISSING
-    yield Check(
-        "Python", state, sys.version.split()[0], "" if state is State.OK else "install Python 3.11 or newer"
-    )
+    yield Check("Python", state, sys.version.split()[0], "" if state is State.OK else "install Python 3.11 or newer")
 
 
 def check_processor() -> Iterator[Check]:
@@ -165,9 +163,7 @@ def check_torch() -> Iterator[Check]:
     import torch
 
     threads = torch.get_num_threads()
-    detail = (
-        f"{torch.__version__}, {threads} threads (training uses 1), {torch.backends.cpu.get_cpu_capability()}"
-    )
+    detail = f"{torch.__version__}, {threads} threads (training uses 1), {torch.backends.cpu.get_cpu_capability()}"
     yield Check("torch runs", State.OK if float(torch.ones(2).sum()) == 2 else State.MISSING, detail)
 
 
@@ -189,9 +185,7 @@ def check_video() -> Iterator[Check]:
         if n_bytes:
             yield Check("video", State.OK, f"MP4 with {codec}")
             return
-    yield Check(
-        "video", State.WARNING, f"none of {', '.join(VIDEO_CODECS)}", "pip install --force-reinstall av"
-    )
+    yield Check("video", State.WARNING, f"none of {', '.join(VIDEO_CODECS)}", "pip install --force-reinstall av")
 
 
 def check_terminal() -> Iterator[Check]:
@@ -217,9 +211,7 @@ def check_disk() -> Iterator[Check]:
     """Look at the space for runs."""
     free_gb = shutil.disk_usage(Path.cwd()).free / 1e9
     state = State.OK if free_gb >= ENOUGH_DISK_GB else State.WARNING
-    yield Check(
-        "disk", state, f"{free_gb:.0f} GB free here", "" if state is State.OK else "free some for runs/"
-    )
+    yield Check("disk", state, f"{free_gb:.0f} GB free here", "" if state is State.OK else "free some for runs/")
 
 
 def check_fight() -> Iterator[Check]:

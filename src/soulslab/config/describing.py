@@ -92,9 +92,7 @@ def _words(described: inspect.Type) -> str:
         case inspect.StructType():
             return f"table ({described.cls.__name__})"
     name = _NAMES.get(type(described), type(described).__name__)
-    bounds = [
-        f"{sign} {getattr(described, key):g}" for key, sign in _BOUNDS.items() if _has_bound(described, key)
-    ]
+    bounds = [f"{sign} {getattr(described, key):g}" for key, sign in _BOUNDS.items() if _has_bound(described, key)]
     return " ".join([name, *([", ".join(bounds)] if bounds else [])])
 
 

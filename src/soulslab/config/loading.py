@@ -112,9 +112,7 @@ def _put(data: dict[str, Any], keys: Keys, value: Any, source: str) -> None:
     for depth, key in enumerate(keys[:-1], start=1):
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
-            raise ConfigError(
-                "is a value and has no settings of its own", path=".".join(keys[:depth]), source=source
-            )
+            raise ConfigError("is a value and has no settings of its own", path=".".join(keys[:depth]), source=source)
     table[keys[-1]] = value
 
 
@@ -151,9 +149,7 @@ def _problems(value: Any, expected: inspect.Type, place: str) -> Iterator[tuple[
         yield "is not a number (nan)", place
     elif isinstance(value, int) and not -(2**63) <= value < 2**63:
         yield "is too large; whole numbers have 64 bits", place
-    elif (
-        isinstance(value, str) and isinstance(expected, inspect.LiteralType) and value not in expected.values
-    ):
+    elif isinstance(value, str) and isinstance(expected, inspect.LiteralType) and value not in expected.values:
         yield f"{value!r} is not one of its values{did_you_mean(value, map(str, expected.values))}", place
 
 

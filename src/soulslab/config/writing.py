@@ -78,8 +78,7 @@ def toml_value(value: Any, place: str = "") -> str:
             return f"[{', '.join(toml_value(item, f'{place}[{i}]') for i, item in enumerate(value))}]"
         case dict() | msgspec.Struct():
             entries = (
-                f"{_key(key, place)} = {toml_value(item, f'{place}.{key}')}"
-                for key, item in _fields(value).items()
+                f"{_key(key, place)} = {toml_value(item, f'{place}.{key}')}" for key, item in _fields(value).items()
             )
             return f"{{{', '.join(entries)}}}"
     raise ConfigError(f"a {type(value).__name__} cannot be written as TOML", path=place)

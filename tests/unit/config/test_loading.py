@@ -29,9 +29,7 @@ def test_defaults_alone():
 def test_file_and_overrides(write):
     path = write('name = "f"\n[learner]\nlr = 0.5\nn_epochs = 2\n[options]\nboss = "judge"\n')
     settings = load_settings(Example, path, ["learner.lr=1", "learner.lr=0.25", "options.pose=true"])
-    assert settings == Example(
-        name="f", learner=Inner(lr=0.25, n_epochs=2), options={"boss": "judge", "pose": True}
-    )
+    assert settings == Example(name="f", learner=Inner(lr=0.25, n_epochs=2), options={"boss": "judge", "pose": True})
 
 
 @pytest.mark.parametrize(
@@ -136,11 +134,7 @@ def test_no_file_crashes(tmp_path_factory, text):
         assert isinstance(load_settings(Example, path), Example)
 
 
-@given(
-    st.lists(
-        st.builds("{}{}".format, st.sampled_from(["", "options.a=", "name=", "learner.lr="]), _toml_like)
-    )
-)
+@given(st.lists(st.builds("{}{}".format, st.sampled_from(["", "options.a=", "name=", "learner.lr="]), _toml_like)))
 @example(["options.a=\udc80"])
 @example(["options." + "a." * 3000 + "b=1"])
 @example(["options.a=" + "[" * 3000])
