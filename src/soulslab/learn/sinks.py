@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from soulslab.errors import MissingDependencyError
 from soulslab.learn.telemetry import (
@@ -37,12 +38,11 @@ class ConsoleSink:
             console: By default a new one on standard error, so that standard output stays clean.
         """
         self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f} %  {task.fields[numbers]}"),
-            TimeElapsedColumn(),
-            TextColumn("eta"),
+            # In 80 columns the bar gives way to the numbers.
+            BarColumn(bar_width=16, table_column=Column(min_width=4, ratio=1)),
+            TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
             TimeRemainingColumn(elapsed_when_finished=True),
+            expand=True,
             console=console or Console(stderr=True),
         )
         self._task: TaskID | None = None
@@ -55,8 +55,7 @@ class ConsoleSink:
             case TrainProgress():
                 numbers = (
                     f"{message.env_steps / 1e6:.2f} M steps  {message.steps_per_second / 1e3:.0f} k/s  "
-                    f"{message.n_fights} fights  won {_percent(message.win_rate)}  "
-                    f"return {_NO_NUMBER if message.mean_return is None else f'{message.mean_return:.2f}'}"
+                    f"{message.n_fights} fights  {_success(message)}"
                 )
                 self._show("training", message.env_steps, message.total_steps, numbers)
             case EvaluationProgress():
@@ -174,6 +173,13 @@ def read_json_lines(path: Path) -> Iterator[Message]:
     decoder = msgspec.json.Decoder(Message)
     for line in path.read_bytes().split(b"\n")[:-1]:
         yield decoder.decode(line)
+
+
+def _success(message: TrainProgress) -> str:
+    """Return the win rate, or the mean return where nobody can win."""
+    if message.win_rate is None and message.mean_return is not None:
+        return f"return {message.mean_return:.2f}"
+    return f"won {_percent(message.win_rate)}"
 
 
 def _percent(share: float | None) -> str:
