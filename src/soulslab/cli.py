@@ -156,7 +156,12 @@ def train(
     settings = load_settings(TrainSettings, file, changes)
     sinks = (ConsoleSink(), JsonLinesSink(folder / PROGRESS_NAME), TensorBoardSink(folder / TENSORBOARD_NAME))
     result = train_policy(settings, folder, resume=resume is not None, sinks=sinks)
-    return EXIT_INTERRUPTED if result.reason is StopReason.INTERRUPTED else EXIT_OK
+    won = "" if result.win_rate is None else f", {100 * result.win_rate:.1f} % of the last fights won"
+    _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
+    if result.reason is StopReason.INTERRUPTED:
+        _log.info("to go on: soulslab train --resume %s", folder)
+        return EXIT_INTERRUPTED
+    return EXIT_OK
 
 
 @Parameter(name="*")  # its fields are flags of the command

@@ -1,0 +1,61 @@
+"""`soulslab train` and `soulslab evaluate`, as a user runs them, on the real arena."""
+
+import json
+
+import pytest
+
+from soulslab import cli
+from soulslab.learn.train import POLICY_NAME
+
+SMALL = [
+    *("--set", "run.total_steps=2000", "--set", "env.n_envs=8", "--set", "learner.minibatch_size=128"),
+    *("--set", "learner.n_steps=16", "--set", "network.widths=[8]"),
+]
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("soulslab.log.configure", lambda _: None)
+
+
+@pytest.fixture
+def trained():
+    assert cli.run(["train", "--config", "demo.toml", "--run-dir", "run", *SMALL]) == 0
+
+
+def test_train_resume_evaluate(tmp_path, trained, capsys):
+    assert {"config.toml", POLICY_NAME, "checkpoints", "progress.jsonl", "tensorboard"} <= {
+        path.name for path in (tmp_path / "run").iterdir()
+    }
+    assert cli.run(["train", "--resume", "run", "--set", "run.total_steps=3000"]) == 0
+    assert cli.run(["evaluate", "run", "--fights", "6", "--phase", "1", "--greedy", "--json", "report.json"]) == 0
+    assert "what hits the player (greedy)" in capsys.readouterr().out
+    (row,) = json.loads((tmp_path / "report.json").read_text())
+    assert (row["actions"], row["phase"], row["n_fights"], row["boss"]) == ("greedy", "1", 6, "judge")
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(trained, capsys):
+    assert cli.run(["train", "--run-dir", "run", *SMALL]) == 1
+    assert "holds a run already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", *SMALL, "--set", "env.options.boss=jugde"], "unknown boss 'jugde'; did you mean 'judge'?"),
+        (["train", *SMALL, "--env", "nonsense"], "`nonsense` doesn't exist"),
+        (["train", "--config", "dmeo.toml"], "none of that name comes with soulslab (demo.toml"),
+        (["train", "--resume", "nothing"], "nothing/config.toml: cannot be read"),
+    ],
+)
+def test_mistakes(capsys, arguments, words):
+    assert cli.run(arguments) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert "Traceback" not in error
+
+
+def test_evaluating_what_is_no_run(capsys):
+    assert cli.run(["evaluate", "nothing"]) == 1
+    assert "soulslab: nothing" in capsys.readouterr().err
