@@ -16,6 +16,7 @@ import enum
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -121,26 +122,21 @@ def train(
         EnvironmentUsageError: The environment cannot be trained on.
         NonFiniteError: The environment gave NaN or infinity; the learner was saved before.
     """
-    options = {**settings.env.options, **(env_options or {})}
-    require_functions(options, run_dir / CONFIG_NAME)
-    store = CheckpointStore(run_dir / CHECKPOINTS_NAME, settings.run.keep_checkpoints)
-    checkpoint = store.latest() if resume else None
-    if not resume and store.paths():
-        raise CheckpointError(run_dir, "holds a run already; resume it, or choose another folder")
-    described = msgspec.structs.replace(
-        settings, env=msgspec.structs.replace(settings.env, options=describe_options(options))
-    )
-    env = make_vector(settings.env.id, settings.env.n_envs, options)
     try:
-        with one_core():
+        options = {**settings.env.options, **(env_options or {})}
+        require_functions(options, run_dir / CONFIG_NAME)
+        store = CheckpointStore(run_dir / CHECKPOINTS_NAME, settings.run.keep_checkpoints)
+        checkpoint = store.latest() if resume else None
+        if not resume and store.paths():
+            raise CheckpointError(run_dir, "holds a run already; resume it, or choose another folder")
+        described = msgspec.structs.replace(
+            settings, env=msgspec.structs.replace(settings.env, options=describe_options(options))
+        )
+        with one_core(), closing(make_vector(settings.env.id, settings.env.n_envs, options)) as env:
             run = _Run(described, run_dir, env, store, sinks)
-            if checkpoint is None:
-                run.start()
-            else:
-                run.restore(checkpoint)
+            run.begin(checkpoint)
             return run.run()
     finally:
-        env.close()
         for sink in sinks:
             sink.close()
 
@@ -190,12 +186,14 @@ class _Run:
         self._saved_at_s = 0.0
         self._is_resumed = False
 
-    def start(self) -> None:
-        """Begin at the beginning."""
-        self._collector.reset(environment_seed(self._settings.run.seed, _TRAINING))
+    def begin(self, checkpoint: Checkpoint | None) -> None:
+        """Stand at the beginning, or where a checkpoint was written."""
+        if checkpoint is None:
+            self._collector.reset(environment_seed(self._settings.run.seed, _TRAINING))
+        else:
+            self._restore(checkpoint)
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Stand where a checkpoint was written."""
+    def _restore(self, checkpoint: Checkpoint) -> None:
         _check_same_run(checkpoint, self._settings)
         tensors, header = checkpoint.tensors, checkpoint.header
         self._policy.load_state(_part(tensors, "policy"), checkpoint.path)

@@ -195,8 +195,10 @@ def test_a_reward_function_is_passed_from_python_and_asked_for_on_resuming(corri
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(corridor, tmp_path):
     train(with_run(corridor, total_steps=1000), tmp_path / "run")
+    listener = Listener()
     with pytest.raises(CheckpointError, match="holds a run already"):
-        train(corridor, tmp_path / "run")
+        train(corridor, tmp_path / "run", sinks=[listener])
+    assert listener.n_closed == 1
 
 
 def test_resuming_needs_a_run_with_the_same_settings(corridor, tmp_path):
