@@ -230,7 +230,7 @@ def set_up() -> None:
         SetupError: A step failed; the message holds the end of the log.
     """
     started = time.monotonic()
-    if UNFINISHED.exists() or not is_usable(program("python")):
+    if UNFINISHED.exists() or not is_usable():
         # pip cannot tell a package whose installation was cut short from a whole one, so we start over.
         shutil.rmtree(VENV, ignore_errors=True)
     VENV.mkdir(exist_ok=True)
@@ -255,9 +255,12 @@ def set_up() -> None:
     say(f"ready after {time.monotonic() - started:.0f} s")
 
 
-def is_usable(python: Path) -> bool:
-    """Tell whether an interpreter starts and has pip."""
-    if not python.exists():
+def is_usable() -> bool:
+    """Tell whether the virtual environment was made in this place, starts and has pip."""
+    config, python = VENV / "pyvenv.cfg", program("python")
+    if not config.exists() or not python.exists():
+        return False
+    if str(VENV) not in config.read_text(encoding="utf-8"):  # moved or copied: its programs name the old place
         return False
     return subprocess.call([str(python), "-c", "import pip"], stderr=subprocess.DEVNULL) == 0  # noqa: S603
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -154,8 +155,11 @@ def train(
     folder = resume or run_dir or _new_run_dir()
     changes = [*([f"env.id={env}"] if env else []), *(overrides or [])]
     settings = load_settings(TrainSettings, file, changes)
-    sinks = (ConsoleSink(), JsonLinesSink(folder / PROGRESS_NAME), TensorBoardSink(folder / TENSORBOARD_NAME))
-    result = train_policy(settings, folder, resume=resume is not None, sinks=sinks)
+    with ExitStack() as stack:
+        sinks = (ConsoleSink(), JsonLinesSink(folder / PROGRESS_NAME), TensorBoardSink(folder / TENSORBOARD_NAME))
+        for sink in sinks:
+            stack.callback(sink.close)
+        result = train_policy(settings, folder, resume=resume is not None, sinks=sinks)
     won = "" if result.win_rate is None else f", {100 * result.win_rate:.1f} % of the last fights won"
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
     if result.reason is StopReason.INTERRUPTED:

@@ -43,7 +43,7 @@ def make_venv(bootstrap):
         python = bootstrap.program("python")
         python.parent.mkdir(parents=True)
         python.symlink_to(sys.executable)
-        (bootstrap.VENV / "pyvenv.cfg").write_text("version = 3.11\n")
+        (bootstrap.VENV / "pyvenv.cfg").write_text(f"command = python3 -m venv {bootstrap.VENV}\n")
 
     return make_venv
 
@@ -102,6 +102,19 @@ def test_an_interrupted_set_up_starts_afresh(bootstrap, calls, make_venv):
     bootstrap.set_up()
     assert not half_installed.exists()
     assert bootstrap.is_current()
+
+
+def test_a_virtual_environment_from_elsewhere_is_made_anew(bootstrap, calls, make_venv):
+    make_venv()
+    (bootstrap.VENV / "pyvenv.cfg").write_text("command = python3 -m venv /elsewhere/.venv\n")
+    bootstrap.set_up()
+    assert calls[0][1:3] == ["-m", "venv"]
+
+
+def test_a_change_of_pins_keeps_the_virtual_environment(bootstrap, calls, make_venv):
+    make_venv()
+    bootstrap.set_up()
+    assert [command[2] for command in calls] == ["pip", "pip"]
 
 
 def test_a_failure_shows_the_log_and_leaves_no_stamp(bootstrap, calls, monkeypatch):
@@ -198,5 +211,5 @@ def test_pins_fit_the_oldest_python():
     specifiers = pytest.importorskip("packaging.specifiers")
     oldest = "3.11.2"  # Debian 12
     for name in pins():
-        wanted = metadata.metadata(name)["Requires-Python"]
+        wanted = metadata.distribution(name).metadata["Requires-Python"]
         assert wanted is None or specifiers.SpecifierSet(wanted).contains(oldest), f"{name}: {wanted}"
