@@ -105,7 +105,7 @@ def envs() -> None:
     for name, spec in sorted(gymnasium.registry.items()):
         if spec.namespace == "soulslab" and isinstance(spec.entry_point, str):
             doc = load_env_creator(spec.entry_point).__doc__ or ""
-            console.print(f"[bold]{name}[/bold]  {doc.strip().partition(chr(10))[0]}")
+            console.print(f"{name}  {doc.strip().splitlines()[0] if doc else ''}", markup=False, highlight=False)
 
 
 @app.command

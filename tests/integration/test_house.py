@@ -1,8 +1,11 @@
 """The house is in order: what exists is documented, and what is documented exists."""
 
 import inspect
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,6 +86,15 @@ def test_documented_make_targets_exist():
 def test_every_page_is_in_the_menu():
     menu = (ROOT / "mkdocs.yml").read_text()
     assert all(f"- {page.name}\n" in menu for page in (ROOT / "docs").glob("*.md"))
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "<code>learner.lr</code>" in (tmp_path / "configuration" / "index.html").read_text(encoding="utf-8")
+    assert "fonts.googleapis" not in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
 def test_ci_runs_what_developers_run():
