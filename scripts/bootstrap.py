@@ -9,7 +9,7 @@
 The first run creates ``.venv`` and installs the versions that ``constraints.txt`` names. Later runs see
 from a stamp that nothing has changed and start at once. Where packages come from is up to pip's settings.
 
-Standard library only. The file also has to parse on a Python that is too old, so that it can say so.
+Standard library only. Any Python from 3.7 on can read the file, so that one that is too old is told so.
 """
 
 from __future__ import annotations
