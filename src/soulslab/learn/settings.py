@@ -28,7 +28,7 @@ class EnvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """
 
     id: str = "soulslab/Arena-v0"
-    n_envs: Annotated[int, Meta(ge=1, le=65536)] = 1024
+    n_envs: Annotated[int, Meta(ge=1, le=65536)] = 256
     options: dict[str, Any] = {}
 
 
@@ -52,9 +52,9 @@ class PPOSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         target_kl: An update stops early when the policy moved further than this (nats); 0 never stops.
     """
 
-    n_steps: Positive = 32
+    n_steps: Positive = 64
     n_epochs: Positive = 3
-    minibatch_size: Positive = 4096
+    minibatch_size: Positive = 2048
     lr: Annotated[float, Meta(gt=0.0, le=1.0)] = 1e-3
     lr_end: Share = 1e-4
     gamma: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.99
