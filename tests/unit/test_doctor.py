@@ -19,7 +19,14 @@ def only(checks):
 
 @pytest.mark.parametrize(
     "check",
-    [doctor.check_python, doctor.check_processor, doctor.check_numba_cache, doctor.check_torch, doctor.check_video],
+    [
+        doctor.check_python,
+        doctor.check_processor,
+        doctor.check_numba_cache,
+        doctor.check_torch,
+        doctor.check_video,
+        doctor.check_fight,
+    ],
 )
 def test_this_machine_has_what_is_needed(check):
     assert only(check()).state is not State.MISSING
