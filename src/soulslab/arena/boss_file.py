@@ -239,6 +239,12 @@ def _mistakes(boss: Boss, knock_backs: Sequence[str]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     ids = [move.id for move in boss.moves]
     found += [(f"moves[{i}].id", f"{ids[i]!r} is used twice") for i in range(len(ids)) if ids[i] in ids[:i]]
+    animations = [move.animation for move in boss.moves]
+    found += [
+        (f"moves[{i}].animation", f"{animations[i]!r} is used twice; a move has to be told by its animation")
+        for i in range(len(animations))
+        if animations[i] in animations[:i]
+    ]
     for name in ("keep_m", "pause_s[0]", "pause_s[1]"):
         low, high = _pair(boss, name)
         if low > high:

@@ -15,6 +15,8 @@ from soulslab.arena.vocabulary import BOSS_ANIMATIONS, UNKNOWN_ANIMATION
 #: Ticks after its start within which an attack still turns towards its target.
 AIM_TICKS = 12
 PUSH_TICKS = 12
+#: A fan of daggers at close range is one blow: this long after a hit the next does not count.
+HIT_GRACE_TICKS = 9
 #: A player this far below the floor is dead.
 FALL_DEPTH_M = 3.5
 
@@ -62,7 +64,7 @@ def _animations(table: Table, knight: Knight) -> None:
 
 def _attack(row: Record, attack: Attack, knight: Knight) -> None:
     row.stamina, row.damage, row.poise_damage = attack.stamina, attack.damage, attack.poise_damage
-    row.reach, row.cos_half = attack.reach_m, math.cos(attack.arc_rad / 2)
+    row.reach, row.cos_half = attack.reach_m, _arc_cos(attack.arc_rad)
     row.duration += ticks(attack.tail_s)
     row.aim_to = AIM_TICKS
     if attack.active_s is not None:
@@ -79,7 +81,7 @@ def _knock_backs(table: Table, knight: Knight) -> None:
     for row, knock_back in zip(table, knight.knock_backs.values(), strict=False):
         row.animation = knight.number(knock_back.animation)
         row.push_ticks, row.push = PUSH_TICKS, knock_back.push_m / PUSH_TICKS
-        row.invulnerable = ticks(knock_back.invulnerable_s)
+        row.invulnerable = max(ticks(knock_back.invulnerable_s), HIT_GRACE_TICKS)
 
 
 def _moves(fight: Record, boss: Boss, knock_backs: list[str]) -> None:
@@ -92,8 +94,10 @@ def _moves(fight: Record, boss: Boss, knock_backs: list[str]) -> None:
         row.duration, row.cooldown = ticks(move.duration_s), ticks(move.cooldown_s)
         row.phases, row.weight = _phase_bits(move.phases), move.weight
         row.range_low, row.range_high = move.range_m
-        # The cosine falls as the bearing grows.
-        row.cos_high, row.cos_low = math.cos(move.bearing_rad[0]), math.cos(move.bearing_rad[1])
+        # The cosine falls as the bearing grows. Dead ahead and right behind lie within whatever rounding does.
+        nearest, farthest = move.bearing_rad
+        row.cos_high = math.cos(nearest) if nearest > 0 else 2.0
+        row.cos_low = math.cos(farthest) if farthest < 3.1415 else -2.0
         row.first_window, row.n_windows = n_windows, len(move.windows)
         for window in move.windows:
             _window(fight.windows[n_windows], window, knock_backs)
@@ -114,7 +118,7 @@ def _window(row: Record, window: Window, knock_backs: list[str]) -> None:
     row.start, row.end = ticks(window.start_s), max(ticks(window.end_s), ticks(window.start_s) + 1)
     row.knock_back, row.parry = knock_backs.index(window.knock_back), window.parry
     row.aim_to = row.start - ticks(window.aim_s)
-    row.damage, row.reach, row.cos_half = window.damage, window.reach_m, math.cos(window.arc_rad / 2)
+    row.damage, row.reach, row.cos_half = window.damage, window.reach_m, _arc_cos(window.arc_rad)
     row.face_cos, row.face_sin = math.cos(window.facing_rad), math.sin(window.facing_rad)
     row.turn_cos, row.turn_sin = _turn(window.tracking_rad_s)
     row.advance_from = max(row.start - ticks(window.advance_s), 0)
@@ -129,6 +133,11 @@ def _projectile(row: Record, projectile: Projectile) -> None:
     first = -projectile.spread_rad * (projectile.count - 1) / 2
     row.first_cos, row.first_sin = math.cos(first), math.sin(first)
     row.spread_cos, row.spread_sin = math.cos(projectile.spread_rad), math.sin(projectile.spread_rad)
+
+
+def _arc_cos(arc_rad: float) -> float:
+    """Return the least cosine within an arc of this whole width; a full circle takes in everything."""
+    return math.cos(arc_rad / 2) if arc_rad < 6.283 else -2.0
 
 
 def _turn(rad_s: float) -> tuple[float, float]:

@@ -1,0 +1,220 @@
+"""A drawing of a duel from above: what `ArenaEnv.render` shows.
+
+x points right and y up. The picture follows the fight: its middle lies between the two, its scale shows both. It is a
+function of the duel's record alone, so equal states give equal pictures.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.arena.boss_file import Boss
+from soulslab.arena.picture.canvas import Canvas, Colour, Pose, disc, points, sector
+from soulslab.arena.picture.figures import BLADE, GOLD, Look, draw_boss, draw_knight, is_hurt, look_of
+from soulslab.arena.picture.ground import cut_out
+from soulslab.arena.picture.hud import draw_hud, place_of
+from soulslab.arena.picture.motion import Blow, blow_of, ease
+from soulslab.arena.state import MAX_PROJECTILES, PARRIED, THROWN, Record
+
+HEIGHT_PX = 540
+ASPECT = 16 / 9
+#: Least height of ground in the picture, and the ground that is left free around the two fighters.
+LEAST_M, FREE_M = 11.5, 7.0
+#: The picture's middle lies above that of the image, whose lower edge is covered by the boss's bar.
+MIDDLE = 0.47
+
+AMBER: Colour = (255, 176, 60)
+RED: Colour = (255, 52, 36)
+FLASH: Colour = (255, 236, 214)
+BLOOD: Colour = (196, 20, 24)
+SPARK_TICKS = 9
+
+
+def draw_duel(
+    boss: Boss, fight: Record, duel: Record, *, height_px: int = HEIGHT_PX, has_hud: bool = True
+) -> NDArray[np.uint8]:
+    """Draw one duel.
+
+    Args:
+        boss: The boss that is fought.
+        fight: Its `FIGHT` record.
+        duel: The `DUEL` record.
+        height_px: H, made even; the width W is 16/9 of it, even as well.
+        has_hud: Whether bars, names, clock and map are drawn.
+
+    Returns:
+        The picture, (H, W, 3) uint8, red, green and blue.
+    """
+    height = 2 * round(height_px / 2)
+    width = 2 * round(height * ASPECT / 2)
+    look = look_of(boss)
+    centre, px_per_m = _view(duel, height)
+    middle = (width / 2, MIDDLE * height)
+    from_centre = (centre[0] - float(fight.centre_x), centre[1] - float(fight.centre_y))
+    image = cut_out(place_of(fight, look), from_centre, middle, px_per_m, (width, height))
+    canvas = Canvas(image, centre, middle, px_per_m)
+    blow = blow_of(duel, fight)
+    if blow is not None and not duel.over:
+        _telegraph(canvas, duel, fight, blow)
+    _camera(canvas, duel)
+    draw_boss(canvas, duel, fight, look)
+    draw_knight(canvas, duel, fight)
+    _projectiles(canvas, duel, fight, look)
+    _sparks(canvas, duel, fight)
+    if duel.lock_on and not duel.over:
+        _lock_on(canvas, duel)
+    if has_hud:
+        draw_hud(image, boss, fight, duel, look)
+    return image
+
+
+def _view(d: Record, height: int) -> tuple[tuple[float, float], float]:
+    """Return the point in the middle and the pixels per metre, such that both fighters are well in the picture."""
+    dx, dy = abs(float(d.b_x - d.p_x)), abs(float(d.b_y - d.p_y))
+    shown_m = max(LEAST_M, dy + FREE_M, (dx + FREE_M) / ASPECT)
+    return ((float(d.p_x + d.b_x) / 2, float(d.p_y + d.b_y) / 2), height / shown_m)
+
+
+# --- the boss's blow ----------------------------------------------------------------------------------------
+
+
+def _telegraph(canvas: Canvas, d: Record, f: Record, blow: Blow) -> None:
+    """Show where the next blow hurts: an outline that fills as it nears, and a flash while it hurts."""
+    if blow.stage == "recovery":
+        return
+    if blow.window.n_projectiles > 0:
+        _fan(canvas, d, blow)
+        return
+    w = blow.window
+    step = _way_left(d, f, blow)
+    turned = math.atan2(float(w.face_sin), float(w.face_cos))
+    origin = Pose(d.b_x, d.b_y, d.b_fx, d.b_fy).at(step, 0.0, turned)
+    # The rules ask whether the player's body touches this circle.
+    reach = float(f.b_radius) + float(w.reach)
+    area = disc(0.0, 0.0, reach, 56) if blow.half_rad > 3.1 else sector(0.0, reach, -blow.half_rad, blow.half_rad)
+    if step > 0.3:
+        _lane(canvas, d, f, step)
+    if blow.stage == "active":
+        strength = 1.0 - 0.6 * blow.share
+        canvas.fill(origin.place(area), FLASH if blow.share < 0.25 else RED, 0.45 * strength)
+        canvas.line(origin.place(area), FLASH, 0.07, 0.9 * strength, is_closed=True)
+        return
+    near = blow.share
+    colour = _mix(AMBER, RED, ease(near))
+    canvas.fill(origin.place(area), colour, 0.05 + 0.07 * near)
+    canvas.fill(origin.place(area * near), colour, 0.10 + 0.16 * near)
+    canvas.line(origin.place(area), colour, 0.045, 0.25 + 0.55 * near, is_closed=True)
+
+
+def _way_left(d: Record, f: Record, blow: Blow) -> float:
+    """Return how far the boss will still come forward in m if the player stays; contact ends its way."""
+    w = blow.window
+    if blow.stage != "wind-up":
+        return 0.0
+    left = float(w.advance) * (int(w.start) - max(int(w.advance_from), int(d.b_ticks)))
+    dx, dy = float(d.p_x - d.b_x), float(d.p_y - d.b_y)
+    ahead, aside = dx * d.b_fx + dy * d.b_fy, abs(dx * d.b_fy - dy * d.b_fx)
+    contact = float(f.p_radius + f.b_radius)
+    if ahead > 0.0 and aside < contact:
+        left = min(left, ahead - math.sqrt(contact**2 - aside**2))
+    return max(left, 0.0)
+
+
+def _lane(canvas: Canvas, d: Record, f: Record, way: float) -> None:
+    """Draw the way that the boss is about to come: fading chevrons."""
+    body, half = Pose(d.b_x, d.b_y, d.b_fx, d.b_fy), float(f.b_radius) * 0.6
+    n = max(int(way / 0.9), 1)
+    for i in range(n):
+        x = float(f.b_radius) + way * (i + 0.5) / n
+        chevron = points((x - 0.3, half), (x + 0.1, 0.0), (x - 0.3, -half))
+        canvas.line(body.place(chevron), AMBER, 0.07, 0.5 - 0.3 * i / n)
+
+
+def _fan(canvas: Canvas, d: Record, blow: Blow) -> None:
+    """Draw the lines along which projectiles will fly."""
+    w = blow.window
+    if blow.stage == "active":
+        return
+    first = math.atan2(float(w.first_sin), float(w.first_cos))
+    spread = math.atan2(float(w.spread_sin), float(w.spread_cos))
+    far, half = float(w.speed) * int(w.life), float(w.radius)
+    body = Pose(d.b_x, d.b_y, d.b_fx, d.b_fy)
+    for i in range(int(w.n_projectiles)):
+        line = body.at(0.0, 0.0, first + i * spread)
+        lane = points((0.8, half), (far, half), (far, -half), (0.8, -half))
+        canvas.fill(line.place(lane), AMBER, 0.05 + 0.10 * blow.share)
+        end = 0.8 + (far - 0.8) * ease(blow.share)
+        canvas.line(line.place(points((0.8, 0.0), (end, 0.0))), _mix(AMBER, RED, blow.share), 0.05, 0.3 + 0.4 * blow.share)
+
+
+def _projectiles(canvas: Canvas, d: Record, f: Record, look: Look) -> None:
+    for i in range(MAX_PROJECTILES):
+        if d.q_ticks[i] == 0:
+            continue
+        x, y, vx, vy = (float(v) for v in d.q_pose[i])
+        speed = math.hypot(vx, vy)
+        dagger = Pose(x, y, vx / speed, vy / speed)
+        tail = min(8 * speed, math.hypot(x - float(d.b_x), y - float(d.b_y)))
+        radius = float(d.q_radius[i])
+        canvas.fill(dagger.place(points((0.0, 0.14), (-tail, 0.0), (0.0, -0.14))), look.glow, 0.4)
+        canvas.fill(dagger.place(disc(0.0, 0.0, radius)), look.glow, 0.14)
+        canvas.line(dagger.place(disc(0.0, 0.0, radius)), look.glow, 0.03, 0.6, is_closed=True)
+        canvas.solid(dagger.place(points((-0.1, 0.09), (0.25, 0.1), (0.6, 0.0), (0.25, -0.1), (-0.1, -0.09))), BLADE)
+        canvas.solid(dagger.place(points((-0.16, 0.22), (-0.08, 0.22), (-0.08, -0.22), (-0.16, -0.22))), look.armour)
+        canvas.line(dagger.place(points((-0.12, 0.0), (-0.4, 0.0))), (70, 48, 34), 0.12)
+
+
+# --- marks --------------------------------------------------------------------------------------------------
+
+
+def _camera(canvas: Canvas, d: Record) -> None:
+    """Hint at where the camera looks: two short strokes ahead of the player."""
+    view = Pose(d.p_x, d.p_y, d.c_fx, d.c_fy)
+    alpha = 0.35 if d.lock_on else 0.6
+    canvas.line(view.place(points((1.5, 0.3), (1.75, 0.0), (1.5, -0.3))), (210, 224, 255), 0.05, alpha)
+
+
+def _lock_on(canvas: Canvas, d: Record) -> None:
+    for radius, alpha in ((0.26, 0.35), (0.12, 0.95)):
+        canvas.fill(disc(d.b_x, d.b_y, radius, 20), (250, 250, 255), alpha)
+
+
+def _sparks(canvas: Canvas, d: Record, f: Record) -> None:
+    """Draw what a blow does where it lands: on the player, on the boss, or on the shield."""
+    ux, uy = float(d.b_x - d.p_x), float(d.b_y - d.p_y)
+    norm = max(math.hypot(ux, uy), 1e-9)
+    ux, uy = ux / norm, uy / norm
+    if is_hurt(d, f) and d.p_ticks < SPARK_TICKS:
+        age = d.p_ticks / SPARK_TICKS
+        _burst(canvas, Pose(d.p_x + 0.2 * ux, d.p_y + 0.2 * uy, ux, uy, 1.5), age, BLOOD)
+        canvas.line(disc(d.p_x, d.p_y, 0.6 + 0.9 * age), RED, 0.09, 0.8 * (1 - age), is_closed=True)
+    surface = (float(d.b_x) - 0.75 * float(f.b_radius) * ux, float(d.b_y) - 0.75 * float(f.b_radius) * uy)
+    a = f.animations[d.p_anim]
+    since = int(d.p_ticks) - int(a.active_from)
+    if d.p_has_hit and 0 <= since < SPARK_TICKS + 2:
+        _burst(canvas, Pose(*surface, ux, uy), since / (SPARK_TICKS + 2), FLASH)
+    since = int(d.b_ticks) - int(f.riposte_hit)
+    if d.b_mode == THROWN and 0 <= since < 2 * SPARK_TICKS:
+        _burst(canvas, Pose(*surface, ux, uy, 1.8), since / (2 * SPARK_TICKS), BLOOD)
+    if d.b_mode == PARRIED and d.b_ticks < 2 * SPARK_TICKS:
+        between = Pose(d.p_x + 0.9 * ux, d.p_y + 0.9 * uy, ux, uy, 2.0)
+        _burst(canvas, between, d.b_ticks / (2 * SPARK_TICKS), GOLD)
+
+
+def _burst(canvas: Canvas, centre: Pose, age: float, colour: Colour) -> None:
+    """Draw rays that fly apart; ``age`` goes from 0 to 1."""
+    out = 0.25 + 0.9 * ease(age)
+    for i in range(9):
+        ray = centre.at(0.0, 0.0, i * 2 * math.pi / 9 + 0.4)
+        length = out * (1.0 if i % 2 else 0.7)
+        canvas.fill(ray.place(points((length * age, 0.07), (length, 0.0), (length * age, -0.07))), colour, 1.0 - 0.8 * age)
+    canvas.fill(centre.place(disc(0.0, 0.0, 0.34 * (1 - age) + 0.02)), (255, 250, 236), 0.85 * (1 - age))
+
+
+def _mix(first: Colour, second: Colour, share: float) -> Colour:
+    """Return a colour between two."""
+    r, g, b = (round(x + (y - x) * share) for x, y in zip(first, second, strict=True))
+    return (r, g, b)
