@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import Boss
+from soulslab.arena.picture.boss_figure import draw_boss
 from soulslab.arena.picture.canvas import Canvas, Colour, Pose, disc, points, sector
-from soulslab.arena.picture.figures import BLADE, GOLD, Look, draw_boss, draw_knight, is_hurt, look_of
 from soulslab.arena.picture.ground import cut_out
 from soulslab.arena.picture.hud import draw_hud, place_of
+from soulslab.arena.picture.knight_figure import draw_knight, is_hurt
+from soulslab.arena.picture.looks import BLADE, GOLD, Look, look_of
 from soulslab.arena.picture.motion import Blow, blow_of, ease
 from soulslab.arena.state import MAX_PROJECTILES, PARRIED, THROWN, Record
 
@@ -62,7 +64,7 @@ def draw_duel(
     _camera(canvas, duel)
     draw_boss(canvas, duel, fight, look)
     draw_knight(canvas, duel, fight)
-    _projectiles(canvas, duel, fight, look)
+    _projectiles(canvas, duel, look)
     _sparks(canvas, duel, fight)
     if duel.lock_on and not duel.over:
         _lock_on(canvas, duel)
@@ -147,10 +149,12 @@ def _fan(canvas: Canvas, d: Record, blow: Blow) -> None:
         lane = points((0.8, half), (far, half), (far, -half), (0.8, -half))
         canvas.fill(line.place(lane), AMBER, 0.05 + 0.10 * blow.share)
         end = 0.8 + (far - 0.8) * ease(blow.share)
-        canvas.line(line.place(points((0.8, 0.0), (end, 0.0))), _mix(AMBER, RED, blow.share), 0.05, 0.3 + 0.4 * blow.share)
+        canvas.line(
+            line.place(points((0.8, 0.0), (end, 0.0))), _mix(AMBER, RED, blow.share), 0.05, 0.3 + 0.4 * blow.share
+        )
 
 
-def _projectiles(canvas: Canvas, d: Record, f: Record, look: Look) -> None:
+def _projectiles(canvas: Canvas, d: Record, look: Look) -> None:
     for i in range(MAX_PROJECTILES):
         if d.q_ticks[i] == 0:
             continue
@@ -187,7 +191,7 @@ def _sparks(canvas: Canvas, d: Record, f: Record) -> None:
     ux, uy = float(d.b_x - d.p_x), float(d.b_y - d.p_y)
     norm = max(math.hypot(ux, uy), 1e-9)
     ux, uy = ux / norm, uy / norm
-    if is_hurt(d, f) and d.p_ticks < SPARK_TICKS:
+    if is_hurt(d, f) and d.p_ticks < SPARK_TICKS and d.p_hp > 0.0:
         age = d.p_ticks / SPARK_TICKS
         _burst(canvas, Pose(d.p_x + 0.2 * ux, d.p_y + 0.2 * uy, ux, uy, 1.5), age, BLOOD)
         canvas.line(disc(d.p_x, d.p_y, 0.6 + 0.9 * age), RED, 0.09, 0.8 * (1 - age), is_closed=True)
@@ -210,8 +214,10 @@ def _burst(canvas: Canvas, centre: Pose, age: float, colour: Colour) -> None:
     for i in range(9):
         ray = centre.at(0.0, 0.0, i * 2 * math.pi / 9 + 0.4)
         length = out * (1.0 if i % 2 else 0.7)
-        canvas.fill(ray.place(points((length * age, 0.07), (length, 0.0), (length * age, -0.07))), colour, 1.0 - 0.8 * age)
-    canvas.fill(centre.place(disc(0.0, 0.0, 0.34 * (1 - age) + 0.02)), (255, 250, 236), 0.85 * (1 - age))
+        canvas.fill(
+            ray.place(points((length * age, 0.07), (length, 0.0), (length * age, -0.07))), colour, 1.0 - 0.8 * age
+        )
+    canvas.fill(centre.place(disc(0.0, 0.0, 0.2 * (1 - age) + 0.02)), (255, 250, 236), 0.85 * (1 - age))
 
 
 def _mix(first: Colour, second: Colour, share: float) -> Colour:

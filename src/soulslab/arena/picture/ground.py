@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import Any
 
 import cv2
 import msgspec
@@ -21,7 +22,7 @@ WALL_GAP_M = 0.45
 _RING_M, _SLAB_M, _MORTAR_M = 1.9, 2.5, 0.045
 N_TORCHES = 9
 
-_Field = NDArray[np.float32]
+_Field = NDArray[np.floating[Any]]
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -40,7 +41,13 @@ class Place(msgspec.Struct, frozen=True):
     tint: tuple[float, float, float]
 
 
-def cut_out(place: Place, centre_m: tuple[float, float], middle_px: tuple[float, float], px_per_m: float, size: tuple[int, int]) -> Image:
+def cut_out(
+    place: Place,
+    centre_m: tuple[float, float],
+    middle_px: tuple[float, float],
+    px_per_m: float,
+    size: tuple[int, int],
+) -> Image:
     """Return the ground that a picture shows, (H, W, 3).
 
     Args:
@@ -54,16 +61,15 @@ def cut_out(place: Place, centre_m: tuple[float, float], middle_px: tuple[float,
     scale = px_per_m / PX_PER_M
     half = ground.shape[0] / 2
     origin_x, origin_y = half + centre_m[0] * PX_PER_M, half - centre_m[1] * PX_PER_M
-    matrix = np.array(
-        [[scale, 0.0, middle_px[0] - origin_x * scale], [0.0, scale, middle_px[1] - origin_y * scale]]
-    )
-    picture: Image = cv2.warpAffine(ground, matrix, size, flags=cv2.INTER_LINEAR, borderValue=(7, 8, 12))  # type: ignore[assignment]
-    return picture
+    matrix = np.array([[scale, 0.0, middle_px[0] - origin_x * scale], [0.0, scale, middle_px[1] - origin_y * scale]])
+    # Four channels are cut out twice as fast as three.
+    picture = cv2.warpAffine(ground, matrix, size, flags=cv2.INTER_LINEAR)
+    return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGBA2RGB), np.uint8)
 
 
 @cache
 def texture(place: Place) -> Image:
-    """Return the whole ground, square, ``PX_PER_M`` pixels per metre; read only."""
+    """Return the whole ground, (n, n, 4) with an unused fourth channel, ``PX_PER_M`` pixels per metre; read only."""
     n = 2 * round((place.radius_m + MARGIN_M) * PX_PER_M)
     axis = (np.arange(n, dtype=np.float32) + 0.5 - n / 2) / PX_PER_M
     x, y = np.meshgrid(axis, -axis)
@@ -79,9 +85,9 @@ def texture(place: Place) -> Image:
     lip = _step(beyond - 0.35 * (fine + 0.6 * rough))[..., None]
     stone = _step(beyond - WALL_GAP_M)[..., None]
     picture = np.where(is_cliff, floor * (1 - lip) + abyss * lip, floor * (1 - stone) + outside * stone)
-    picture += _torch_light(place, x, y)
+    picture = picture + _torch_light(place, x, y)
     picture *= np.clip(1.15 - (r / (place.radius_m + MARGIN_M)) ** 6, 0.0, 1.0)[..., None]
-    painted: Image = np.clip(picture, 0, 255).astype(np.uint8)
+    painted: Image = np.asarray(cv2.cvtColor(np.clip(picture, 0, 255).astype(np.uint8), cv2.COLOR_RGB2RGBA), np.uint8)
     painted.setflags(write=False)
     return painted
 
@@ -94,7 +100,7 @@ def _step(field: _Field) -> _Field:
 def _noise(n: int, cells: int, seed: int) -> _Field:
     """Return smooth noise over (n, n), about -1 to 1, of about ``cells`` grains across; always the same."""
     rng = np.random.default_rng(seed)
-    total = np.zeros((n, n), np.float32)
+    total = np.zeros((n, n))
     for octave in range(3):
         grains = rng.standard_normal((cells << octave, cells << octave)).astype(np.float32)
         total += cv2.resize(grains, (n, n), interpolation=cv2.INTER_CUBIC) * (0.5**octave)
@@ -127,7 +133,7 @@ def _floor(place: Place, r: _Field, angle: _Field, rough: _Field, fine: _Field) 
     moss = np.clip((rough - 0.25) * 1.6, 0, 0.4) * np.clip(1 - joint / 0.25, 0.25, 1)
     stone = stone * (1 - moss[..., None]) + light[..., None] * _colour(0.62, 0.82, 0.5) * moss[..., None]
     inlay = _inlay(r, angle) * np.clip(0.75 + 0.35 * fine, 0, 1)
-    return np.asarray(stone * (1 - inlay[..., None]) + _colour(168, 134, 78) * inlay[..., None], np.float32)
+    return np.asarray(stone * (1 - inlay[..., None]) + _colour(168, 134, 78) * inlay[..., None])
 
 
 def _inlay(r: _Field, angle: _Field) -> _Field:
@@ -153,7 +159,7 @@ def _outside(beyond: _Field, angle: _Field, rough: _Field, fine: _Field) -> _Fie
     wall = light[..., None] * _colour(0.92, 0.9, 0.96)
     ground = (20 + 5 * rough + 4 * fine)[..., None] * _colour(0.8, 0.95, 0.85)
     ground *= (0.35 + 0.65 * np.clip((depth - WALL_M) / 1.5, 0, 1))[..., None]
-    return np.asarray(np.where((depth < WALL_M)[..., None], wall, ground), np.float32)
+    return np.asarray(np.where((depth < WALL_M)[..., None], wall, ground))
 
 
 def _abyss(beyond: _Field, angle: _Field, rough: _Field, fine: _Field) -> _Field:
@@ -166,9 +172,11 @@ def _abyss(beyond: _Field, angle: _Field, rough: _Field, fine: _Field) -> _Field
     rock *= 0.72 + 0.28 * np.clip(np.abs((drop + 0.05 * streaks) * 5 % 1) * 4, 0, 1)
     mist = 26 + 24 * np.clip(rough + 0.35 * fine + 0.2, 0, 1.3) * np.clip((beyond - 2.2) / 3.0, 0, 1)
     fade = np.clip((beyond - 1.6) / 1.9, 0, 1)[..., None]
-    picture = rock[..., None] * _colour(0.95, 0.84, 0.74) * (1 - fade) + mist[..., None] * _colour(0.62, 0.86, 1.2) * fade
+    picture = (
+        rock[..., None] * _colour(0.95, 0.84, 0.74) * (1 - fade) + mist[..., None] * _colour(0.62, 0.86, 1.2) * fade
+    )
     picture += (58 * np.clip(1 - np.abs(beyond - 0.1) / 0.16, 0, 1))[..., None] * _colour(1.0, 0.94, 0.82)
-    return np.asarray(picture, np.float32)
+    return np.asarray(picture)
 
 
 def torches(place: Place) -> list[tuple[float, float]]:
@@ -185,4 +193,4 @@ def _torch_light(place: Place, x: _Field, y: _Field) -> _Field:
     for tx, ty in torches(place):
         squared = (x - tx) ** 2 + (y - ty) ** 2
         light += 46 * np.exp(-squared / 14.0) + 190 * np.exp(-squared / 0.06)
-    return np.asarray(light[..., None] * _colour(1.0, 0.62, 0.28), np.float32)
+    return np.asarray(light[..., None] * _colour(1.0, 0.62, 0.28))

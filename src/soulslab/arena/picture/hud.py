@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 
 import cv2
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.knight import load_knight
 from soulslab.arena.picture.canvas import Canvas, Colour, Image, Pose, disc, points, sector
-from soulslab.arena.picture.figures import Look
 from soulslab.arena.picture.ground import Place
+from soulslab.arena.picture.looks import Look
 from soulslab.arena.picture.motion import blow_of
 from soulslab.arena.state import PARRIED, STAGGERED, THROWN, TICKS_PER_S, Record
 
@@ -32,7 +33,7 @@ def draw_hud(image: Image, boss: Boss, f: Record, d: Record, look: Look) -> None
     _boss_bar(image, boss, f, d, unit)
     seconds = d.tick / TICKS_PER_S
     clock = f"{int(seconds) // 60}:{seconds % 60:04.1f}"
-    _text(image, clock, (image.shape[1] - 24 * unit, 36 * unit), 0.62 * unit, PALE, align=1.0)
+    _text(image, clock, (image.shape[1] - 24 * unit, 36 * unit), Ink(0.62 * unit, PALE, align=1.0))
     _map(image, f, d, look, unit)
     if d.over:
         _last_word(image, d, unit)
@@ -57,23 +58,22 @@ def _multiply(strip: Image, factor: NDArray[np.float32]) -> None:
     np.multiply(strip, factor[:, None, None], out=strip, casting="unsafe")
 
 
-def _text(
-    image: Image,
-    text: str,
-    at: tuple[float, float],
-    size: float,
-    colour: Colour,
-    *,
-    align: float = 0.0,
-    font: int = _SERIF,
-    weight: int = 1,
-) -> None:
-    """Write text on a baseline; ``align`` is the share of its width that lies left of the point."""
-    (width, _), _ = cv2.getTextSize(text, font, size, weight)
-    origin = (round(at[0] - align * width), round(at[1]))
-    shadow = (origin[0] + 1, origin[1] + 1)
-    cv2.putText(image, text, shadow, font, size, (0, 0, 0), weight, cv2.LINE_AA)
-    cv2.putText(image, text, origin, font, size, colour, weight, cv2.LINE_AA)
+class Ink(msgspec.Struct, frozen=True):
+    """How a text is written: size in units of OpenCV, colour, font, and the share of its width left of its place."""
+
+    size: float
+    colour: Colour
+    font: int = _SERIF
+    align: float = 0.0
+
+
+def _text(image: Image, text: str, at: tuple[float, float], ink: Ink) -> float:
+    """Write text on a baseline at a pixel, with a shadow; return its width in pixels."""
+    (width, _), _ = cv2.getTextSize(text, ink.font, ink.size, 1)
+    x, y = round(at[0] - ink.align * width), round(at[1])
+    cv2.putText(image, text, (x + 1, y + 1), ink.font, ink.size, (0, 0, 0), 1, cv2.LINE_AA)
+    cv2.putText(image, text, (x, y), ink.font, ink.size, ink.colour, 1, cv2.LINE_AA)
+    return float(width)
 
 
 def _bar(image: Image, box: tuple[float, float, float, float], share: float, colour: Colour) -> None:
@@ -96,16 +96,18 @@ def _player_bars(image: Image, f: Record, d: Record, unit: float) -> None:
     _bar(image, (26 * unit, 22 * unit, float(f.p_max_hp) * per_point, 11 * unit), hp / f.p_max_hp, (158, 26, 28))
     _bar(image, (26 * unit, 40 * unit, float(f.p_max_sp) * 1.6 * unit, 8 * unit), sp / f.p_max_sp, (62, 132, 66))
     name = load_knight().animations[d.p_anim]
-    _text(image, f"{hp:.0f}", (34 * unit + float(f.p_max_hp) * per_point, 32 * unit), 0.4 * unit, FAINT, font=_SANS)
-    _text(image, name, (34 * unit + float(f.p_max_sp) * 1.6 * unit, 48 * unit), 0.36 * unit, FAINT, font=_SANS)
+    _text(image, f"{hp:.0f}", (34 * unit + f.p_max_hp * per_point, 32 * unit), Ink(0.4 * unit, FAINT, _SANS))
+    _text(image, name, (34 * unit + f.p_max_sp * 1.6 * unit, 48 * unit), Ink(0.36 * unit, FAINT, _SANS))
 
 
 def _boss_bar(image: Image, boss: Boss, f: Record, d: Record, unit: float) -> None:
     height, width = image.shape[:2]
     left, bar = 0.18 * width, 0.64 * width
     top = height - 36 * unit
-    _text(image, boss.name, (left, top - 9 * unit), 0.62 * unit, PALE)
-    _bar(image, (left, top, bar, 11 * unit), float(d.b_hp / f.b_max_hp), (150, 24, 26) if d.phase == 1 else (176, 60, 20))
+    _text(image, boss.name, (left, top - 9 * unit), Ink(0.62 * unit, PALE))
+    _bar(
+        image, (left, top, bar, 11 * unit), float(d.b_hp / f.b_max_hp), (150, 24, 26) if d.phase == 1 else (176, 60, 20)
+    )
     mark = round(left + bar * float(f.phase_two_hp / f.b_max_hp))
     low, high = round(top - 4 * unit), round(top + 15 * unit)
     cv2.line(image, (mark, low), (mark, high), (216, 190, 120), max(round(unit), 1), cv2.LINE_AA)
@@ -115,7 +117,7 @@ def _boss_bar(image: Image, boss: Boss, f: Record, d: Record, unit: float) -> No
         diamond = points((5.5, 0.0), (0.0, 5.5), (-5.5, 0.0), (0.0, -5.5))
         canvas.fill(diamond, (232, 196, 110) if d.phase == phase else (54, 48, 42))
         canvas.line(diamond, (150, 130, 90), 1.0, is_closed=True)
-    _text(image, f"{float(d.b_hp):.0f}", (left - 10 * unit, top + 10 * unit), 0.4 * unit, FAINT, align=1.0, font=_SANS)
+    _text(image, f"{d.b_hp:.0f}", (left - 10 * unit, top + 10 * unit), Ink(0.4 * unit, FAINT, _SANS, 1.0))
     _move_name(image, boss, f, d, (left + bar, top - 10 * unit, unit))
 
 
@@ -125,13 +127,12 @@ def _move_name(image: Image, boss: Boss, f: Record, d: Record, place: tuple[floa
     blow = blow_of(d, f)
     if blow is None:
         text = _PLAIN_MODES.get(int(d.b_mode), "")
-        _text(image, text, (right, baseline), 0.44 * unit, (232, 196, 110), align=1.0, font=_SANS)
+        _text(image, text, (right, baseline), Ink(0.44 * unit, (232, 196, 110), _SANS, 1.0))
         return
     colour = _STAGES[blow.stage]
     text = boss.moves[d.b_move].id.replace("_", " ")
-    (width, _), _ = cv2.getTextSize(text, _SANS, 0.48 * unit, 1)
-    _text(image, text, (right - 22 * unit, baseline), 0.48 * unit, PALE, align=1.0, font=_SANS)
-    _text(image, blow.stage, (right - 30 * unit - width, baseline), 0.38 * unit, colour, align=1.0, font=_SANS)
+    width = _text(image, text, (right - 22 * unit, baseline), Ink(0.48 * unit, PALE, _SANS, 1.0))
+    _text(image, blow.stage, (right - 30 * unit - width, baseline), Ink(0.38 * unit, colour, _SANS, 1.0))
     dial = Canvas(image, (0.0, 0.0), (right - 9 * unit, baseline - 5 * unit), unit)
     dial.line(disc(0.0, 0.0, 7.0), colour, 1.0, 0.8, is_closed=True)
     dial.fill(sector(0.0, 6.5, math.pi / 2, math.pi / 2 - 2 * math.pi * min(blow.share + 0.02, 1.0)), colour, 0.9)
@@ -156,9 +157,11 @@ def _map(image: Image, f: Record, d: Record, look: Look, unit: float) -> None:
 
 def _last_word(image: Image, d: Record, unit: float) -> None:
     height, width = image.shape[:2]
-    words = ("VICTORY", (240, 206, 112)) if d.won else ("TIME IS UP", PALE) if d.truncated else ("YOU DIED", (172, 26, 26))
+    words = (
+        ("VICTORY", (240, 206, 112)) if d.won else ("TIME IS UP", PALE) if d.truncated else ("YOU DIED", (172, 26, 26))
+    )
     text, colour = words
     band = image[round(0.64 * height) : round(0.84 * height)]
     middle = np.linspace(-1.0, 1.0, band.shape[0], dtype=np.float32)
     _multiply(band, 0.12 + 0.88 * middle**4)
-    _text(image, " ".join(text), (0.5 * width, 0.77 * height), 1.9 * unit, colour, align=0.5)
+    _text(image, " ".join(text), (0.5 * width, 0.77 * height), Ink(1.9 * unit, colour, align=0.5))

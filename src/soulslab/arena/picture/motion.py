@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from soulslab.arena.picture.canvas import Canvas, Colour, Pose, sector
 from soulslab.arena.state import ATTACKING, TICKS_PER_S, Record
 
 Stage = Literal["wind-up", "active", "recovery"]
@@ -68,7 +69,7 @@ def blow_of(d: Record, f: Record) -> Blow | None:
     place = min(int(d.b_window), int(move.n_windows) - 1)
     window = f.windows[move.first_window + place]
     before = int(f.windows[move.first_window + place - 1].end) if place > 0 else 0
-    half = math.acos(max(min(float(window.cos_half), 1.0), -1.0))
+    half = _half(window)
     side = 1.0 if (int(d.b_move) + place) % 2 else -1.0
     now = int(d.b_ticks)
     stage: Stage
@@ -79,6 +80,11 @@ def blow_of(d: Record, f: Record) -> Blow | None:
     else:
         stage, since, until = "active", int(window.start), int(window.end)
     return Blow(stage, (now - since) / max(until - since, 1), window, half, side)
+
+
+def _half(row: Record) -> float:
+    """Return half the arc of a blow; the cosine of a full circle is less than any."""
+    return math.acos(max(min(float(row.cos_half), 1.0), -1.0))
 
 
 def boss_arm(d: Record, blow: Blow, rest_rad: float) -> Arm:
@@ -118,7 +124,7 @@ def knight_arm(d: Record, f: Record, rest_rad: float) -> Arm:
     if a.active_from < 0:
         # A heavy blow is charged in animations of its own, in which the sword is only drawn back.
         return Arm(-2.5 + 0.05 * math.sin(now * 1.3), 0.9) if a.stamina > 0 and a.next >= 0 else Arm(rest_rad)
-    half = math.acos(float(a.cos_half))
+    half = _half(a)
     start, end = side * (half + 0.5), -side * (half + 0.3)
     if now < a.active_from:
         return Arm(rest_rad + (start - rest_rad) * ease(1.4 * now / max(int(a.active_from), 1)))
@@ -132,3 +138,11 @@ def knight_arm(d: Record, f: Record, rest_rad: float) -> Arm:
 def sway(tick: int, period_s: float) -> float:
     """Return a slow breath, -1 to 1."""
     return math.sin(tick * 2.0 * math.pi / (period_s * TICKS_PER_S))
+
+
+def draw_trail(canvas: Canvas, body: Pose, arm: Arm, radii: tuple[float, float], colour: Colour) -> None:
+    """Draw the way that a weapon has gone through the air, brightest behind the weapon."""
+    first, last = arm.trail_rad
+    for share, alpha in ((0.0, 0.16), (0.4, 0.2), (0.7, 0.28)):
+        start = first + (last - first) * share
+        canvas.fill(body.place(sector(*radii, start, last)), colour, alpha * arm.trail)

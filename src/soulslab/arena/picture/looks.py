@@ -1,0 +1,56 @@
+"""Colours, and which boss is drawn how."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from soulslab.arena.boss_file import Boss
+from soulslab.arena.picture.canvas import Colour
+
+STEEL: Colour = (158, 164, 176)
+DARK_STEEL: Colour = (92, 98, 112)
+CRIMSON: Colour = (148, 30, 34)
+LEATHER: Colour = (92, 66, 44)
+BLADE: Colour = (226, 232, 240)
+WOOD: Colour = (94, 66, 42)
+LIGHT_BLUE: Colour = (150, 215, 255)
+GOLD: Colour = (255, 206, 96)
+
+Body = Literal["halberd", "daggers", "beast"]
+
+
+class Look(msgspec.Struct, frozen=True):
+    """How a boss is drawn.
+
+    Attributes:
+        body: Shape and weapon.
+        cloth: Main colour.
+        armour: Second colour.
+        glow: Colour of its eyes, and of its power in the second phase.
+        tint: Colour of the ground that it fights on (see `ground.Place`).
+    """
+
+    body: Body
+    cloth: Colour
+    armour: Colour
+    glow: Colour
+    tint: tuple[float, float, float]
+
+
+_LOOKS: dict[Body, Look] = {
+    "halberd": Look("halberd", (58, 46, 74), (166, 128, 70), (255, 120, 40), (1.0, 0.96, 0.91)),
+    "daggers": Look("daggers", (172, 166, 158), (196, 160, 92), (206, 130, 255), (0.97, 0.95, 1.02)),
+    "beast": Look("beast", (128, 152, 176), (214, 230, 242), (110, 220, 255), (0.88, 0.98, 1.12)),
+}
+#: A body wider than this goes on four legs.
+BEAST_RADIUS_M = 1.1
+
+
+def look_of(boss: Boss) -> Look:
+    """Return a boss's look. Boss files say what a boss does, not what it looks like, so its body follows from that."""
+    if boss.radius_m > BEAST_RADIUS_M:
+        return _LOOKS["beast"]
+    throws = any(window.projectile is not None for move in boss.moves for window in move.windows)
+    return _LOOKS["daggers" if throws else "halberd"]
