@@ -12,11 +12,18 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from soulslab.arena.state import DECISION_S, REWARD_TERMS
+from soulslab.arena.simulator import Simulator
+from soulslab.arena.state import DECISION_S, RESULT, REWARD_TERMS, Table
 from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.envs.duels import Duels, Info, make_options
 from soulslab.envs.spaces import row
 from soulslab.errors import EnvironmentUsageError, InvalidActionError, NotResetError, did_you_mean
+
+#: What ``info`` of the vector environment has for every fight at every step.
+_EVERY_STEP = ("action_mask", "n_decisions", "n_masked", "reward_terms")
+
+#: Frames a second of a film (``render_mode="rgb_array_list"``).
+FILM_FPS = 30
 
 
 class ArenaEnv(gymnasium.Env[Any, np.int64]):
@@ -27,7 +34,8 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
     to the reward); after the last step also ``fight`` (won, time_s, damage_by_attack and more).
 
     Args:
-        render_mode: None or ``"rgb_array"`` (a drawing from above).
+        render_mode: None, ``"rgb_array"`` (a drawing from above), or ``"rgb_array_list"`` (all drawings since the last
+            ``render``, 30 for a second of game time; the ticks between two decisions are drawn as they were played).
         options: See `ArenaOptions`.
 
     Raises:
@@ -35,12 +43,18 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         BossFileError: A boss file is malformed.
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": round(1 / DECISION_S)}  # noqa: RUF012
+    metadata = {"render_modes": ["rgb_array", "rgb_array_list"], "render_fps": round(1 / DECISION_S)}  # noqa: RUF012
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        if render_mode not in (None, "rgb_array"):
-            raise EnvironmentUsageError(f"render_mode must be None or 'rgb_array', not {render_mode!r}")
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise EnvironmentUsageError(
+                f"render_mode must be None, 'rgb_array' or 'rgb_array_list', not {render_mode!r}"
+            )
         self.render_mode = render_mode
+        self._film: list[NDArray[np.uint8]] | None = None
+        if render_mode == "rgb_array_list":
+            self._film = []
+            self.metadata = {**self.metadata, "render_fps": FILM_FPS}
         self._duels = Duels(make_options(options), 1, AutoresetMode.DISABLED)
         self.observation_space = self._duels.space
         self.action_space = spaces.Discrete(N_ACTIONS)
@@ -64,6 +78,8 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         simulator.reset(everyone)
         self._duels.returns[:] = 0.0
         self._is_ready = True
+        if self._film is not None:
+            self._film[:] = [self._draw()]
         return row(self._duels.observation(), 0), {"action_mask": simulator.masks[0].copy()}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
@@ -78,8 +94,11 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         if not self.action_space.contains(action):
             raise InvalidActionError(f"action {action!r}: must be a whole number from 0 to {N_ACTIONS - 1}")
         self._actions[0] = action
-        ended = self._duels.step(self._actions)
         simulator, result = self._duels.simulator, self._duels.simulator.results[0]
+        before = None if self._film is None else simulator.duels.copy()
+        ended = self._duels.step(self._actions)
+        if self._film is not None and before is not None:
+            self._film += self._draw_step(before)
         info: Info = {
             "action_mask": simulator.masks[0].copy(),
             "n_decisions": int(result.n_decisions),
@@ -97,18 +116,39 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
             return {"function": float(result.reward)}
         return dict(zip(REWARD_TERMS, result.shares.tolist(), strict=True))
 
-    def render(self) -> NDArray[np.uint8] | None:
-        """Return a drawing of the fight from above, (H, W, 3) uint8; None without a render mode."""
+    def render(self) -> Any:
+        """Return a drawing of the fight from above, (H, W, 3) uint8.
+
+        Returns:
+            None without a render mode; with ``"rgb_array_list"`` all drawings since the last call.
+
+        Raises:
+            NotResetError: Before the first reset.
+        """
         if self.render_mode is None:
             return None
-        if not self._duels.simulator.duels["rng"][0]:
+        if not self.simulator.duels["rng"][0]:
             raise NotResetError("render: there is no fight yet; call reset() first")
+        if self._film is None:
+            return self._draw()
+        film, self._film = self._film, []
+        return film
+
+    @property
+    def simulator(self) -> Simulator:
+        """The fight itself, for whoever looks closer than an observation does; only the environment may change it."""
+        return self._duels.simulator
+
+    def _draw(self) -> NDArray[np.uint8]:
         from soulslab.arena.top_down import draw_duel  # noqa: PLC0415 (OpenCV takes 0.1 s to import)
 
-        drawing: NDArray[np.uint8] = draw_duel(
-            self._duels.boss, self._duels.simulator.fight[0], self._duels.simulator.duels[0]
-        )
-        return drawing
+        return draw_duel(self._duels.boss, self.simulator.fight[0], self.simulator.duels[0])
+
+    def _draw_step(self, before: Table) -> list[NDArray[np.uint8]]:
+        from soulslab.arena.top_down import draw_step  # noqa: PLC0415 (as above)
+
+        simulator = self.simulator
+        return draw_step(self._duels.boss, simulator.fight[0], before, simulator.duels[0], int(self._actions[0]))
 
 
 class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
@@ -149,6 +189,11 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.attack_names = tuple(move.id for move in self._duels.boss.moves)
         self._everyone = np.ones(num_envs, np.bool_)
+        # The parts of a step's info that never change, and the results as bytes: numpy copies records field by field.
+        terms = ("function",) if self._duels.has_function else REWARD_TERMS
+        self._whose_terms: Info = {"_" + name: self._everyone for name in terms}
+        self._whose: Info = {"_" + name: self._everyone for name in _EVERY_STEP}
+        self._result_bytes = self._duels.simulator.results.view(np.uint8)
         self._is_ready = False
 
     def reset(
@@ -183,11 +228,11 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
             over = np.flatnonzero(simulator.duels["over"])
             raise NotResetError(f"step: fights {over[:8]} are over; reset them with options={{'reset_mask': ...}}")
         ended = self._duels.step(self._checked(actions))
-        results = simulator.results.copy() if self.copy else simulator.results
+        results = np.ndarray(self.num_envs, RESULT, self._result_bytes.copy()) if self.copy else simulator.results
         info = self._info(results)
-        if ended:
-            self._add_finished(info, (results["terminated"] | results["truncated"]).astype(np.bool_))
         terminated, truncated = results["terminated"].astype(np.bool_), results["truncated"].astype(np.bool_)
+        if ended:
+            self._add_finished(info, terminated | truncated)
         return self._observation(), results["reward"], terminated, truncated, info
 
     def _observation(self) -> Any:
@@ -196,24 +241,19 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
 
     def _info(self, results: NDArray[np.record]) -> Info:
         """Return the part of ``info`` that every fight has at every step, each key with Gymnasium's ``_key`` mask."""
-        everyone = self._everyone
         if self._duels.has_function:
-            terms: Info = {"function": results["reward"], "_function": everyone}
+            terms: Info = {"function": results["reward"], **self._whose_terms}
         else:
-            terms = {}
-            shares = results["shares"]
-            for i, name in enumerate(REWARD_TERMS):
-                terms[name], terms["_" + name] = shares[:, i], everyone
+            # Not strict: asking for a tenth column would cost an exception inside numpy.
+            terms = dict(zip(REWARD_TERMS, results["shares"].T, strict=False))
+            terms.update(self._whose_terms)
         masks = self._duels.simulator.masks
         return {
             "action_mask": masks.copy() if self.copy else masks,
             "n_decisions": results["n_decisions"],
             "n_masked": results["n_masked"],
             "reward_terms": terms,
-            "_action_mask": everyone,
-            "_n_decisions": everyone,
-            "_n_masked": everyone,
-            "_reward_terms": everyone,
+            **self._whose,
         }
 
     def _add_finished(self, info: Info, over: NDArray[np.bool_]) -> None:
