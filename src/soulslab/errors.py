@@ -14,6 +14,9 @@
     ├── CheckpointError          a checkpoint cannot be used
     │   ├── CorruptCheckpointError   truncated or altered
     │   └── IncompatibleCheckpointError   written for another env, version or shape
+    ├── VideoError               a film of a fight could not be made
+    │   └── NoWinError           no fight was won that could be filmed
+    ├── TerminalError            this terminal cannot be played in
     └── MissingDependencyError   an optional part of soulslab is not installed
 
 Every message says what was wrong, where, and what to do. The fields carry the same for programs.
@@ -127,6 +130,36 @@ class CorruptCheckpointError(CheckpointError):
 
 class IncompatibleCheckpointError(CheckpointError):
     """The file was written by another version, for another environment or another shape."""
+
+
+class VideoError(SoulslabError):
+    """A film of a fight could not be made.
+
+    Attributes:
+        path: The file that it was meant for.
+    """
+
+    def __init__(self, path: str | Path, problem: str) -> None:
+        self.path = Path(path)
+        super().__init__(f"{path}: {problem}")
+
+
+class NoWinError(VideoError):
+    """No fight was won that could be filmed.
+
+    Attributes:
+        attempts: How many fights were played.
+    """
+
+    def __init__(self, path: str | Path, attempts: int) -> None:
+        self.attempts = attempts
+        super().__init__(
+            path, f"none of {attempts} fights was won, so there is nothing to film; train longer or allow more attempts"
+        )
+
+
+class TerminalError(SoulslabError):
+    """This terminal cannot be played in: it is none, or it is too small."""
 
 
 class MissingDependencyError(SoulslabError):

@@ -16,12 +16,15 @@ from soulslab.arena.picture.boss_figure import draw_boss
 from soulslab.arena.picture.canvas import Canvas, Colour, Pose, disc, points, sector
 from soulslab.arena.picture.ground import cut_out
 from soulslab.arena.picture.hud import draw_hud, place_of
-from soulslab.arena.picture.knight_figure import draw_knight, is_hurt
+from soulslab.arena.picture.knight_figure import draw_knight, is_down, is_hurt
 from soulslab.arena.picture.looks import BLADE, GOLD, Look, look_of
 from soulslab.arena.picture.motion import Blow, blow_of, ease
-from soulslab.arena.state import MAX_PROJECTILES, PARRIED, THROWN, Record
+from soulslab.arena.replay import replay_ticks
+from soulslab.arena.state import MAX_PROJECTILES, PARRIED, THROWN, Record, Table
 
 HEIGHT_PX = 540
+#: A film of a fight has 30 frames a second.
+TICKS_PER_FRAME = 2
 ASPECT = 16 / 9
 #: Least height of ground in the picture, and the ground that is left free around the two fighters.
 LEAST_M, FREE_M = 11.5, 7.0
@@ -62,8 +65,11 @@ def draw_duel(
     if blow is not None and not duel.over:
         _telegraph(canvas, duel, fight, blow)
     _camera(canvas, duel)
+    if is_down(duel, fight):
+        draw_knight(canvas, duel, fight)
     draw_boss(canvas, duel, fight, look)
-    draw_knight(canvas, duel, fight)
+    if not is_down(duel, fight):
+        draw_knight(canvas, duel, fight)
     _projectiles(canvas, duel, look)
     _sparks(canvas, duel, fight)
     if duel.lock_on and not duel.over:
@@ -71,6 +77,28 @@ def draw_duel(
     if has_hud:
         draw_hud(image, boss, fight, duel, look)
     return image
+
+
+def draw_step(boss: Boss, fight: Record, before: Table, after: Record, action: int) -> list[NDArray[np.uint8]]:
+    """Draw a whole step as film: a picture every `TICKS_PER_FRAME` ticks, exactly as it was played.
+
+    Args:
+        boss: The boss that is fought.
+        fight: Its `FIGHT` record.
+        before: (1,) `DUEL`, a copy of the duel from before the step; it is moved on.
+        after: The `DUEL` record after the step.
+        action: The action of the step.
+
+    Returns:
+        The pictures in their order; the last is that of ``after``.
+    """
+    n_ticks = int(after.tick - before[0].tick)
+    pictures = [
+        draw_duel(boss, fight, duel)
+        for duel in replay_ticks(before, fight, action, n_ticks - 1)
+        if duel.tick % TICKS_PER_FRAME == 0
+    ]
+    return [*pictures, draw_duel(boss, fight, after)]
 
 
 def _view(d: Record, height: int) -> tuple[tuple[float, float], float]:

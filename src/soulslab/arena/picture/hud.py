@@ -125,6 +125,8 @@ def _move_name(image: Image, boss: Boss, f: Record, d: Record, place: tuple[floa
     """Write what the boss is doing and draw how far that stage of it is."""
     right, baseline, unit = place
     blow = blow_of(d, f)
+    if d.over:
+        return
     if blow is None:
         text = _PLAIN_MODES.get(int(d.b_mode), "")
         _text(image, text, (right, baseline), Ink(0.44 * unit, (232, 196, 110), _SANS, 1.0))

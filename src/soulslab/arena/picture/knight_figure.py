@@ -29,7 +29,7 @@ def draw_knight(canvas: Canvas, d: Record, f: Record) -> None:
         canvas.fill(body.place(ellipse(-0.5, 0.3, 2.3, 1.7) * (1.0, 0.85)), (84, 6, 8), 0.6)
         canvas.fill(body.place(ellipse(0.9, -0.9, 1.1, 1.3)), (84, 6, 8), 0.5)
         _lying(canvas, body, dark=0.45)
-    elif _is_down(d, f):
+    elif is_down(d, f):
         _lying(canvas, body, dark=1.0)
     else:
         _standing(canvas, d, f, body, alpha)
@@ -43,8 +43,10 @@ def is_hurt(d: Record, f: Record) -> bool:
     return bool(((knock_backs["animation"] == d.p_anim) & (knock_backs["push_ticks"] > 0)).any())
 
 
-def _is_down(d: Record, f: Record) -> bool:
-    """Whether a hit has thrown the player on the ground; the last part of that animation is getting up."""
+def is_down(d: Record, f: Record) -> bool:
+    """Whether the player lies on the ground: thrown by a hit (whose last part is getting up), or dead."""
+    if d.p_hp <= 0.0:
+        return True
     knock_backs = f.knock_backs
     throws = (knock_backs["animation"] == d.p_anim) & (knock_backs["invulnerable"] >= THROWN_TICKS)
     return bool(throws.any()) and 6 <= d.p_ticks < 0.75 * f.animations[d.p_anim].duration
