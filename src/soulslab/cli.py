@@ -251,13 +251,33 @@ def _without_functions(options: dict[str, Any]) -> dict[str, Any]:
     return known
 
 
-# --- to be wired: demo, play, bench -------------------------------------------------------------------------
+# --- demo, play, bench -------------------------------------------------------------------------
 
 
 @app.command
-def demo() -> int:
-    """Train an agent on the built-in boss fight, evaluate it, and film a fight that it won."""
-    raise SoulslabError("demo is not there yet")
+def demo(
+    *,
+    config: Path = Path("demo.toml"),
+    overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
+    run_dir: Path = Path("runs/demo"),
+) -> int:
+    """Train an agent on the built-in boss fight, evaluate it, and film a fight that it won.
+
+    Args:
+        config: TOML file, or the name of one that comes with soulslab.
+        overrides: Change one setting, as run.seed=1; may be given many times.
+        run_dir: Folder for everything; a finished demo in it is moved aside, an interrupted one goes on.
+    """
+    from rich.console import Console
+
+    from soulslab.demo import run_demo
+
+    report = run_demo(shipped_config(config), run_dir, overrides or [])
+    if report is None:
+        _log.info("to go on: soulslab demo --run-dir %s", run_dir)
+        return EXIT_INTERRUPTED
+    Console(soft_wrap=True).print(f"{report.line()}; see {run_dir}", highlight=False)
+    return EXIT_OK
 
 
 @app.command

@@ -1,0 +1,158 @@
+"""The main job in one go: train on the built-in fight, evaluate, report, draw the curve, film a won fight.
+
+Everything lands in one folder::
+
+    config.toml, policy.safetensors, checkpoints/    the run (see `soulslab.learn.train`)
+    progress.jsonl, tensorboard/                     how it went
+    report.json                                      how the policy fares on fresh fights
+    learning_curve.png, won_fight.mp4                the same to look at
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.config import load_settings
+from soulslab.learn.archive import write_atomically
+from soulslab.learn.curve import draw_curve
+from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
+from soulslab.learn.policy import Policy
+from soulslab.learn.settings import TrainSettings
+from soulslab.learn.sinks import ConsoleSink, JsonLinesSink, TensorBoardSink
+from soulslab.learn.train import CONFIG_NAME, StopReason, TrainResult, train
+from soulslab.video import record_won_fight
+
+N_FIGHTS = 300
+REPORT_NAME = "report.json"
+CURVE_NAME = "learning_curve.png"
+VIDEO_NAME = "won_fight.mp4"
+PROGRESS_NAME = "progress.jsonl"
+TENSORBOARD_NAME = "tensorboard"
+
+_log = logging.getLogger(__name__)
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``report.json`` holds.
+
+    Attributes:
+        win_rate: Share of the fights won, 0..1, greedy.
+        ci_low: Lower end of its 95 % Wilson interval, and ``ci_high`` the upper.
+        fights: Fresh fights played.
+        env_steps: Game decisions of training.
+        train_seconds: Wall time of training (s).
+        boss: Against whom, in which ``phase``, from which ``seed``.
+    """
+
+    win_rate: float
+    ci_low: float
+    ci_high: float
+    fights: int
+    env_steps: int
+    train_seconds: float
+    boss: str
+    phase: str
+    seed: int
+
+    def line(self) -> str:
+        """Return the report as one line."""
+        return (
+            f"win rate {100 * self.win_rate:.1f} % (95 % interval {100 * self.ci_low:.1f} to {100 * self.ci_high:.1f} %), "
+            f"{self.fights} fights, {self.env_steps} env steps, {self.train_seconds:.0f} s of training"
+        )
+
+
+def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = ()) -> Report | None:
+    """Train, evaluate and show; go on with a demo that was interrupted, move a finished one aside.
+
+    Args:
+        config: Settings of the training.
+        run_dir: Folder for all that the demo leaves behind.
+        overrides: Changes of single settings, as ``run.seed=1``.
+
+    Returns:
+        The report, or None if the training was interrupted; calling again then goes on.
+
+    Raises:
+        SoulslabError: A setting is wrong, a file cannot be written, or no fight was won.
+    """
+    _move_aside(run_dir)
+    resume = (run_dir / CONFIG_NAME).exists()
+    settings = load_settings(TrainSettings, run_dir / CONFIG_NAME if resume else config, overrides)
+    result = _train(settings, run_dir, resume=resume)
+    if result.reason is StopReason.INTERRUPTED:
+        return None
+    policy = Policy.load(result.policy_path)
+    options = dict(settings.env.options)
+    evaluation = _evaluate(policy, settings, options)
+    draw_curve(run_dir / PROGRESS_NAME, run_dir / CURVE_NAME, f"{options['boss']}, phase {options['phase']}")
+    _log.info("filming a fight that it wins")
+    _film(policy, settings, run_dir / VIDEO_NAME)
+    report = _report(evaluation, result, settings)
+    write_atomically(run_dir / REPORT_NAME, msgspec.json.format(msgspec.json.encode(report)) + b"\n")
+    return report
+
+
+def _move_aside(run_dir: Path) -> None:
+    """Rename the folder of a finished demo, so that nothing of it is lost."""
+    report = run_dir / REPORT_NAME
+    if report.exists():
+        finished = datetime.fromtimestamp(report.stat().st_mtime).astimezone()
+        kept = run_dir.with_name(f"{run_dir.name}_{finished:%Y-%m-%d_%H-%M-%S}")
+        run_dir.rename(kept)
+        _log.warning("the demo of before is now in %s", kept)
+
+
+def _train(settings: TrainSettings, run_dir: Path, *, resume: bool) -> TrainResult:
+    with ExitStack() as stack:
+        sinks = (ConsoleSink(), JsonLinesSink(run_dir / PROGRESS_NAME), TensorBoardSink(run_dir / TENSORBOARD_NAME))
+        for sink in sinks:
+            stack.callback(sink.close)
+        return train(settings, run_dir, resume=resume, sinks=sinks)
+
+
+def _evaluate(policy: Policy, settings: TrainSettings, options: dict[str, Any]) -> Evaluation:
+    return evaluate(
+        policy,
+        EvaluationSettings(
+            env_id=settings.env.id, env_options=options, n_fights=N_FIGHTS, seed=settings.run.seed, deterministic=True
+        ),
+        sinks=[ConsoleSink()],
+    )
+
+
+def _film(policy: Policy, settings: TrainSettings, path: Path) -> None:
+    def act(observation: NDArray[np.float32], mask: NDArray[np.bool_]) -> int:
+        return int(policy.act(observation[None], mask[None], deterministic=True)[0])
+
+    env = gymnasium.make(settings.env.id, render_mode="rgb_array_list", **settings.env.options)
+    try:
+        record_won_fight(env, act, path, seed=settings.run.seed)
+    finally:
+        env.close()
+
+
+def _report(evaluation: Evaluation, result: TrainResult, settings: TrainSettings) -> Report:
+    if evaluation.win_rate is None or evaluation.interval is None:
+        raise TypeError("an environment of soulslab tells who won")  # a mistake of ours, not of the user's
+    return Report(
+        win_rate=evaluation.win_rate,
+        ci_low=evaluation.interval.low,
+        ci_high=evaluation.interval.high,
+        fights=evaluation.n_fights,
+        env_steps=result.env_steps,
+        train_seconds=round(result.train_seconds, 1),
+        boss=str(settings.env.options["boss"]),
+        phase=str(settings.env.options["phase"]),
+        seed=settings.run.seed,
+    )
