@@ -1,35 +1,72 @@
 """What the documentation takes from the code itself, each time it is built.
 
-A line ``<!-- settings: soulslab.learn.settings:TrainSettings -->`` becomes the table of that type's settings.
+A line of these becomes a table::
+
+    <!-- settings: soulslab.learn.settings:TrainSettings -->    the settings of that type
+    <!-- table: duel_state -->, <!-- table: features -->         the fields and the features of a duel
+    <!-- results: fights -->                                     docs/results/fights.json, as `soulslab bench` wrote it
 """
 
 from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from soulslab.arena.duel_state import DUEL_FIELDS
+from soulslab.arena.features import FEATURE_NAMES, feature_bounds
 from soulslab.config import describe_settings
 
-_MARKER = re.compile(r"^<!-- settings: (?P<module>[\w.]+):(?P<name>\w+) -->$", re.MULTILINE)
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+_MARKER = re.compile(r"^<!-- (?P<kind>settings|table|results): (?P<what>[\w.:]+) -->$", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Put tables in the place of their markers; mkdocs calls this for each page."""
-    return _MARKER.sub(lambda marker: settings_table(marker["module"], marker["name"]), markdown)
+    return _MARKER.sub(lambda marker: _KINDS[marker["kind"]](marker["what"]), markdown)
 
 
-def settings_table(module: str, name: str) -> str:
-    """Return the settings of a type as a Markdown table.
-
-    Args:
-        module: Where the type is.
-        name: The type.
-    """
-    rows = describe_settings(getattr(importlib.import_module(module), name))
-    lines = ["| setting | type | default | meaning |", "| --- | --- | --- | --- |"]
-    for row in rows:
-        default = f"`{row.default}`" if row.default else "(required)"
-        cells = (f"`{row.path}`", row.type, default, row.doc)
-        lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    lines += [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows]
     return "\n".join(lines)
+
+
+def settings_table(what: str) -> str:
+    """Return the settings of a type, given as ``module:name``."""
+    module, _, name = what.partition(":")
+    rows = describe_settings(getattr(importlib.import_module(module), name))
+    return _table(
+        ("setting", "type", "default", "meaning"),
+        ((f"`{row.path}`", row.type, f"`{row.default}`" if row.default else "(required)", row.doc) for row in rows),
+    )
+
+
+def duel_table(what: str) -> str:
+    """Return the fields (``duel_state``) or the features (``features``) of a duel."""
+    if what == "duel_state":
+        rows = ((f"`{field.name}`", str(field.size), field.unit, field.doc) for field in DUEL_FIELDS)
+        return _table(("field", "numbers", "unit", "what it is"), rows)
+    low, high = feature_bounds()
+    return _table(
+        ("place", "feature", "from", "to"),
+        ((str(i), f"`{name}`", f"{low[i]:g}", f"{high[i]:g}") for i, name in enumerate(FEATURE_NAMES)),
+    )
+
+
+def results_table(what: str) -> str:
+    """Return a table that `soulslab bench` has measured and that is kept in docs/results."""
+    rows = msgspec.json.decode((RESULTS / f"{what}.json").read_bytes(), type=list[dict[str, Any]])
+    return _table(tuple(rows[0]), (tuple("-" if cell is None else str(cell) for cell in row.values()) for row in rows))
+
+
+_KINDS: dict[str, Callable[[str], str]] = {
+    "settings": settings_table,
+    "table": duel_table,
+    "results": results_table,
+}
