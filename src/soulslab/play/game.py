@@ -1,0 +1,136 @@
+"""The loop of a game in the terminal: ten decisions a second, by a person or a policy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import cv2
+import gymnasium
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.arena.picture.motion import blow_of
+from soulslab.arena.simulator import Simulator
+from soulslab.arena.state import DECISION_S, TICKS_PER_S
+from soulslab.arena.top_down import ASPECT, draw_duel
+from soulslab.envs.arena import ArenaEnv
+from soulslab.errors import EnvironmentUsageError
+from soulslab.play.controls import HELP, Controls
+from soulslab.play.terminal import Terminal
+
+#: (observation, action mask) to action.
+Act: TypeAlias = Callable[[Any, NDArray[np.bool_]], Any]
+
+_N_TEXT_LINES = 4
+#: A picture is drawn larger than it is shown, so that what is thinner than a character does not vanish.
+_OVERSAMPLING = 3
+_RED, _GREEN, _ORANGE, _DIM = "\x1b[38;2;190;40;40m", "\x1b[38;2;80;160;80m", "\x1b[38;2;230;150;60m", "\x1b[2m"
+
+
+class Tally(msgspec.Struct):
+    """The fights that were fought to their end."""
+
+    fights: int = 0
+    wins: int = 0
+
+
+def play(env: gymnasium.Env[Any, Any], *, seed: int | None = None, act: Act | None = None) -> Tally:
+    """Fight in this process's terminal until the player quits.
+
+    Args:
+        env: ``soulslab/Arena-v0``; no render mode is needed.
+        seed: Of the first fight; those after it follow from it.
+        act: Chooses the actions, and the person only watches; without it the keyboard does.
+
+    Returns:
+        What came of it.
+
+    Raises:
+        EnvironmentUsageError: The environment is not the arena.
+        TerminalError: Standard input or output is no terminal, or it is too small.
+    """
+    arena = env.unwrapped
+    if not isinstance(arena, ArenaEnv):
+        raise EnvironmentUsageError(f"only soulslab/Arena-v0 can be played in the terminal, not {env}")
+    tally = Tally()
+    with Terminal() as terminal:
+        observation, info = env.reset(seed=seed)
+        controls = Controls()
+        _show(terminal, arena.simulator, _footer(act))
+        while _wait(terminal, controls, DECISION_S):
+            mask = info["action_mask"]
+            action = controls.action(mask, time.monotonic()) if act is None else act(observation, mask)
+            observation, _, terminated, truncated, info = env.step(action)
+            _show(terminal, arena.simulator, _footer(act))
+            if terminated or truncated:
+                tally.fights += 1
+                tally.wins += bool(info["fight"]["won"])
+                if not _wants_another(terminal, arena.simulator):
+                    break
+                observation, info = env.reset()
+                controls = Controls()
+    return tally
+
+
+def _wait(terminal: Terminal, controls: Controls, duration_s: float) -> bool:
+    """Take in keys until the next decision is due, by a clock that drawing does not slow; False to quit."""
+    now_s = time.monotonic()
+    # Decisions lie on a grid of the clock; one that comes late does not push the others back.
+    end_s = now_s + duration_s - now_s % duration_s
+    while now_s < end_s:
+        keys = terminal.read_keys(end_s - now_s)
+        now_s = time.monotonic()
+        if "q" in keys.lower():
+            return False
+        controls.press(keys, now_s)
+    return True
+
+
+def _wants_another(terminal: Terminal, simulator: Simulator) -> bool:
+    _show(terminal, simulator, "R another fight   Q quit")
+    while True:
+        keys = terminal.read_keys(1.0).lower()
+        if "q" in keys or "r" in keys:
+            return "q" not in keys
+
+
+def _footer(act: Act | None) -> str:
+    return HELP if act is None else "watching a policy   Q quit"
+
+
+def _show(terminal: Terminal, simulator: Simulator, footer: str) -> None:
+    """Draw the fight as large as the terminal allows, and below it what the bars of the picture would say."""
+    columns, lines = terminal.size()
+    height = 2 * max(lines - _N_TEXT_LINES, 1)
+    width = min(columns, round(height * ASPECT))
+    height = min(height, 2 * round(width / ASPECT / 2))
+    fight, duel = simulator.fight[0], simulator.duels[0]
+    drawn = draw_duel(simulator.boss, fight, duel, height_px=_OVERSAMPLING * height, has_hud=False)
+    picture = np.asarray(cv2.resize(drawn, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
+    terminal.show(picture, _status(simulator, width, footer))
+
+
+def _status(simulator: Simulator, width: int, footer: str) -> list[str]:
+    fight, d = simulator.fight[0], simulator.duels[0]
+    blow = blow_of(d, fight)
+    doing = "" if blow is None else f"{blow.stage}: {simulator.boss.moves[d.b_move].id.replace('_', ' ')}"
+    if d.over:
+        doing = "VICTORY" if d.won else "TIME IS UP" if d.truncated else "YOU DIED"
+    third = width // 3
+    seconds = d.tick / TICKS_PER_S
+    vitals = f"{_bar(d.p_hp / fight.p_max_hp, third, _RED)} {_bar(d.p_sp / fight.p_max_sp, third, _GREEN)}"
+    return [
+        _bar(d.b_hp / fight.b_max_hp, width - 2, _ORANGE if d.phase == 2 else _RED),
+        f"{simulator.boss.name}, phase {d.phase}   {doing}",
+        f"{vitals} {seconds:.1f} s",
+        f"{_DIM}{footer[:width]}",
+    ]
+
+
+def _bar(share: float, width: int, colour: str) -> str:
+    """Return a bar of full and empty blocks."""
+    n = round(width * min(max(share, 0.0), 1.0))
+    return f"{colour}{'█' * n}{_DIM}{'░' * (width - n)}\x1b[0m"

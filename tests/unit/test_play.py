@@ -1,0 +1,229 @@
+"""Play in a real pseudo-terminal: the fight goes on, keys act, and the terminal is as before whatever happens."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+
+import gymnasium
+import numpy as np
+import pytest
+
+import soulslab  # noqa: F401 (registers the arena)
+from soulslab.arena.vocabulary import ACTIONS, NOTHING, action_name
+from soulslab.errors import EnvironmentUsageError, TerminalError
+from soulslab.play.controls import BUFFER_S, HOLD_S, Controls
+from soulslab.play.game import play
+from soulslab.play.terminal import Terminal, half_blocks
+
+OPEN = np.ones(len(ACTIONS), np.bool_)
+
+# --- controls -----------------------------------------------------------------------------------------------
+
+
+def chosen(keys, mask=OPEN, *, after_s=0.0):
+    controls = Controls()
+    controls.press(keys, 10.0)
+    return action_name(controls.action(mask, 10.0 + after_s))
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("", "nothing"),
+        ("w", "forward"),
+        ("W", "forward"),
+        ("\x1b[A", "forward"),
+        ("wd", "forward+right"),
+        ("dw", "forward+right"),
+        ("ws", "backward"),
+        ("ad", "right"),
+        (" ", "backward+roll"),
+        ("a ", "left+roll"),
+        ("sa ", "backward+left+roll"),
+        ("j", "light_attack"),
+        ("wk", "heavy_attack"),
+        ("l", "parry"),
+        ("jl", "parry"),
+        ("xyz\x1b[5~é", "nothing"),
+    ],
+)
+def test_keys_become_actions(keys, expected):
+    assert chosen(keys) == expected
+
+
+def test_a_direction_is_held_for_a_while_and_then_no_more():
+    assert chosen("w", after_s=0.9 * HOLD_S) == "forward"
+    assert chosen("w", after_s=1.1 * HOLD_S) == "nothing"
+
+
+def test_a_button_waits_until_it_is_open_and_acts_once():
+    controls = Controls()
+    controls.press("j", 10.0)
+    shut = OPEN.copy()
+    shut[16] = False
+    assert action_name(controls.action(shut, 10.1)) == "nothing"
+    assert action_name(controls.action(OPEN, 10.2)) == "light_attack"
+    assert action_name(controls.action(OPEN, 10.3)) == "nothing"
+
+
+def test_a_button_is_forgotten_after_a_while():
+    assert chosen("j", after_s=1.1 * BUFFER_S) == "nothing"
+
+
+def test_what_is_not_open_is_not_chosen():
+    nothing_open = np.zeros(len(ACTIONS), np.bool_)
+    nothing_open[NOTHING] = True
+    assert chosen("wdj", nothing_open) == "nothing"
+
+
+# --- picture ------------------------------------------------------------------------------------------------
+
+
+def test_half_blocks_hold_two_pixels_each():
+    picture = np.array([[[8, 16, 24], [8, 16, 24]], [[0, 0, 0], [80, 80, 80]]], np.uint8)
+    assert half_blocks(picture) == ["\x1b[38;2;8;16;24m\x1b[48;2;0;0;0m▀\x1b[48;2;80;80;80m▀"]
+
+
+# --- terminal -----------------------------------------------------------------------------------------------
+
+termios = pytest.importorskip("termios", reason="pseudo-terminals are POSIX; Windows has another keyboard")
+
+PLAY = """
+import gymnasium, soulslab
+from soulslab.play.game import play
+env = gymnasium.make("soulslab/Arena-v0", boss="judge")
+{body}
+"""
+
+
+class Pty:
+    """A pseudo-terminal whose output is read all the time, as a person's would be."""
+
+    def __init__(self, columns=80, lines=24):
+        self.master, self.slave = os.openpty()
+        termios.tcsetwinsize(self.slave, (lines, columns))
+        self._output = b""
+        self._changed = threading.Condition()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        while True:
+            try:
+                new = os.read(self.master, 65536)
+            except OSError:  # the other end is closed
+                return
+            if not new:
+                return
+            with self._changed:
+                self._output += new
+                self._changed.notify_all()
+
+    def output(self):
+        with self._changed:
+            return self._output.decode("utf-8", "ignore")
+
+    def wait_for(self, pattern, timeout_s=60):
+        def found():
+            return re.search(pattern, self._output.decode("utf-8", "ignore"))
+
+        with self._changed:
+            match = self._changed.wait_for(found, timeout_s)
+        assert match, f"{pattern!r} has not come: {self.output()[-500:]!r}"
+        return match
+
+    def type(self, keys):
+        os.write(self.master, keys.encode())
+
+    def attributes(self):
+        return termios.tcgetattr(self.slave)
+
+    def close(self):
+        os.close(self.slave)
+        os.close(self.master)
+
+
+@pytest.fixture
+def pty():
+    terminal = Pty()
+    yield terminal
+    terminal.close()
+
+
+def start(pty, body):
+    code = PLAY.format(body=body)
+    return subprocess.Popen(
+        [sys.executable, "-c", code], stdin=pty.slave, stdout=pty.slave, stderr=subprocess.PIPE, text=True
+    )
+
+
+def end(process, pty, before):
+    """Wait for the end, and check that nothing of the game is left in the terminal; return its error output."""
+    errors = process.communicate(timeout=60)[1]
+    assert pty.attributes() == before
+    pty.wait_for(r"\x1b\[\?25h\x1b\[\?1049l")
+    return errors
+
+
+def test_a_person_plays_and_quits(pty):
+    before = pty.attributes()
+    process = start(pty, "assert play(env, seed=3).fights == 0")
+    pty.wait_for(r"The Halberd Judge, phase 1")
+    assert pty.attributes() != before
+    first = float(pty.wait_for(r"(\d+\.\d) s")[1])
+    pty.type("w")
+    pty.wait_for(rf"(?<!\d){first + 1:.1f} s")
+    pty.type("q")
+    assert end(process, pty, before) == ""
+    assert process.returncode == 0
+
+
+def test_a_policy_plays_until_it_dies(pty):
+    before = pty.attributes()
+    process = start(
+        pty, "tally = play(env, seed=3, act=lambda obs, mask: 19)\nassert (tally.fights, tally.wins) == (1, 0)"
+    )
+    pty.wait_for("watching a policy")
+    pty.wait_for("YOU DIED")
+    pty.wait_for("R another fight")
+    pty.type("q")
+    assert end(process, pty, before) == ""
+    assert process.returncode == 0
+
+
+def test_sigterm_restores_the_terminal(pty):
+    before = pty.attributes()
+    process = start(pty, "play(env)")
+    pty.wait_for(r"0\.2 s")
+    process.send_signal(signal.SIGTERM)
+    assert end(process, pty, before) == ""
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_an_exception_restores_the_terminal(pty):
+    before = pty.attributes()
+    process = start(pty, "play(env, act=lambda obs, mask: 1 / 0)")
+    assert "ZeroDivisionError" in end(process, pty, before)
+    assert process.returncode == 1
+
+
+def test_a_terminal_that_is_too_small_is_named():
+    small = Pty(columns=30, lines=10)
+    with open(small.slave, "r+b", buffering=0, closefd=False) as file:
+        before = small.attributes()
+        with pytest.raises(TerminalError, match="30 x 10 characters"), Terminal(file, file):
+            pass
+        assert small.attributes() == before
+    small.close()
+
+
+def test_no_terminal_is_named(tmp_path):
+    with (tmp_path / "file").open("w+") as file, pytest.raises(TerminalError, match="needs a terminal"):
+        Terminal(file, file).__enter__()
+
+
+def test_only_the_arena_can_be_played():
+    with pytest.raises(EnvironmentUsageError, match="only soulslab/Arena-v0"):
+        play(gymnasium.make("CartPole-v1"))
