@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,8 +27,6 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 TRACEBACK_VERBOSITY = 2
-PROGRESS_NAME = "progress.jsonl"
-TENSORBOARD_NAME = "tensorboard"
 
 _log = logging.getLogger(__name__)
 
@@ -142,8 +139,9 @@ def train(
         resume: Folder of a run to go on with, with the settings that it was started with.
     """
     from soulslab.config import load_settings
+    from soulslab.learn.configs import config_path
     from soulslab.learn.settings import TrainSettings
-    from soulslab.learn.sinks import ConsoleSink, JsonLinesSink, TensorBoardSink
+    from soulslab.learn.sinks import run_sinks
     from soulslab.learn.train import CONFIG_NAME, StopReason
     from soulslab.learn.train import train as train_policy
 
@@ -151,15 +149,11 @@ def train(
         raise ConfigError(
             "takes its settings and its folder from the run: no --config, no --run-dir", source="--resume"
         )
-    file = resume / CONFIG_NAME if resume else shipped_config(config) if config else None
+    file = resume / CONFIG_NAME if resume else config_path(config) if config else None
     folder = resume or run_dir or _new_run_dir()
     changes = [*([f"env.id={env}"] if env else []), *(overrides or [])]
     settings = load_settings(TrainSettings, file, changes)
-    with ExitStack() as stack:
-        sinks = (ConsoleSink(), JsonLinesSink(folder / PROGRESS_NAME), TensorBoardSink(folder / TENSORBOARD_NAME))
-        for sink in sinks:
-            stack.callback(sink.close)
-        result = train_policy(settings, folder, resume=resume is not None, sinks=sinks)
+    result = train_policy(settings, folder, resume=resume is not None, sinks=run_sinks(folder))
     won = "" if result.win_rate is None else f", {100 * result.win_rate:.1f} % of the last fights won"
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
     if result.reason is StopReason.INTERRUPTED:
@@ -271,8 +265,9 @@ def demo(
     from rich.console import Console
 
     from soulslab.demo import run_demo
+    from soulslab.learn.configs import config_path
 
-    report = run_demo(shipped_config(config), run_dir, overrides or [])
+    report = run_demo(config_path(config), run_dir, overrides or [])
     if report is None:
         _log.info("to go on: soulslab demo --run-dir %s", run_dir)
         return EXIT_INTERRUPTED
@@ -293,21 +288,6 @@ def bench() -> int:
 
 
 # --- what the commands share --------------------------------------------------------------------------------
-
-
-def shipped_config(name: Path) -> Path:
-    """Return the file itself, or the one of that name among those that come with soulslab.
-
-    Raises:
-        ConfigError: There is neither.
-    """
-    shipped = Path(__file__).parent / "learn" / "configs"
-    if name.exists():
-        return name
-    if name.parent == Path() and (shipped / name).exists():
-        return shipped / name
-    known = ", ".join(sorted(file.name for file in shipped.glob("*.toml")))
-    raise ConfigError(f"no such file, and none of that name comes with soulslab ({known})", source=name)
 
 
 def _write_json(path: Path, rows: list[dict[str, Any]]) -> None:

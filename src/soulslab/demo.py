@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from soulslab.learn.curve import draw_curve
 from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
 from soulslab.learn.policy import Policy
 from soulslab.learn.settings import TrainSettings
-from soulslab.learn.sinks import ConsoleSink, JsonLinesSink, TensorBoardSink
+from soulslab.learn.sinks import PROGRESS_NAME, ConsoleSink, run_sinks
 from soulslab.learn.train import CONFIG_NAME, StopReason, TrainResult, train
 from soulslab.video import record_won_fight
 
@@ -36,8 +35,6 @@ N_FIGHTS = 300
 REPORT_NAME = "report.json"
 CURVE_NAME = "learning_curve.png"
 VIDEO_NAME = "won_fight.mp4"
-PROGRESS_NAME = "progress.jsonl"
-TENSORBOARD_NAME = "tensorboard"
 
 _log = logging.getLogger(__name__)
 
@@ -66,9 +63,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def line(self) -> str:
         """Return the report as one line."""
+        rate, low, high = (f"{100 * share:.1f} %" for share in (self.win_rate, self.ci_low, self.ci_high))
         return (
-            f"win rate {100 * self.win_rate:.1f} % (95 % interval {100 * self.ci_low:.1f} to {100 * self.ci_high:.1f} %), "
-            f"{self.fights} fights, {self.env_steps} env steps, {self.train_seconds:.0f} s of training"
+            f"win rate {rate} (95 % interval {low} to {high}), {self.fights} fights, {self.env_steps} env steps, "
+            f"{self.train_seconds:.0f} s of training"
         )
 
 
@@ -89,7 +87,7 @@ def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = ()) -> Repo
     _move_aside(run_dir)
     resume = (run_dir / CONFIG_NAME).exists()
     settings = load_settings(TrainSettings, run_dir / CONFIG_NAME if resume else config, overrides)
-    result = _train(settings, run_dir, resume=resume)
+    result = train(settings, run_dir, resume=resume, sinks=run_sinks(run_dir))
     if result.reason is StopReason.INTERRUPTED:
         return None
     policy = Policy.load(result.policy_path)
@@ -113,14 +111,6 @@ def _move_aside(run_dir: Path) -> None:
         _log.warning("the demo of before is now in %s", kept)
 
 
-def _train(settings: TrainSettings, run_dir: Path, *, resume: bool) -> TrainResult:
-    with ExitStack() as stack:
-        sinks = (ConsoleSink(), JsonLinesSink(run_dir / PROGRESS_NAME), TensorBoardSink(run_dir / TENSORBOARD_NAME))
-        for sink in sinks:
-            stack.callback(sink.close)
-        return train(settings, run_dir, resume=resume, sinks=sinks)
-
-
 def _evaluate(policy: Policy, settings: TrainSettings, options: dict[str, Any]) -> Evaluation:
     return evaluate(
         policy,
@@ -132,8 +122,8 @@ def _evaluate(policy: Policy, settings: TrainSettings, options: dict[str, Any]) 
 
 
 def _film(policy: Policy, settings: TrainSettings, path: Path) -> None:
-    def act(observation: NDArray[np.float32], mask: NDArray[np.bool_]) -> int:
-        return int(policy.act(observation[None], mask[None], deterministic=True)[0])
+    def act(observation: NDArray[np.float32], mask: NDArray[np.bool_] | None) -> int:
+        return int(policy.act(observation[None], None if mask is None else mask[None], deterministic=True)[0])
 
     env = gymnasium.make(settings.env.id, render_mode="rgb_array_list", **settings.env.options)
     try:

@@ -10,6 +10,7 @@ import pytest
 from soulslab import cli
 from soulslab.doctor import Check, State
 from soulslab.errors import CheckpointError, ConfigError, SoulslabError
+from soulslab.learn.configs import config_path
 from soulslab.version import VERSION
 
 
@@ -108,11 +109,11 @@ def test_doctor_fails_when_something_is_missing(monkeypatch, capsys):
 def test_configs_by_name(tmp_path, monkeypatch):
     shipped = Path(cli.__file__).parent / "learn" / "configs" / "demo.toml"
     monkeypatch.chdir(tmp_path)
-    assert cli.shipped_config(Path("demo.toml")) == shipped
+    assert config_path(Path("demo.toml")) == shipped
     Path("demo.toml").touch()
-    assert cli.shipped_config(Path("demo.toml")) == Path("demo.toml")
+    assert config_path(Path("demo.toml")) == Path("demo.toml")
     with pytest.raises(ConfigError, match=r"x/demo.toml: no such file.*demo\.toml"):
-        cli.shipped_config(Path("x/demo.toml"))
+        config_path(Path("x/demo.toml"))
 
 
 def test_train_settings_mistakes(tmp_path, monkeypatch, capsys):

@@ -8,6 +8,7 @@ it reaches, and how long the boss is open afterwards. Its own state it knows at 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,9 @@ from soulslab.arena.vocabulary import BOSS_ANIMATIONS, FIRST_ROLL, LIGHT_ATTACK,
 
 #: Decisions that a sight of the boss takes to arrive: 0.2 s, a good human's reaction.
 DELAY = 2
-_VIEW = np.dtype((np.record, [("animation", "i8"), ("time_s", "f8"), ("x", "f8"), ("y", "f8"), ("angle", "f8")]))
+_VIEW: np.dtype[Any] = np.dtype(
+    (np.record, [("animation", "i8"), ("time_s", "f8"), ("x", "f8"), ("y", "f8"), ("angle", "f8")])
+)
 
 # What it decides by. Times in s, distances in m, stamina in points.
 ROLL_BEFORE_S = 0.17
@@ -31,6 +34,8 @@ PUNISH_S = 0.5
 MARGIN_M = 0.7
 STRIKE_M = 2.2
 ENOUGH_SP = 38.0
+#: No blow in sight.
+NO_THREAT_S = 100.0
 
 FORWARD, FORWARD_RIGHT, BACKWARD = 0, 1, 4
 
@@ -51,7 +56,25 @@ def _next_threat(f: Record, m: Record, now_s: float, gap_m: float) -> float:
         still_to_go = w.advance * (w.start - max(w.advance_from, now_s * TICKS_PER_S))
         if gap_m <= w.reach + max(still_to_go, 0.0) + MARGIN_M:
             return max(start_s - now_s, 0.0)
-    return 100.0
+    return NO_THREAT_S
+
+
+@kernel
+def _read_boss(view: Record, f: Record, move_of: NDArray[np.int64], gap_m: float) -> tuple[float, float]:
+    """Return the seconds until the next blow that can reach the player, and for how long the boss is open."""
+    if view.animation in (STAGGER, PARRY_STUN):
+        return NO_THREAT_S, 1.0
+    # Attack1500 is in no vocabulary: whatever is unknown is taken for the change of phase.
+    number = move_of[view.animation] if view.animation >= 0 else f.phase_two_move
+    if number < 0:
+        return NO_THREAT_S, 0.0
+    m = f.moves[number]
+    now_s = view.time_s + DELAY * DECISION_S
+    threat_s = _next_threat(f, m, now_s, gap_m)
+    if threat_s < NO_THREAT_S:
+        return threat_s, threat_s
+    last_end_s = f.windows[m.first_window + m.n_windows - 1].end / TICKS_PER_S
+    return NO_THREAT_S, m.duration / TICKS_PER_S - now_s if now_s >= last_end_s else 0.0
 
 
 @kernel
@@ -67,31 +90,23 @@ def _decide(s: Record, view: Record, f: Record, move_of: NDArray[np.int64], mask
     """
     dx, dy = view.x - s.player_pose[0], view.y - s.player_pose[1]
     gap = math.sqrt(dx * dx + dy * dy) - f.p_radius - f.b_radius
-    can_roll, can_attack = mask[FIRST_ROLL], mask[LIGHT_ATTACK]
-    in_reach = gap <= STRIKE_M
-    # Attack1500 is in no vocabulary: whatever is unknown is taken for the change of phase.
-    number = move_of[view.animation] if view.animation >= 0 else f.phase_two_move
-    now_s = view.time_s + DELAY * DECISION_S
-    open_s = 0.0
-    if view.animation == STAGGER or view.animation == PARRY_STUN:
-        open_s = 1.0
-    elif number >= 0:
-        m = f.moves[number]
-        threat_s = _next_threat(f, m, now_s, gap)
-        if threat_s <= ROLL_BEFORE_S:
-            # Past the boss's side: out of a thrust's line, under a sweep, and near enough to strike back.
-            return FIRST_ROLL + FORWARD_RIGHT if can_roll else NOTHING
-        last_end_s = f.windows[m.first_window + m.n_windows - 1].end / TICKS_PER_S
-        open_s = threat_s if threat_s < 100.0 else (m.duration / TICKS_PER_S - now_s if now_s >= last_end_s else 0.0)
-        if threat_s < 100.0 and open_s < ATTACK_TAKES_S:
-            return NOTHING
-    if open_s >= PUNISH_S and in_reach and can_attack and s.player_sp >= ENOUGH_SP:
-        return LIGHT_ATTACK
-    if not mask[FORWARD]:
+    threat_s, open_s = _read_boss(view, f, move_of, gap)
+    if threat_s <= ROLL_BEFORE_S:
+        # Past the boss's side: out of a thrust's line, under a sweep, and near enough to strike back.
+        return FIRST_ROLL + FORWARD_RIGHT if mask[FIRST_ROLL] else NOTHING
+    if threat_s < ATTACK_TAKES_S:
         return NOTHING
-    if gap > (0.8 if open_s > 0.0 else 1.6):
+    if open_s >= PUNISH_S and gap <= STRIKE_M and s.player_sp >= ENOUGH_SP and mask[LIGHT_ATTACK]:
+        return LIGHT_ATTACK
+    return _step(gap, open_s) if mask[FORWARD] else NOTHING
+
+
+@kernel
+def _step(gap_m: float, open_s: float) -> int:
+    """Keep the distance: close to an open boss, a step away from any other."""
+    if gap_m > (0.8 if open_s > 0.0 else 1.6):
         return FORWARD
-    if gap < 0.9 and open_s <= 0.0:
+    if gap_m < 0.9 and open_s <= 0.0:
         return BACKWARD
     return NOTHING
 

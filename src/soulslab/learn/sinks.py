@@ -16,6 +16,7 @@ from soulslab.errors import MissingDependencyError
 from soulslab.learn.telemetry import (
     EvaluationProgress,
     Message,
+    Sink,
     TrainFinished,
     TrainProgress,
     TrainStarted,
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 _NO_NUMBER: Final = "-"
+
+PROGRESS_NAME: Final = "progress.jsonl"
+TENSORBOARD_NAME: Final = "tensorboard"
 
 
 class ConsoleSink:
@@ -163,6 +167,11 @@ class TensorBoardSink:
         for name, value in msgspec.structs.asdict(message).items():
             if name not in {"env_steps", "total_steps"} and value is not None:
                 self._writer.add_scalar(f"{group}/{name}", value, message.env_steps)
+
+
+def run_sinks(run_dir: Path) -> tuple[Sink, ...]:
+    """Return the listeners of a run that a person watches: progress bar, JSON lines and TensorBoard in its folder."""
+    return (ConsoleSink(), JsonLinesSink(run_dir / PROGRESS_NAME), TensorBoardSink(run_dir / TENSORBOARD_NAME))
 
 
 def read_json_lines(path: Path) -> Iterator[Message]:

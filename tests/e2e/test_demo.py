@@ -1,0 +1,75 @@
+"""The main job from end to end, against a boss that a few seconds of training are enough for."""
+
+import json
+import re
+from pathlib import Path
+
+import av
+import pytest
+
+from soulslab import cli
+from soulslab.arena.boss_file import BOSS_DIR
+from soulslab.learn.configs import config_path
+from soulslab.learn.policy import Policy
+
+
+@pytest.fixture
+def easy_boss(tmp_path):
+    """Return the path of a judge that falls to three blows and does not hurt."""
+    text = (BOSS_DIR / "judge.toml").read_text()
+    text = re.sub(r"(?m)^hp = .*", "hp = 100", text)
+    text = re.sub(r"(?m)^damage_scale = .*", "damage_scale = [0.0, 0.0]", text)
+    path = tmp_path / "easy.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def flags(tmp_path, easy_boss):
+    settings = ["run.total_steps=60_000", "env.n_envs=32", f'env.options.boss="{easy_boss}"', "run.seed=4"]
+    return ["--run-dir", str(tmp_path / "demo"), *(word for setting in settings for word in ("--set", setting))]
+
+
+def frames(path: Path) -> int:
+    with av.open(str(path)) as film:
+        return sum(1 for _ in film.decode(video=0))
+
+
+def test_demo_leaves_everything_behind_and_says_how_it_went(tmp_path, easy_boss, flags, capsys):
+    assert cli.run(["demo", *flags]) == 0
+    folder = tmp_path / "demo"
+    report = json.loads((folder / "report.json").read_text())
+    assert set(report) == {
+        *("win_rate", "ci_low", "ci_high", "fights", "env_steps", "train_seconds", "boss", "phase", "seed")
+    }
+    assert 0 <= report["ci_low"] <= report["win_rate"] <= report["ci_high"] <= 1
+    assert report["win_rate"] > 0.9
+    assert (report["fights"], report["boss"], report["phase"], report["seed"]) == (300, str(easy_boss), "full", 4)
+    assert report["env_steps"] >= 60_000
+    last_line = capsys.readouterr().out.strip().splitlines()[-1]
+    assert f"{100 * report['win_rate']:.1f} %" in last_line
+    assert f"{report['env_steps']} env steps" in last_line
+    assert Policy.load(folder / "policy.safetensors").header.env_steps == report["env_steps"]
+    assert (folder / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+    assert list((folder / "tensorboard").iterdir())
+    assert frames(folder / "won_fight.mp4") > 60
+
+
+def test_a_finished_demo_is_moved_aside_not_overwritten(tmp_path, flags):
+    assert cli.run(["demo", *flags]) == 0
+    first = (tmp_path / "demo" / "policy.safetensors").read_bytes()
+    assert cli.run(["demo", *flags, "--set", "run.seed=5"]) == 0
+    kept = [path for path in tmp_path.iterdir() if path.name.startswith("demo_")]
+    assert len(kept) == 1
+    assert (kept[0] / "policy.safetensors").read_bytes() == first
+    assert (tmp_path / "demo" / "policy.safetensors").read_bytes() != first
+
+
+def test_an_interrupted_demo_goes_on(tmp_path, flags):
+    folder = tmp_path / "demo"
+    train = ["train", "--config", str(config_path("demo.toml")), *flags, "--set", "run.total_steps=20_000"]
+    assert cli.run(train) == 0
+    assert cli.run(["demo", "--run-dir", str(folder), "--set", "run.total_steps=60_000"]) == 0
+    assert json.loads((folder / "report.json").read_text())["env_steps"] >= 60_000
+    assert len((folder / "progress.jsonl").read_text().splitlines()) > 0
+    assert sum('"TrainStarted"' in line for line in (folder / "progress.jsonl").read_text().splitlines()) == 2
