@@ -111,6 +111,10 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         observation = row(self._duels.observation(), 0)
         return observation, float(result.reward), bool(result.terminated), bool(result.truncated), info
 
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Return the open actions, (20,) bool, by the name under which sb3-contrib's MaskablePPO looks for them."""
+        return self.simulator.masks[0].copy()
+
     def _reward_terms(self, result: Any) -> dict[str, float]:
         if self._duels.has_function:
             return {"function": float(result.reward)}
@@ -259,7 +263,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
     def _add_finished(self, info: Info, over: NDArray[np.bool_]) -> None:
         """Add what the fights that ended with this step leave behind, where Gymnasium's own vector has it."""
         report = {}
-        for name, values in self._duels.fight_report(self._everyone).items():
+        for name, values in self._duels.fight_report().items():
             report[name], report["_" + name] = values, over
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             info["fight"], info["_fight"] = report, over

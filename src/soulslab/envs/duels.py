@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight import load_knight
 from soulslab.arena.simulator import FightOptions, Simulator
-from soulslab.arena.state import DECISION_S, MAX_DECISIONS, PHASES, REWARD_TERMS
+from soulslab.arena.state import DECISION_S, FIGHT_REPORT, MAX_DECISIONS, PHASES, REWARD_TERMS
 from soulslab.envs.rewards import Reward, Transition, call_reward, reward_weights
 from soulslab.envs.spaces import OBSERVATIONS, duel_observation, duel_space, features_space, row
 from soulslab.errors import EnvironmentUsageError, did_you_mean
@@ -44,6 +44,8 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise `EnvironmentUsageError` for the first option that is wrong."""
+        if not isinstance(self.boss, str | Path):
+            raise EnvironmentUsageError(f"boss must be a name or the path of a boss file, not {self.boss!r}")
         if str(self.phase) not in PHASES:
             raise EnvironmentUsageError(f"phase: unknown phase {self.phase!r}{did_you_mean(str(self.phase), PHASES)}")
         if self.observation not in OBSERVATIONS:
@@ -129,9 +131,11 @@ class Duels:
             self.returns[over] = 0.0
         return ended
 
-    def fight_report(self, which: NDArray[np.bool_] | int) -> Info:
-        """Return what finished fights leave behind, as arrays over ``which`` or scalars for one place."""
-        reports = self.simulator.reports[which]
+    def fight_report(self, place: int | None = None) -> Info:
+        """Return copies of what finished fights leave behind: arrays over all duels, or scalars for one place."""
+        # As bytes, because numpy copies records field by field.
+        everything = self.simulator.reports.view(np.uint8).copy().view(FIGHT_REPORT)
+        reports: Any = everything if place is None else everything[place]
         report: Info = {name: reports[name] for name in reports.dtype.names if name not in _REPORT_AS}
         report["won"] = reports["won"].astype(np.bool_)
         report["return"] = reports["return_"]
