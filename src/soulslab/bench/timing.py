@@ -1,0 +1,40 @@
+"""Measures things side by side, so that a machine that slows down slows all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from statistics import median
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import track
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+def medians(measurements: Mapping[K, Callable[[], float]], n_rounds: int) -> dict[K, float]:
+    """Take each measurement once per round, the rounds one after another, and return the median of each.
+
+    Args:
+        measurements: Each returns what it measured; set-up that is not to be counted is its own affair.
+        n_rounds: How often.
+    """
+    found: dict[K, list[float]] = {name: [] for name in measurements}
+    for _ in with_progress(range(n_rounds), "measuring"):
+        for name, measure in measurements.items():
+            found[name].append(measure())
+    return {name: median(values) for name, values in found.items()}
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """Return how long a call takes (s)."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def with_progress(items: Iterable[T], what: str) -> Iterable[T]:
+    """Iterate with a progress bar on standard error; standard output is for results."""
+    return track(items, description=what, console=Console(stderr=True), transient=True)
