@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -23,6 +23,11 @@ BOSS_DIR = Path(__file__).parent / "bosses"
 MAX_MOVES = 24
 MAX_WINDOWS = 8
 MAX_START_POSES = 16
+#: Room in the rules' tables for the windows and the follow-ups of all moves together.
+MAX_WINDOWS_OF_ALL = 64
+MAX_FOLLOW_UPS_OF_ALL = 64
+#: No number in a boss file is greater than this, so that the rules never meet infinity.
+MAX_NUMBER = 1_000_000
 #: The riposte's two animations belong to the rules, so a boss file cannot use them.
 MOVE_ANIMATIONS = (*BOSS_ATTACKS[:-2], "Attack1500")
 
@@ -143,7 +148,7 @@ class Ground(_Data, frozen=True):
 
     limits_m: tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
     centre_m: tuple[float, float]
-    radius_m: Positive
+    radius_m: Annotated[float, Meta(gt=0, le=90)]
     floor_m: float
     cliff_rad: Angle
     cliff_width_rad: Annotated[float, Meta(ge=0, le=6.2832)]
@@ -215,7 +220,7 @@ def load_boss(boss: str | Path, knock_backs: Sequence[str]) -> Boss:
             raise UnknownBossError(str(boss), boss_names())
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise BossFileError(f"cannot be read: {error}", source=path) from error
     return parse_boss(text, path, knock_backs)
 
@@ -223,15 +228,31 @@ def load_boss(boss: str | Path, knock_backs: Sequence[str]) -> Boss:
 def parse_boss(text: str, source: str | Path, knock_backs: Sequence[str]) -> Boss:
     """Check the text of a boss file; ``source`` names it in errors (see `load_boss`)."""
     try:
-        boss = msgspec.convert(tomllib.loads(text), Boss)
-    except tomllib.TOMLDecodeError as error:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also numbers of too many digits, tables too deep
         raise BossFileError(f"is not valid TOML: {error}", source=source) from error
+    for path, problem in _wild_numbers(data):
+        raise BossFileError(problem, path=path, source=source)
+    try:
+        boss = msgspec.convert(data, Boss)
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `$")
         raise BossFileError(problem, path=path.rstrip("`").lstrip("."), source=source) from error
     for path, problem in _mistakes(boss, knock_backs):
         raise BossFileError(problem, path=path, source=source)
     return boss
+
+
+def _wild_numbers(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (path, problem) of numbers that no rule can reckon with: nan, infinity, and the absurdly great."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from _wild_numbers(value, f"{path}.{key}".lstrip("."))
+    elif isinstance(data, list):
+        for i, value in enumerate(data):
+            yield from _wild_numbers(value, f"{path}[{i}]")
+    elif isinstance(data, int | float) and not abs(data) <= MAX_NUMBER:
+        yield path, f"must be a number from -{MAX_NUMBER} to {MAX_NUMBER}"
 
 
 def _mistakes(boss: Boss, knock_backs: Sequence[str]) -> list[tuple[str, str]]:
@@ -251,6 +272,13 @@ def _mistakes(boss: Boss, knock_backs: Sequence[str]) -> list[tuple[str, str]]:
             found.append((name, f"{low} is greater than {high}"))
     for i, move in enumerate(boss.moves):
         found += _move_mistakes(f"moves[{i}]", move, ids, knock_backs)
+    totals = (("windows", MAX_WINDOWS_OF_ALL), ("follow_ups", MAX_FOLLOW_UPS_OF_ALL))
+    for name, most in totals:
+        total = sum(len(getattr(move, name)) for move in boss.moves)
+        if total > most:
+            found.append(("moves", f"there are {total} {name} in all moves together; {most} at most"))
+    if int(boss.hp * boss.phase_two.below) < 1:
+        found.append(("phase_two.below", f"{boss.phase_two.below} of {boss.hp} hit points leaves none"))
     if boss.phase_two.move not in ids:
         found.append(("phase_two.move", f"no move has the id {boss.phase_two.move!r}"))
     for phase in (1, 2):

@@ -19,6 +19,8 @@ ASIDE = (0.0, _H, 1.0, _H, 0.0, -_H, -1.0, -_H)
 
 #: Gravity in m per tick squared (9.81 m/s^2 at 60 ticks a second).
 FALL_STEP = 9.81 / 3600.0
+#: Way outwards per tick of a fall (2 m/s): with the camera behind it still within 6 m of the floor.
+FALL_DRIFT = 2.0 / 60.0
 #: The riposte wants the player to face the boss within 60 degrees.
 RIPOSTE_COS = 0.5
 
@@ -163,8 +165,8 @@ def _fall(d: Record, f: Record) -> None:
         start_animation(d, f, f.fall_loop)
     d.p_fall_speed += FALL_STEP
     d.p_z -= d.p_fall_speed
-    d.p_x += d.p_dx * f.walk[0]
-    d.p_y += d.p_dy * f.walk[0]
+    d.p_x += d.p_dx * FALL_DRIFT
+    d.p_y += d.p_dy * FALL_DRIFT
     if d.p_z <= f.death_z:
         d.p_z = f.death_z
         d.p_hp = 0.0
@@ -178,13 +180,12 @@ def keep_on_floor(d: Record, f: Record) -> None:
     if r2 <= f.radius * f.radius or d.p_falling:
         return
     r = math.sqrt(r2)
+    d.p_x = f.centre_x + rx * (f.radius / r)
+    d.p_y = f.centre_y + ry * (f.radius / r)
     if rx * f.cliff_x + ry * f.cliff_y >= r * f.cliff_cos:
         d.p_falling = 1
         d.p_dx, d.p_dy = rx / r, ry / r
         start_animation(d, f, f.fall_start)
-    else:
-        d.p_x = f.centre_x + rx * (f.radius / r)
-        d.p_y = f.centre_y + ry * (f.radius / r)
 
 
 @kernel

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.boss_file import MAX_MOVES, MAX_START_POSES
+from soulslab.arena.boss_file import MAX_FOLLOW_UPS_OF_ALL, MAX_MOVES, MAX_START_POSES, MAX_WINDOWS_OF_ALL
 from soulslab.arena.vocabulary import N_DIRECTIONS
 
 #: One record and an array of them. Only the dtypes below know their fields, so a record is Any to a type checker.
@@ -31,8 +31,6 @@ MAX_DECISIONS = 3000
 MAX_PROJECTILES = 8
 MAX_ANIMATIONS = 64
 MAX_KNOCK_BACKS = 16
-MAX_WINDOWS_OF_ALL = 64
-MAX_FOLLOW_UPS_OF_ALL = 64
 
 #: How the phase option is told to the rules.
 PHASE_1, PHASE_2, PHASE_FULL = 1, 2, 3

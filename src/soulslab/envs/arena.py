@@ -113,7 +113,8 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return the open actions, (20,) bool, by the name under which sb3-contrib's MaskablePPO looks for them."""
-        return self.simulator.masks[0].copy()
+        masks: NDArray[np.bool_] = self.simulator.masks[0].copy()
+        return masks
 
     def _reward_terms(self, result: Any) -> dict[str, float]:
         if self._duels.has_function:
@@ -158,7 +159,9 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
 class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
     """N fights of the built-in arena in one simulator (``make_vec`` with ``vector_entry_point``).
 
-    Behaves as Gymnasium's ``SyncVectorEnv`` of `ArenaEnv` does, in all three autoreset modes, for the same seeds.
+    Behaves as Gymnasium's ``SyncVectorEnv`` of `ArenaEnv` does, in all three autoreset modes, for the same seeds. Its
+    ``info`` has a little more: what a step gave (``n_decisions``, ``n_masked``, ``reward_terms``) is there for every
+    fight, also where a fresh fight followed at once; ``final_info`` holds it too, but no ``action_mask``.
 
     Args:
         num_envs: N.
@@ -193,10 +196,13 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.attack_names = tuple(move.id for move in self._duels.boss.moves)
         self._everyone = np.ones(num_envs, np.bool_)
+        # What goes out with each info; nobody can write into it.
+        everyone = self._everyone.copy()
+        everyone.setflags(write=False)
         # The parts of a step's info that never change, and the results as bytes: numpy copies records field by field.
         terms = ("function",) if self._duels.has_function else REWARD_TERMS
-        self._whose_terms: Info = {"_" + name: self._everyone for name in terms}
-        self._whose: Info = {"_" + name: self._everyone for name in _EVERY_STEP}
+        self._whose_terms: Info = {"_" + name: everyone for name in terms}
+        self._whose: Info = {"_" + name: everyone for name in _EVERY_STEP}
         self._result_bytes = self._duels.simulator.results.view(np.uint8)
         self._is_ready = False
 
@@ -214,7 +220,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         self._duels.returns[which] = 0.0
         self._is_ready = True
         masks = simulator.masks.copy() if self.copy else simulator.masks
-        return self._observation(), {"action_mask": masks, "_action_mask": which}
+        return self._observation(), {"action_mask": masks, "_action_mask": which.copy()}
 
     def step(
         self, actions: NDArray[np.int64]
@@ -272,7 +278,10 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         for place in np.flatnonzero(over).tolist():
             final[place] = self._duels.final_observation(place)
         info["final_obs"], info["_final_obs"] = final, over
-        info["final_info"], info["_final_info"] = {"fight": report, "_fight": over}, over
+        final_info: Info = {"fight": report, "_fight": over}
+        for name in _EVERY_STEP[1:]:
+            final_info[name], final_info["_" + name] = info[name], over
+        info["final_info"], info["_final_info"] = final_info, over
 
     def _checked(self, actions: Any) -> NDArray[np.int64]:
         """Return the actions as the kernel wants them; their range is checked there."""
