@@ -250,8 +250,11 @@ def boss_strike(d: Record, f: Record, ux: float, uy: float, distance: float) -> 
 
 @kernel
 def hurt_boss(d: Record, f: Record, damage: float, poise_damage: float) -> None:
-    """Hit the boss; enough poise damage staggers it, unless it is changing its phase or held already."""
-    least = 1.0 if d.phase == 1 and f.mode == PHASE_FULL else 0.0
+    """Hit the boss; enough poise damage staggers it, unless it is changing its phase or held already.
+
+    Where a second phase is to come, no blow of the first takes more than the first phase's health.
+    """
+    least = f.phase_two_hp if d.phase == 1 and f.mode == PHASE_FULL else 0.0
     d.b_hp = max(d.b_hp - damage, least)
     d.s_hits_dealt += 1
     d.streak += 1
