@@ -60,6 +60,15 @@ def test_the_won_fight_is_filmed(tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["won.mp4"]
 
 
+def test_colours_stay_what_they_are(tmp_path):
+    colours = np.array([[200, 40, 40], [40, 180, 60], [50, 60, 210]], np.uint8)
+    with Mp4Writer(tmp_path / "a.mp4", 30) as film:
+        film.write(np.repeat(np.repeat(colours[None], 32, axis=0), 32, axis=1))
+        film.keep()
+    [frame] = frames(tmp_path / "a.mp4")
+    np.testing.assert_allclose(frame[16, [16, 48, 80]], colours, atol=12)
+
+
 def test_browsers_can_play_it(tmp_path):
     path = tmp_path / "won.mp4"
     record_won_fight(Coin(), act, path)

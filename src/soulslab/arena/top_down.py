@@ -160,7 +160,7 @@ def _lane(canvas: Canvas, d: Record, f: Record, way: float) -> None:
     for i in range(n):
         x = float(f.b_radius) + way * (i + 0.5) / n
         chevron = points((x - 0.3, half), (x + 0.1, 0.0), (x - 0.3, -half))
-        canvas.line(body.place(chevron), AMBER, 0.07, 0.5 - 0.3 * i / n)
+        canvas.line(body.place(chevron), AMBER, 0.08, 0.75 - 0.45 * i / n)
 
 
 def _fan(canvas: Canvas, d: Record, blow: Blow) -> None:
