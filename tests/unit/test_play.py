@@ -36,6 +36,7 @@ def chosen(keys, mask=OPEN, *, after_s=0.0):
         ("w", "forward"),
         ("W", "forward"),
         ("\x1b[A", "forward"),
+        ("\xe0K", "left"),
         ("wd", "forward+right"),
         ("dw", "forward+right"),
         ("ws", "backward"),
@@ -96,6 +97,16 @@ import gymnasium, soulslab
 from soulslab.play.game import play
 env = gymnasium.make("soulslab/Arena-v0", boss="judge")
 {body}
+"""
+
+
+#: The first blow is the last one: a fight is played in real time.
+STAND_AND_DIE = """
+def act(observation, mask):
+    env.unwrapped.simulator.duels["p_hp"] = 1.0
+    return 19
+tally = play(env, seed=3, act=act)
+assert (tally.fights, tally.wins) == (1, 0)
 """
 
 
@@ -182,9 +193,7 @@ def test_a_person_plays_and_quits(pty):
 
 def test_a_policy_plays_until_it_dies(pty):
     before = pty.attributes()
-    process = start(
-        pty, "tally = play(env, seed=3, act=lambda obs, mask: 19)\nassert (tally.fights, tally.wins) == (1, 0)"
-    )
+    process = start(pty, STAND_AND_DIE)
     pty.wait_for("watching a policy")
     pty.wait_for("YOU DIED")
     pty.wait_for("R another fight")

@@ -18,7 +18,9 @@ BUFFER_S = 0.4
 
 HELP = "W A S D move   SPACE + direction roll   J attack   K heavy attack   L parry   Q quit"
 
+#: Arrow keys, as terminals and the Windows console tell them.
 _ARROWS = {"\x1b[A": "w", "\x1b[B": "s", "\x1b[C": "d", "\x1b[D": "a"}
+_ARROWS |= {"\xe0H": "w", "\xe0P": "s", "\xe0M": "d", "\xe0K": "a"}
 _DIRECTIONS = {"w": "forward", "s": "backward", "a": "left", "d": "right"}
 _OPPOSITE = {"forward": "backward", "backward": "forward", "left": "right", "right": "left"}
 _BUTTONS = {" ": "roll", "j": "light_attack", "k": "heavy_attack", "l": "parry"}
