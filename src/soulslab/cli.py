@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
@@ -27,6 +27,7 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 TRACEBACK_VERBOSITY = 2
+BENCH_RESULTS = Path("bench-results")
 
 _log = logging.getLogger(__name__)
 
@@ -281,10 +282,69 @@ def play() -> int:
     raise SoulslabError("play is not there yet")
 
 
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class BenchFlags:
+    """How to measure.
+
+    Attributes:
+        quick: Rough numbers, and no learning to speak of, in less than a minute.
+        config: What train and bosses train with.
+        steps: Environment steps per measurement (arena).
+        fights: Fights per row (fights, train, bosses).
+        seeds: Seeds of the training runs (train, bosses).
+        limit_s: Longest training time of a run in seconds (train, bosses).
+        json: Also write the rows of the tables to this file; all also writes one per benchmark into bench-results/.
+    """
+
+    quick: Annotated[bool, Parameter(negative="")] = False
+    config: Path = Path("demo.toml")
+    steps: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    fights: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    seeds: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None
+    limit_s: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
+    json: Path | None = None
+
+
 @app.command
-def bench() -> int:
-    """Measure how fast soulslab is on this machine."""
-    raise SoulslabError("bench is not there yet")
+def bench(what: Literal["arena", "fights", "train", "bosses", "all"], *, flags: BenchFlags | None = None) -> int:
+    """Measure how fast soulslab is on this machine, and how well it learns.
+
+    Args:
+        what: arena: steps per second of the built-in fight; fights: how scripted players fare; train: our PPO
+            beside that of stable-baselines3; bosses: one config trained on each boss; all: all of these.
+        flags: How to measure.
+    """
+    from rich.console import Console
+
+    from soulslab.bench.result import as_rows, as_table, machine_line
+    from soulslab.bench.suite import BENCHMARKS, BenchOptions, check_options
+    from soulslab.learn.configs import config_path
+
+    flags = flags or BenchFlags()
+    options = BenchOptions(
+        config=config_path(flags.config),
+        is_quick=flags.quick,
+        steps=flags.steps,
+        fights=flags.fights,
+        seeds=tuple(flags.seeds) if flags.seeds else None,
+        limit_s=flags.limit_s,
+    )
+    if what != "all":
+        check_options(what, options)
+    console, rows = Console(), []
+    console.print(machine_line(), highlight=False)
+    for name in BENCHMARKS if what == "all" else [what]:
+        results = BENCHMARKS[name].measure(options)
+        for result in results:
+            console.print("", as_table(result))
+        rows += as_rows(results)
+        if what == "all":
+            BENCH_RESULTS.mkdir(exist_ok=True)
+            _write_json(BENCH_RESULTS / f"{name}.json", as_rows(results))
+    if flags.json:
+        _write_json(flags.json, rows)
+    return EXIT_OK
 
 
 # --- what the commands share --------------------------------------------------------------------------------

@@ -1,0 +1,102 @@
+"""The benchmarks by name, with the options that a command line can give."""
+
+# ruff: noqa: PLC0415  (the arena's speed can be measured without torch, and each imports what it measures)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from soulslab.bench.result import Result
+from soulslab.errors import ConfigError
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be asked of the benchmarks; None leaves it to each of them.
+
+    Attributes:
+        config: File with the training config.
+        is_quick: Rough numbers in less than a minute.
+        steps: Environment steps per measurement.
+        fights: Fights per evaluation, or per boss, phase and player.
+        seeds: Seeds of the training runs.
+        limit_s: Training time per run, at most (s).
+    """
+
+    config: Path
+    is_quick: bool = False
+    steps: int | None = None
+    fights: int | None = None
+    seeds: tuple[int, ...] | None = None
+    limit_s: float | None = None
+
+
+class Benchmark(msgspec.Struct, frozen=True):
+    """A benchmark.
+
+    Attributes:
+        measure: Does it.
+        takes: The options that it knows, apart from ``config`` and ``is_quick``.
+    """
+
+    measure: Callable[[BenchOptions], list[Result]]
+    takes: frozenset[str]
+
+
+def check_options(name: str, options: BenchOptions) -> None:
+    """Raise `ConfigError` for an option that the benchmark does not know; it would change nothing."""
+    for option in ("steps", "fights", "seeds", "limit_s"):
+        if getattr(options, option) is not None and option not in BENCHMARKS[name].takes:
+            raise ConfigError(f"means nothing to bench {name}", source=f"--{option.replace('_', '-')}")
+
+
+def _arena(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.arena import ArenaBenchSettings, measure_arena
+
+    settings = ArenaBenchSettings.quick() if options.is_quick else ArenaBenchSettings()
+    return measure_arena(_with(settings, n_steps=options.steps))
+
+
+def _fights(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.fights import FightsBenchSettings, measure_fights
+
+    settings = FightsBenchSettings.quick() if options.is_quick else FightsBenchSettings()
+    return measure_fights(_with(settings, n_fights=options.fights))
+
+
+def _train(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.train import TrainBenchSettings, measure_training
+    from soulslab.config import load_settings
+    from soulslab.learn.settings import TrainSettings
+
+    settings = TrainBenchSettings(train=load_settings(TrainSettings, options.config))
+    settings = settings.quick() if options.is_quick else settings
+    return measure_training(_with(settings, seeds=options.seeds, limit_s=options.limit_s, n_fights=options.fights))
+
+
+def _bosses(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.bosses import BossesBenchSettings, measure_bosses
+    from soulslab.config import load_settings
+    from soulslab.learn.settings import TrainSettings
+
+    settings = BossesBenchSettings(train=load_settings(TrainSettings, options.config))
+    settings = settings.quick() if options.is_quick else settings
+    return measure_bosses(_with(settings, seeds=options.seeds, limit_s=options.limit_s, n_fights=options.fights))
+
+
+def _with(settings: S, **changes: object) -> S:
+    """Return the settings with the changes that are not None."""
+    return msgspec.structs.replace(settings, **{name: value for name, value in changes.items() if value is not None})
+
+
+BENCHMARKS: Final = {
+    "arena": Benchmark(_arena, frozenset({"steps"})),
+    "fights": Benchmark(_fights, frozenset({"fights"})),
+    "train": Benchmark(_train, frozenset({"seeds", "limit_s", "fights"})),
+    "bosses": Benchmark(_bosses, frozenset({"seeds", "limit_s", "fights"})),
+}
