@@ -14,13 +14,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
 
 from soulslab.errors import ConfigError, EnvironmentUsageError, SoulslabError
 from soulslab.version import VERSION
+
+if TYPE_CHECKING:
+    from soulslab.learn.policy import Policy
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -208,13 +211,11 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
 
     from soulslab.learn.evaluate import EvaluationSettings
     from soulslab.learn.evaluate import evaluate as evaluate_policy
-    from soulslab.learn.policy import Policy
     from soulslab.learn.sinks import ConsoleSink
-    from soulslab.learn.train import POLICY_NAME
     from soulslab.report import evaluation_rows, evaluation_tables
 
     flags = flags or EvaluateFlags()
-    policy = Policy.load(run / POLICY_NAME if run.is_dir() else run)
+    policy = _load_policy(run)
     options = {**_without_functions(policy.header.env_options), **flags.options()}
     env_id = policy.header.env_id
     evaluations = {}
@@ -233,6 +234,14 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
     if flags.json:
         _write_json(flags.json, evaluation_rows(evaluations, {"env": env_id, **options, "seed": flags.seed}))
     return EXIT_OK
+
+
+def _load_policy(run: Path) -> Policy:
+    """Return the policy of a run's folder, or of a policy file."""
+    from soulslab.learn.policy import Policy
+    from soulslab.learn.train import POLICY_NAME
+
+    return Policy.load(run / POLICY_NAME if run.is_dir() else run)
 
 
 def _without_functions(options: dict[str, Any]) -> dict[str, Any]:
@@ -277,9 +286,28 @@ def demo(
 
 
 @app.command
-def play() -> int:
-    """Fight a boss yourself, or watch a policy do it."""
-    raise SoulslabError("play is not there yet")
+def play(
+    *,
+    boss: str = "judge",
+    phase: str = "full",
+    seed: int | None = None,
+    policy: Path | None = None,
+) -> int:
+    """Fight a boss yourself in the terminal, or watch a policy do it.
+
+    Args:
+        boss: A shipped boss, or the path of a boss file.
+        phase: 1, 2 or full.
+        seed: Seed of the first fight; another one each time by default.
+        policy: Folder of a run, or a policy file, that plays in your place.
+    """
+    import gymnasium
+
+    from soulslab.play.game import play as play_fights
+
+    env = gymnasium.make("soulslab/Arena-v0", boss=boss, phase=phase, random_pose=True)
+    play_fights(env, seed=seed, act=_load_policy(policy).act if policy else None)
+    return EXIT_OK
 
 
 @Parameter(name="*")  # its fields are flags of the command

@@ -18,8 +18,6 @@ from typing import Any
 
 import gymnasium
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from soulslab.config import load_settings
 from soulslab.learn.archive import write_atomically
@@ -122,12 +120,9 @@ def _evaluate(policy: Policy, settings: TrainSettings, options: dict[str, Any]) 
 
 
 def _film(policy: Policy, settings: TrainSettings, path: Path) -> None:
-    def act(observation: NDArray[np.float32], mask: NDArray[np.bool_] | None) -> int:
-        return int(policy.act(observation[None], None if mask is None else mask[None], deterministic=True)[0])
-
     env = gymnasium.make(settings.env.id, render_mode="rgb_array_list", **settings.env.options)
     try:
-        record_won_fight(env, act, path, seed=settings.run.seed)
+        record_won_fight(env, policy.act, path, seed=settings.run.seed)
     finally:
         env.close()
 
