@@ -32,8 +32,9 @@ def start_animation(d: Record, f: Record, number: int) -> None:
     d.p_ticks = 0
     d.p_has_hit = 0
     a = f.animations[number]
-    if a.stamina > 0.0:
-        d.p_sp = max(d.p_sp - a.stamina, 0.0)
+    d.p_sp = max(d.p_sp - a.stamina, 0.0)
+    # The blow of a charged attack costs nothing more, but breath comes back only after it.
+    if a.stamina > 0.0 or a.active_from >= 0:
         d.p_sp_pause = a.move_lock + f.sp_pause
 
 

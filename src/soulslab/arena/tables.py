@@ -51,7 +51,8 @@ def _animations(table: Table, knight: Knight) -> None:
     roll = table[knight.number(knight.roll.animation)]
     roll.stamina = knight.roll.stamina
     roll.invulnerable_from, roll.invulnerable_to = map(ticks, knight.roll.invulnerable_s)
-    roll.advance_from, roll.advance_to = map(ticks, knight.roll.moving_s)
+    # An animation's first tick is number 1.
+    roll.advance_from, roll.advance_to = (max(ticks(moment_s), 1) for moment_s in knight.roll.moving_s)
     roll.advance = knight.roll.distance_m / (roll.advance_to - roll.advance_from)
     roll.duration += ticks(knight.roll.tail_s)
     roll.light = knight.number("AttackRightLightStep")

@@ -61,8 +61,8 @@ def test_names_of_actions_tell_them_apart():
 
 
 def test_the_boss_animations():
-    assert v.BOSS_ATTACKS == (*(f"Attack{number}" for number in ATTACKS.split()), "ThrowAtk", "ThrowDef")
-    assert v.BOSS_MOVEMENT == tuple(MOVEMENT.split())
+    assert (*(f"Attack{number}" for number in ATTACKS.split()), "ThrowAtk", "ThrowDef") == v.BOSS_ATTACKS
+    assert tuple(MOVEMENT.split()) == v.BOSS_MOVEMENT
     assert v.BOSS_MISC == ("SABreak", "DamageParryEnemy1")
     assert v.BOSS_ANIMATIONS == v.BOSS_ATTACKS + v.BOSS_MOVEMENT + v.BOSS_MISC
 
