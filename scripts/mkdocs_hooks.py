@@ -4,7 +4,8 @@ A line of these becomes a table::
 
     <!-- settings: soulslab.learn.settings:TrainSettings -->    the settings of that type
     <!-- table: duel_state -->, <!-- table: features -->         the fields and the features of a duel
-    <!-- results: fights -->                                     docs/results/fights.json, as `soulslab bench` wrote it
+    <!-- results: train -->                                      docs/results/train.json, as `soulslab bench` wrote it
+    <!-- results: fights -->                                     the same, with a column for each phase
 """
 
 from __future__ import annotations
@@ -60,9 +61,38 @@ def duel_table(what: str) -> str:
 
 
 def results_table(what: str) -> str:
-    """Return a table that `soulslab bench` has measured and that is kept in docs/results."""
+    """Return the tables that ``soulslab bench`` measured and that are kept in docs/results, with their machine."""
     rows = msgspec.json.decode((RESULTS / f"{what}.json").read_bytes(), type=list[dict[str, Any]])
-    return _table(tuple(rows[0]), (tuple("-" if cell is None else str(cell) for cell in row.values()) for row in rows))
+    machine = ", ".join(f"{name} {value}" for name, value in rows[0]["machine"].items())
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        title = row.pop("table")
+        del row["machine"]
+        tables.setdefault(title, []).append(row)
+    if what == "fights":
+        tables = {title: _by_phase(group) for title, group in tables.items()}
+    parts = []
+    for title, group in tables.items():
+        body = _table(tuple(group[0]), ([_cell(value) for value in row.values()] for row in group))
+        parts.append(f"*{title}*\n\n{body}\n")
+    return "\n".join([*parts, f"Measured on: {machine}."])
+
+
+def _by_phase(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row per boss and player, with the share of fights won in each phase."""
+    merged: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        key = (row["boss"], row["player"])
+        line = merged.setdefault(key, {"boss": row["boss"], "player": row["player"], "fights each": row["fights"]})
+        line[f"won, phase {row['phase']} (%)"] = row["won (%)"]
+    return list(merged.values())
+
+
+def _cell(value: Any) -> str:
+    """Return a number with three digits that count, anything else as it is."""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return "-" if value is None else str(value)
 
 
 _KINDS: dict[str, Callable[[str], str]] = {
