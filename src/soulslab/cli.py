@@ -361,7 +361,7 @@ def bench(what: Literal["arena", "fights", "train", "bosses", "all"], *, flags: 
     if what != "all":
         check_options(what, options)
     console, rows = Console(), []
-    console.print(machine_line(), highlight=False)
+    console.print(machine_line(), highlight=False, soft_wrap=True)
     for name in BENCHMARKS if what == "all" else [what]:
         results = BENCHMARKS[name].measure(options)
         for result in results:

@@ -8,7 +8,8 @@ actions, so a run that was recorded once is played again for each measurement. O
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from statistics import median
+from typing import Any, Literal
 
 import gymnasium
 import msgspec
@@ -20,7 +21,7 @@ from soulslab.arena.knight import load_knight
 from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.bench.result import Result, Row
-from soulslab.bench.timing import medians, seconds
+from soulslab.bench.timing import interleaved, seconds
 from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.rewards import PRESETS
 
@@ -31,25 +32,29 @@ TARGETS = {1: 150_000, 1024: 1_500_000}
 SEED = 0
 #: Decisions before the recording, after which the fights no longer run in step.
 WARM_UP_STEPS = 200
-MIN_STEPS_PER_ENV = 100
+MIN_STEPS_PER_ENV = 40
 N_RESETS = 1024
+
+#: What is timed, and with how many fights: a step of the environment with its copies and without, a step of the
+#: simulator alone, the same without features, a call that steps nothing, a reset.
+Key = tuple[Literal["copied step", "step", "kernel", "rules", "call", "reset"], int]
 
 
 class ArenaBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How much is measured.
 
     Attributes:
-        n_steps: Steps per measurement, all fights together; at least 100 per fight are taken.
-        n_rounds: Measurements of each number; the median counts.
+        n_steps: Steps per measurement, all fights together; at least 40 per fight are taken.
+        n_rounds: Measurements of each number; many short ones see past a neighbour that comes and goes.
     """
 
-    n_steps: int = 200_000
-    n_rounds: int = 7
+    n_steps: int = 50_000
+    n_rounds: int = 30
 
     @classmethod
     def quick(cls) -> ArenaBenchSettings:
         """Return settings that take some seconds."""
-        return cls(n_steps=20_000, n_rounds=3)
+        return cls(n_steps=10_000, n_rounds=15)
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -74,17 +79,19 @@ class Recording(msgspec.Struct, frozen=True):
 def measure_arena(settings: ArenaBenchSettings) -> list[Result]:
     """Measure the speed of the vector environment and the shares of its parts."""
     recordings = [record(n, max(settings.n_steps // n, MIN_STEPS_PER_ENV)) for n in N_ENVS]
-    steps: dict[tuple[int, bool], Callable[[], float]] = {}
-    kernels: dict[tuple[int, bool], Callable[[], float]] = {}
+    timers: dict[Key, Callable[[], float]] = {("call", 0): _call_timer(), ("reset", N_RESETS): _reset_timer()}
     for recording in recordings:
-        for switch in (True, False):
-            steps[recording.n_envs, switch] = environment_timer(recording, copy=switch)
-            kernels[recording.n_envs, switch] = kernel_timer(recording, features=switch)
-    rates = medians(steps, settings.n_rounds)
-    shares = medians(kernels | {(0, False): _call_timer(), (-1, False): _reset_timer()}, settings.n_rounds)
+        n = recording.n_envs
+        timers["copied step", n] = environment_timer(recording, copy=True)
+        timers["step", n] = environment_timer(recording, copy=False)
+        timers["kernel", n] = kernel_timer(recording, features=True)
+        timers["rules", n] = kernel_timer(recording, features=False)
+    times = interleaved(timers, settings.n_rounds)
+    typical = {key: median(values) for key, values in times.items()}
+    best = {key: min(values) for key, values in times.items()}
     return [
-        Result(title="steps per second through the vector API (median)", rows=_speed_rows(recordings, rates)),
-        Result(title="where the time of a step goes (copy=True)", rows=_share_rows(recordings, rates, shares)),
+        Result(title="steps per second through the vector API (median)", rows=_speed_rows(recordings, typical)),
+        Result(title="where the time of a step goes (best of all rounds)", rows=_share_rows(recordings, best)),
     ]
 
 
@@ -178,16 +185,16 @@ def _reset_timer() -> Callable[[], float]:
     return lambda: seconds(lambda: simulator.reset(everyone)) / N_RESETS
 
 
-def _speed_rows(recordings: list[Recording], step_s: dict[tuple[int, bool], float]) -> list[Row]:
+def _speed_rows(recordings: list[Recording], times_s: dict[Key, float]) -> list[Row]:
     rows: list[Row] = []
-    for recording in recordings:
-        n, target = recording.n_envs, TARGETS.get(recording.n_envs)
-        rate = 1.0 / step_s[n, True]
+    for n in (recording.n_envs for recording in recordings):
+        target = TARGETS.get(n)
+        rate = 1.0 / times_s["copied step", n]
         rows.append(
             {
                 "fights side by side": n,
                 "steps/s": round(rate),
-                "steps/s with copy=False": round(1.0 / step_s[n, False]),
+                "steps/s with copy=False": round(1.0 / times_s["step", n]),
                 "target (steps/s)": target,
                 "reached": None if target is None else rate >= target,
             }
@@ -195,9 +202,7 @@ def _speed_rows(recordings: list[Recording], step_s: dict[tuple[int, bool], floa
     return rows
 
 
-def _share_rows(
-    recordings: list[Recording], step_s: dict[tuple[int, bool], float], kernel_s: dict[tuple[int, bool], float]
-) -> list[Row]:
+def _share_rows(recordings: list[Recording], times_s: dict[Key, float]) -> list[Row]:
     """Tell the parts of a step apart by what is missing without them.
 
     The features cost what the kernel takes longer with them. Resets are timed apart and counted. The call into the
@@ -206,11 +211,10 @@ def _share_rows(
     rows: list[Row] = []
     for recording in recordings:
         n = recording.n_envs
-        call = kernel_s[0, False] / n
-        reset = kernel_s[-1, False] * recording.n_ended / recording.actions.size
-        observation = kernel_s[n, True] - kernel_s[n, False]
-        rules = kernel_s[n, False] - call - reset
-        step = step_s[n, True]
+        step = times_s["copied step", n]
+        reset = times_s["reset", N_RESETS] * recording.n_ended / recording.actions.size
+        observation = times_s["kernel", n] - times_s["rules", n]
+        rules = times_s["rules", n] - times_s["call", 0] / n - reset
         rows.append(
             {
                 "fights side by side": n,

@@ -35,7 +35,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         title: What was measured, and how.
-        rows: From column name, with its unit, to cell; all rows have the columns of the first.
+        rows: From column name, with its unit, to cell; at least one row, and all with the columns of the first.
     """
 
     title: str
@@ -45,10 +45,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 def as_table(result: Result) -> Table:
     """Return a result for a terminal."""
     table = Table(title=result.title, title_justify="left", box=None, pad_edge=False)
-    columns = list(result.rows[0]) if result.rows else []
+    columns = list(result.rows[0])
     for name in columns:
-        is_text = all(isinstance(row[name], str) for row in result.rows)
-        table.add_column(name, justify="left" if is_text else "right")
+        cells = [row[name] for row in result.rows]
+        is_text = all(isinstance(cell, str) for cell in cells)
+        # A narrow terminal breaks headings and texts between words, and nothing within one.
+        parts = [*name.split(), *(_text(cell) if not isinstance(cell, str) else cell for cell in cells)]
+        words = [word for part in parts for word in (part.split() if is_text else [part])]
+        table.add_column(name, justify="left" if is_text else "right", min_width=max(map(len, words)))
     for row in result.rows:
         table.add_row(*(_text(row[name]) for name in columns))
     return table

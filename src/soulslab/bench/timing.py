@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from statistics import median
 from typing import TypeVar
 
 from rich.console import Console
@@ -14,18 +13,21 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 
-def medians(measurements: Mapping[K, Callable[[], float]], n_rounds: int) -> dict[K, float]:
-    """Take each measurement once per round, the rounds one after another, and return the median of each.
+def interleaved(measurements: Mapping[K, Callable[[], float]], n_rounds: int) -> dict[K, list[float]]:
+    """Take each measurement once per round, the rounds one after another.
 
     Args:
         measurements: Each returns what it measured; set-up that is not to be counted is its own affair.
         n_rounds: How often.
+
+    Returns:
+        What each measured, round by round.
     """
     found: dict[K, list[float]] = {name: [] for name in measurements}
     for _ in with_progress(range(n_rounds), "measuring"):
         for name, measure in measurements.items():
             found[name].append(measure())
-    return {name: median(values) for name, values in found.items()}
+    return found
 
 
 def seconds(action: Callable[[], object]) -> float:

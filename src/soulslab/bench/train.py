@@ -78,7 +78,7 @@ def measure_training(settings: TrainBenchSettings) -> list[Result]:
             rows.append(_row(name, trial, outcome))
     return [
         Result(title=f"training until {100 * MOST:.0f} % of the last fights are won", rows=rows),
-        Result(title="soulslab against each (medians over the seeds)", rows=_ratios(outcomes, settings.limit_s)),
+        Result(title="soulslab against each (medians over the seeds)", rows=compare(outcomes, settings.limit_s)),
     ]
 
 
@@ -152,8 +152,13 @@ def _row(name: str, trial: Trial, outcome: Outcome) -> Row:
     }
 
 
-def _ratios(outcomes: dict[str, list[Outcome]], limit_s: float) -> list[Row]:
-    """Compare soulslab with each peer."""
+def compare(outcomes: dict[str, list[Outcome]], limit_s: float) -> list[Row]:
+    """Compare soulslab with each peer.
+
+    Args:
+        outcomes: Of each learner, `OURS` among them, one per seed.
+        limit_s: Training time that each had (s).
+    """
     ours = outcomes[OURS]
     rows: list[Row] = []
     for name, theirs in outcomes.items():
