@@ -22,7 +22,7 @@ def only(checks):
     [
         doctor.check_python,
         doctor.check_processor,
-        doctor.check_numba_cache,
+        doctor.check_kernel_cache,
         doctor.check_torch,
         doctor.check_video,
         doctor.check_fight,

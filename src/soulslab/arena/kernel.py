@@ -24,16 +24,16 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     rule would go unnoticed. Here the cache folder's name carries a digest of all the arena's sources.
     """
     previous = config.CACHE_DIR
-    config.CACHE_DIR = str(CACHE_DIR)
+    config.CACHE_DIR = str(CACHE_DIR or "")
     try:
-        compiled: Callable[P, R] = nb.njit(cache=True, nogil=True, error_model="numpy")(function)
+        compiled: Callable[P, R] = nb.njit(cache=CACHE_DIR is not None, nogil=True, error_model="numpy")(function)
     finally:
         config.CACHE_DIR = previous
     return compiled
 
 
-def _cache_dir() -> Path:
-    """Return the cache folder of this very version of the rules."""
+def _cache_dir() -> Path | None:
+    """Return the cache folder of this very version of the rules; None if it cannot be written to."""
     digest = hashlib.sha256(nb.__version__.encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
@@ -43,7 +43,13 @@ def _cache_dir() -> Path:
         root = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "soulslab"
     else:
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "soulslab"
-    return root / f"kernels-{digest.hexdigest()[:16]}"
+    folder = root / f"kernels-{digest.hexdigest()[:16]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) else None
 
 
+#: Where compiled kernels are kept; None (`soulslab doctor` says so) means that each process compiles anew.
 CACHE_DIR = _cache_dir()
