@@ -34,6 +34,7 @@ def test_any_change_of_the_rules_changes_the_folder(tmp_path, monkeypatch):
     for source in SOURCE.parent.glob("*.py"):
         shutil.copy(source, copy)
     monkeypatch.setattr(kernel_module, "__file__", str(copy / "kernel.py"))
+    monkeypatch.setattr(kernel_module.config, "CACHE_DIR", str(tmp_path / "cache"))
     before = kernel_module._cache_dir()
     assert before == kernel_module._cache_dir()
     with (copy / "boss.py").open("a") as file:
