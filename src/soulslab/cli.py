@@ -318,6 +318,7 @@ class BenchFlags:
     Attributes:
         quick: Rough numbers, and no learning to speak of, in less than a minute.
         config: What train and bosses train with.
+        boss: Name, or path of a boss file, of the only boss to meet (fights, bosses).
         steps: Environment steps per measurement (arena).
         fights: Fights per row (fights, train, bosses).
         seeds: Seeds of the training runs (train, bosses).
@@ -327,6 +328,7 @@ class BenchFlags:
 
     quick: Annotated[bool, Parameter(negative="")] = False
     config: Path = Path("demo.toml")
+    boss: str | None = None
     steps: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     fights: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     seeds: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None
@@ -353,6 +355,7 @@ def bench(what: Literal["arena", "fights", "train", "bosses", "all"], *, flags: 
     options = BenchOptions(
         config=config_path(flags.config),
         is_quick=flags.quick,
+        boss=flags.boss,
         steps=flags.steps,
         fights=flags.fights,
         seeds=tuple(flags.seeds) if flags.seeds else None,

@@ -25,12 +25,14 @@ class BossesBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         train: The config; only its boss and its seed change.
+        bosses: Names, or paths of boss files; by default those that come with soulslab.
         seeds: Seeds of the runs, each with every boss.
         n_fights: Greedy fights of each evaluation.
         limit_s: Training time per run (s), if shorter than the config's own.
     """
 
     train: TrainSettings
+    bosses: tuple[str, ...] = msgspec.field(default_factory=boss_names)
     seeds: tuple[int, ...] = (0,)
     n_fights: int = 1000
     limit_s: float = float("inf")
@@ -42,7 +44,7 @@ class BossesBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def measure_bosses(settings: BossesBenchSettings) -> list[Result]:
     """Train on every boss with every seed, and evaluate."""
-    rows = [_row(settings, boss, seed) for seed, boss in product(settings.seeds, boss_names())]
+    rows = [_row(settings, boss, seed) for seed, boss in product(settings.seeds, settings.bosses)]
     return [Result(title="the same config on every boss; greedy fights after training", rows=rows)]
 
 

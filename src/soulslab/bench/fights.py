@@ -18,10 +18,12 @@ class FightsBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How much is measured.
 
     Attributes:
+        bosses: Names, or paths of boss files; by default those that come with soulslab.
         n_fights: Fights per boss, phase and player.
         seed: Seed of the first fight; the others follow.
     """
 
+    bosses: tuple[str, ...] = msgspec.field(default_factory=boss_names)
     n_fights: int = 1000
     seed: int = 0
 
@@ -34,7 +36,7 @@ class FightsBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 def measure_fights(settings: FightsBenchSettings) -> list[Result]:
     """Let every scripted player fight every boss in every phase."""
     knock_backs = list(load_knight().knock_backs)
-    bosses = {name: load_boss(name, knock_backs) for name in boss_names()}
+    bosses = {name: load_boss(name, knock_backs) for name in settings.bosses}
     rows: list[Row] = []
     for boss, phase, player in with_progress(list(product(bosses, PHASES, PLAYERS)), "fighting"):
         score = measure(bosses[boss], phase, player, n_fights=settings.n_fights, seed=settings.seed)

@@ -22,6 +22,7 @@ class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         config: File with the training config.
         is_quick: Rough numbers in less than a minute.
+        boss: The only boss, by its name or the path of its file.
         steps: Environment steps per measurement.
         fights: Fights per evaluation, or per boss, phase and player.
         seeds: Seeds of the training runs.
@@ -30,6 +31,7 @@ class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     config: Path
     is_quick: bool = False
+    boss: str | None = None
     steps: int | None = None
     fights: int | None = None
     seeds: tuple[int, ...] | None = None
@@ -50,7 +52,7 @@ class Benchmark(msgspec.Struct, frozen=True):
 
 def check_options(name: str, options: BenchOptions) -> None:
     """Raise `ConfigError` for an option that the benchmark does not know; it would change nothing."""
-    for option in ("steps", "fights", "seeds", "limit_s"):
+    for option in ("boss", "steps", "fights", "seeds", "limit_s"):
         if getattr(options, option) is not None and option not in BENCHMARKS[name].takes:
             raise ConfigError(f"means nothing to bench {name}", source=f"--{option.replace('_', '-')}")
 
@@ -66,7 +68,7 @@ def _fights(options: BenchOptions) -> list[Result]:
     from soulslab.bench.fights import FightsBenchSettings, measure_fights
 
     settings = FightsBenchSettings.quick() if options.is_quick else FightsBenchSettings()
-    return measure_fights(_with(settings, n_fights=options.fights))
+    return measure_fights(_with(settings, bosses=_only(options.boss), n_fights=options.fights))
 
 
 def _train(options: BenchOptions) -> list[Result]:
@@ -86,7 +88,12 @@ def _bosses(options: BenchOptions) -> list[Result]:
 
     settings = BossesBenchSettings(train=load_settings(TrainSettings, options.config))
     settings = settings.quick() if options.is_quick else settings
-    return measure_bosses(_with(settings, seeds=options.seeds, limit_s=options.limit_s, n_fights=options.fights))
+    settings = _with(settings, bosses=_only(options.boss), seeds=options.seeds)
+    return measure_bosses(_with(settings, limit_s=options.limit_s, n_fights=options.fights))
+
+
+def _only(boss: str | None) -> tuple[str, ...] | None:
+    return None if boss is None else (boss,)
 
 
 def _with(settings: S, **changes: object) -> S:
@@ -96,7 +103,7 @@ def _with(settings: S, **changes: object) -> S:
 
 BENCHMARKS: Final = {
     "arena": Benchmark(_arena, frozenset({"steps"})),
-    "fights": Benchmark(_fights, frozenset({"fights"})),
+    "fights": Benchmark(_fights, frozenset({"boss", "fights"})),
     "train": Benchmark(_train, frozenset({"seeds", "limit_s", "fights"})),
-    "bosses": Benchmark(_bosses, frozenset({"seeds", "limit_s", "fights"})),
+    "bosses": Benchmark(_bosses, frozenset({"boss", "seeds", "limit_s", "fights"})),
 }

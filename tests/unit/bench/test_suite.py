@@ -18,7 +18,8 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "option"), [("arena", "seeds"), ("arena", "fights"), ("fights", "limit_s"), ("bosses", "steps")]
+    ("name", "option"),
+    [("arena", "seeds"), ("arena", "fights"), ("fights", "limit_s"), ("bosses", "steps"), ("train", "boss")],
 )
 def test_an_option_that_would_change_nothing_is_an_error(name, option):
     options = BenchOptions(config=Path("demo.toml"), **{option: (1,) if option == "seeds" else 1})
@@ -32,6 +33,16 @@ def test_a_table_and_a_file(capsys):
     rows = json.loads(Path("fights.json").read_text())
     assert {row["boss"] for row in rows} == {"frost_beast", "judge", "trickster"}
     assert all(row["fights"] == 2 and row["machine"]["cores"] for row in rows)
+
+
+def test_only_a_boss_of_ones_own(tmp_path, capsys):
+    shipped = Path(cli.__file__).parent / "arena" / "bosses" / "judge.toml"
+    own = tmp_path / "own.toml"
+    own.write_bytes(shipped.read_bytes())
+    assert cli.run(["bench", "fights", "--fights", "2", "--boss", "own.toml", "--json", "fights.json"]) == 0
+    assert {row["boss"] for row in json.loads(Path("fights.json").read_text())} == {"own.toml"}
+    assert cli.run(["bench", "fights", "--boss", "jugde"]) == 2
+    assert "did you mean 'judge'" in capsys.readouterr().err
 
 
 def test_usage(capsys):
