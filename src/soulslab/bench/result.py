@@ -7,6 +7,7 @@ import platform
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
+from textwrap import fill
 from typing import Any, TypeAlias
 
 import msgspec
@@ -48,11 +49,12 @@ def as_table(result: Result) -> Table:
     columns = list(result.rows[0])
     for name in columns:
         cells = [row[name] for row in result.rows]
-        is_text = all(isinstance(cell, str) for cell in cells)
-        # A narrow terminal breaks headings and texts between words, and nothing within one.
-        parts = [*name.split(), *(_text(cell) if not isinstance(cell, str) else cell for cell in cells)]
-        words = [word for part in parts for word in (part.split() if is_text else [part])]
-        table.add_column(name, justify="left" if is_text else "right", min_width=max(map(len, words)))
+        if all(isinstance(cell, str) for cell in cells):
+            table.add_column(name)
+        else:
+            # Headings take as many lines as they need, so that a narrow terminal breaks texts but cuts no number.
+            width = max(len(word) for word in [*map(_text, cells), *name.split()])
+            table.add_column(fill(name, width), justify="right", no_wrap=True)
     for row in result.rows:
         table.add_row(*(_text(row[name]) for name in columns))
     return table

@@ -77,7 +77,11 @@ def measure_training(settings: TrainBenchSettings) -> list[Result]:
             outcomes[name].append(outcome)
             rows.append(_row(name, trial, outcome))
     return [
-        Result(title=f"training until {100 * MOST:.0f} % of the last fights are won", rows=rows),
+        Result(
+            title=f"training until {100 * MOST:.0f} % of the last fights are won, or {settings.limit_s:.0f} s; "
+            f"then {settings.n_fights} greedy fights (95 % interval)",
+            rows=rows,
+        ),
         Result(title="soulslab against each (medians over the seeds)", rows=compare(outcomes, settings.limit_s)),
     ]
 
@@ -141,13 +145,13 @@ def _row(name: str, trial: Trial, outcome: Outcome) -> Row:
     return {
         "learner": name,
         "seed": trial.seed,
-        "fights side by side": outcome.n_envs,
-        "decisions/s": round(outcome.n_decisions / outcome.seconds),
+        "envs": outcome.n_envs,
+        "env steps/s": round(outcome.n_decisions / outcome.seconds),
         "policy steps/s": round(outcome.n_policy_steps / outcome.seconds),
         "to 50 % (s)": late if outcome.half_s is None else outcome.half_s,
         "to 80 % (s)": late if outcome.most_s is None else outcome.most_s,
-        f"greedy, {outcome.n_fights} fights (%)": 100 * outcome.n_wins / outcome.n_fights,
-        "95 % from (%)": 100 * low,
+        "greedy won (%)": 100 * outcome.n_wins / outcome.n_fights,
+        "from (%)": 100 * low,
         "to (%)": 100 * high,
     }
 

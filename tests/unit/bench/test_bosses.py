@@ -12,7 +12,7 @@ def test_each_boss_with_each_seed(small_config):
     for row in result.rows:
         assert row["fights"] == 6
         assert row["decisions"] >= small_config.run.total_steps
-        assert row["95 % from (%)"] <= row["won (%)"] <= row["to (%)"]
+        assert row["from (%)"] <= row["won (%)"] <= row["to (%)"]
         assert row["over 80 %"] == (row["won (%)"] > 80)
 
 
