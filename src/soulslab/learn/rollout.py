@@ -1,7 +1,6 @@
 """One rollout in preallocated memory, and the advantages computed from it.
 
-Shapes: T steps, N environments, F features, A actions. The transitions lie in (T, N, ...) arrays while they
-    are
+Shapes: T steps, N environments, F features, A actions. The transitions lie in (T, N, ...) arrays while they are
 collected and are read as flat (T * N, ...) views while they are learned from; nothing is allocated per step.
 """
 

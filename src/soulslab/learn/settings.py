@@ -1,9 +1,8 @@
 """The settings of a training run; every default stands here and nowhere else.
 
-A run is configured by a TOML file with the tables ``env``, ``learner``, ``network`` and ``run``, one per
-struct below. Unknown keys and values out of range are errors when the file is read. "Decisions" are the
-game's own
-steps: an environment that skips locked moments may take several in one step.
+A run is configured by a TOML file with the tables ``env``, ``learner``, ``network`` and ``run``, one per struct below.
+Unknown keys and values out of range are errors when the file is read. "Decisions" are the game's own steps: an
+environment that skips locked moments may take several in one step.
 """
 
 from __future__ import annotations
