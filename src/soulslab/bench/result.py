@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Sequence
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import fill
 from typing import Any, TypeAlias
@@ -80,14 +81,14 @@ def machine() -> dict[str, str | int]:
         "cores": os.cpu_count() or 1,
         "system": platform.system(),
         "python": platform.python_version(),
-        **{name: metadata.version(name) for name in PACKAGES},
+        **{name: metadata.version(name) for name in PACKAGES if find_spec(name)},
     }
 
 
 def machine_line() -> str:
     """Return `machine` in one line."""
     about = machine()
-    versions = ", ".join(f"{name} {about[name]}" for name in ("python", *PACKAGES))
+    versions = ", ".join(f"{name} {about[name]}" for name in ("python", *PACKAGES) if name in about)
     return f"{about['cpu']}, {about['cores']} cores, {about['system']}; {versions}"
 
 
