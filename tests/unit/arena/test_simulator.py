@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from soulslab.arena.boss_file import boss_names
 from soulslab.arena.state import MAX_DECISIONS
-from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
+from soulslab.arena.vocabulary import NOTHING
 from soulslab.errors import InvalidActionError
+from support.players import scripts
 from support.stage import Stage, make_simulator
 
 PHASES = ("1", "2", "full")
@@ -32,26 +33,15 @@ def run_python(program, **environment):
     return done.stdout
 
 
-def script(seed, n_steps=300):
-    """Return the actions of the duel of this seed: random, with stretches of one action held."""
-    rng = np.random.default_rng(seed)
-    actions = rng.integers(0, N_ACTIONS, n_steps)
-    held = rng.random(n_steps) < 0.5
-    for t in range(1, n_steps):
-        if held[t]:
-            actions[t] = actions[t - 1]
-    return actions
-
-
 def trajectories(boss, seeds, n_steps=300, **options):
     """Return, by seed, all that a duel was and showed at each step."""
     options = {"random_pose": True, "states": True, "autoreset": "same_step", **options}
     simulator = make_simulator(boss, seeds, **options)
-    scripts = np.stack([script(seed, n_steps) for seed in seeds])
+    actions = scripts(seeds, n_steps)
     digests = [hashlib.sha256() for _ in seeds]
     ended = 0
     for t in range(n_steps):
-        ended += simulator.step(scripts[:, t].copy())
+        ended += simulator.step(actions[t])
         for i, digest in enumerate(digests):
             for array in (simulator.duels, simulator.features, simulator.states, simulator.masks, simulator.results):
                 digest.update(array[i].tobytes())
@@ -118,10 +108,10 @@ def test_everything_stays_finite_and_in_its_limits(boss, phase, seed, random_pos
         states=True,
         autoreset="same_step",
     )
-    scripts = np.stack([script(seed + i, 150) for i in range(n)])
+    actions = scripts(range(seed, seed + n), 150)
     ground, d = simulator.boss.ground, simulator.duels
     for t in range(150):
-        simulator.step(scripts[:, t].copy())
+        simulator.step(actions[t])
         for name in d.dtype.names:
             assert np.isfinite(d[name].astype(np.float64)).all(), name
         assert ((d["p_hp"] >= 0) & (d["p_hp"] <= 454)).all()
@@ -139,6 +129,7 @@ def test_everything_stays_finite_and_in_its_limits(boss, phase, seed, random_pos
 
 _FLAT = """
 import numpy as np, resource, tracemalloc
+from support.players import scripts
 from support.stage import make_simulator
 n = 1024
 simulator = make_simulator("trickster", range(n), random_pose=True, states=True, autoreset="same_step")
