@@ -151,7 +151,6 @@ def check_kernel_cache() -> Iterator[Check]:
         yield Check("kernel cache", State.OK, str(CACHE_DIR))
 
 
-
 def check_torch() -> Iterator[Check]:
     """Look at torch's build and its threads."""
     import torch
