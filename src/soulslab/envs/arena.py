@@ -69,7 +69,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         options: dict[str, Any] | None = None,  # noqa: ARG002 (Gymnasium's signature)
     ) -> tuple[Any, Info]:
         """Begin a fresh fight; see `gymnasium.Env.reset`. ``options`` are not used."""
-        super().reset(seed=seed)
+        super().reset(seed=None if seed is None else _checked_seed(seed))
         simulator, everyone = self._duels.simulator, np.ones(1, np.bool_)
         if seed is not None:
             simulator.seed(np.array([seed], np.uint64), everyone)
@@ -306,7 +306,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         """Return a seed per fight and which fights to seed: those with a seed, and those never seeded before."""
         fresh = self._duels.simulator.duels["rng"] == 0
         if isinstance(seed, int | np.integer):
-            super().reset(seed=int(seed))
+            super().reset(seed=_checked_seed(seed))
             return np.uint64(seed) + np.arange(self.num_envs, dtype=np.uint64), which
         drawn = self.np_random.integers(2**63, size=self.num_envs, dtype=np.uint64)
         if seed is None:
@@ -314,7 +314,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         if len(seed) != self.num_envs:
             raise EnvironmentUsageError(f"seed: {len(seed)} seeds for {self.num_envs} fights")
         given = np.array([one is not None for one in seed])
-        drawn[given] = [one for one in seed if one is not None]
+        drawn[given] = [_checked_seed(one) for one in seed if one is not None]
         return drawn, which & (given | fresh)
 
     def get_state(self) -> dict[str, NDArray[Any]]:
@@ -349,6 +349,12 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         for name, target in targets.items():
             target[:] = state[name]
         self._is_ready = True
+
+
+def _checked_seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
+        raise EnvironmentUsageError(f"seed: {seed!r} is not a whole number from 0 to 2**63 - 1")
+    return int(seed)
 
 
 def _autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
