@@ -87,8 +87,14 @@ def call_reward(function: RewardFunction, transition: Transition, n_duels: int) 
     Raises:
         EnvironmentUsageError: The result is not (N,) finite numbers.
     """
-    result = np.asarray(function(transition), dtype=np.float64)
+    returned = function(transition)
     name = getattr(function, "__qualname__", repr(function))
+    try:
+        result = np.asarray(returned, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise EnvironmentUsageError(
+            f"reward function {name} must return an array of {n_duels} numbers, one reward per fight, not {returned!r}"
+        ) from error
     if result.shape != (n_duels,):
         raise EnvironmentUsageError(
             f"reward function {name} must return an array of shape ({n_duels},), one reward per fight, "
