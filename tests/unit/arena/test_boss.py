@@ -109,6 +109,18 @@ def test_follow_ups_come_by_their_probability_and_within_their_distance(distance
     assert abs(followed - n * share) <= 4.5 * math.sqrt(n * share * (1 - share))
 
 
+@pytest.mark.parametrize(("phase", "follows"), [(1, False), (2, True)])
+def test_a_follow_up_of_the_second_phase_waits_for_it(phase, follows):
+    stage = Stage(phase=str(phase))
+    d, f = stage.d, stage.f
+    f.follow_ups["phases"] = 1 << 2
+    f.follow_ups["probability"] = 1.0
+    start_move(d, f, stage.move("sweep_right"))
+    d.b_ticks = f.moves[d.b_move].duration - 1
+    boss_tick(d, f, 0.0, 1.0, 3.0)
+    assert (d.b_move == stage.move("sweep_left")) == follows
+
+
 def test_without_a_follow_up_it_pauses_as_long_as_the_file_says():
     stage = Stage()
     d, f = stage.d, stage.f

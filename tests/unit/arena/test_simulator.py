@@ -26,7 +26,8 @@ TESTS = HERE.parents[1]
 
 def run_python(program, **environment):
     """Run a program in a fresh interpreter that finds this module; return what it printed."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(TESTS)]), **environment}
+    places = [str(HERE), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), **environment}
     command = [sys.executable, "-W", "error", "-c", program]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
