@@ -6,7 +6,6 @@ mistake is a `BossFileError` that names its place, such as ``moves[2].windows[0]
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -266,10 +265,8 @@ def _mistakes(boss: Boss, knock_backs: Sequence[str]) -> list[tuple[str, str]]:
         for i in range(len(animations))
         if animations[i] in animations[:i]
     ]
-    for name in ("keep_m", "pause_s[0]", "pause_s[1]"):
-        low, high = _pair(boss, name)
-        if low > high:
-            found.append((name, f"{low} is greater than {high}"))
+    pairs = {"keep_m": boss.keep_m, "pause_s[0]": boss.pause_s[0], "pause_s[1]": boss.pause_s[1]}
+    found += [(name, f"{low} is greater than {high}") for name, (low, high) in pairs.items() if low > high]
     for i, move in enumerate(boss.moves):
         found += _move_mistakes(f"moves[{i}]", move, ids, knock_backs)
     totals = (("windows", MAX_WINDOWS_OF_ALL), ("follow_ups", MAX_FOLLOW_UPS_OF_ALL))
@@ -286,13 +283,6 @@ def _mistakes(boss: Boss, knock_backs: Sequence[str]) -> list[tuple[str, str]]:
             found.append(("moves", f"the boss can choose no move in phase {phase}"))
     found += _ground_mistakes(boss.ground)
     return found
-
-
-def _pair(boss: Boss, name: str) -> tuple[float, float]:
-    match = re.fullmatch(r"(\w+)(?:\[(\d)\])?", name)
-    value = getattr(boss, match[1] if match else name)
-    pair: tuple[float, float] = value[int(match[2])] if match and match[2] else value
-    return pair
 
 
 def _move_mistakes(path: str, move: Move, ids: Sequence[str], knock_backs: Sequence[str]) -> list[tuple[str, str]]:
