@@ -12,24 +12,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import gymnasium
 import msgspec
 
 from soulslab.config import load_settings
+from soulslab.envs.duels import ArenaOptions, make_options
+from soulslab.envs.registration import ARENA_ID
+from soulslab.errors import ConfigError, NoWinError
 from soulslab.learn.archive import write_atomically
+from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.curve import draw_curve
 from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
 from soulslab.learn.policy import Policy
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import PROGRESS_NAME, ConsoleSink, run_sinks
-from soulslab.learn.train import CONFIG_NAME, StopReason, TrainResult, train
-from soulslab.video import record_won_fight
+from soulslab.learn.train import CHECKPOINTS_NAME, CONFIG_NAME, StopReason, TrainResult, train
+from soulslab.video import find_won_fight, record_won_fight
 
 N_FIGHTS = 300
+#: Fights to look for a won one in.
+MAX_ATTEMPTS = 100
 REPORT_NAME = "report.json"
 CURVE_NAME = "learning_curve.png"
 VIDEO_NAME = "won_fight.mp4"
@@ -80,21 +86,26 @@ def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = ()) -> Repo
         The report, or None if the training was interrupted; calling again then goes on.
 
     Raises:
-        SoulslabError: A setting is wrong, a file cannot be written, or no fight was won.
+        ConfigError: A setting is wrong, or the environment is not the built-in fight.
+        CheckpointError: A file of the run cannot be read or written.
+        VideoError: The film cannot be written.
     """
     _move_aside(run_dir)
-    resume = (run_dir / CONFIG_NAME).exists()
-    settings = load_settings(TrainSettings, run_dir / CONFIG_NAME if resume else config, overrides)
+    resume = bool(CheckpointStore(run_dir / CHECKPOINTS_NAME, keep=1).paths())
+    source = run_dir / CONFIG_NAME if resume else config
+    settings = load_settings(TrainSettings, source, overrides)
+    if settings.env.id != ARENA_ID:
+        raise ConfigError(f"the demo fights in {ARENA_ID}, not in {settings.env.id}", path="env.id", source=source)
+    options = make_options(settings.env.options)
+    options.check()
     result = train(settings, run_dir, resume=resume, sinks=run_sinks(run_dir))
     if result.reason is StopReason.INTERRUPTED:
         return None
     policy = Policy.load(result.policy_path)
-    options = dict(settings.env.options)
-    evaluation = _evaluate(policy, settings, options)
-    draw_curve(run_dir / PROGRESS_NAME, run_dir / CURVE_NAME, f"{options['boss']}, phase {options['phase']}")
-    _log.info("filming a fight that it wins")
+    evaluation = _evaluate(policy, settings)
+    draw_curve(run_dir / PROGRESS_NAME, run_dir / CURVE_NAME, f"{options.boss}, phase {options.phase}")
     _film(policy, settings, run_dir / VIDEO_NAME)
-    report = _report(evaluation, result, settings)
+    report = _report(evaluation, result, settings, options)
     write_atomically(run_dir / REPORT_NAME, msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     return report
 
@@ -109,25 +120,31 @@ def _move_aside(run_dir: Path) -> None:
         _log.warning("the demo of before is now in %s", kept)
 
 
-def _evaluate(policy: Policy, settings: TrainSettings, options: dict[str, Any]) -> Evaluation:
-    return evaluate(
-        policy,
-        EvaluationSettings(
-            env_id=settings.env.id, env_options=options, n_fights=N_FIGHTS, seed=settings.run.seed, deterministic=True
-        ),
-        sinks=[ConsoleSink()],
+def _evaluate(policy: Policy, settings: TrainSettings) -> Evaluation:
+    greedy = EvaluationSettings(
+        env_id=settings.env.id,
+        env_options=settings.env.options,
+        n_fights=N_FIGHTS,
+        seed=settings.run.seed,
+        deterministic=True,
     )
+    return evaluate(policy, greedy, sinks=[ConsoleSink()])
 
 
 def _film(policy: Policy, settings: TrainSettings, path: Path) -> None:
-    env = gymnasium.make(settings.env.id, render_mode="rgb_array_list", **settings.env.options)
+    """Film a won fight; which one it is is found out first, because drawing takes far longer than fighting."""
     try:
-        record_won_fight(env, policy.act, path, seed=settings.run.seed)
-    finally:
-        env.close()
+        with closing(gymnasium.make(settings.env.id, **settings.env.options)) as env:
+            seed = find_won_fight(env, policy.act, seed=settings.run.seed, max_attempts=MAX_ATTEMPTS)
+    except NoWinError as error:
+        _log.warning("no film: %s", error)
+        return
+    _log.info("filming a fight that it wins")
+    with closing(gymnasium.make(settings.env.id, render_mode="rgb_array_list", **settings.env.options)) as env:
+        record_won_fight(env, policy.act, path, seed=seed, max_attempts=1)
 
 
-def _report(evaluation: Evaluation, result: TrainResult, settings: TrainSettings) -> Report:
+def _report(evaluation: Evaluation, result: TrainResult, settings: TrainSettings, options: ArenaOptions) -> Report:
     if evaluation.win_rate is None or evaluation.interval is None:
         raise TypeError("an environment of soulslab tells who won")  # a mistake of ours, not of the user's
     return Report(
@@ -137,7 +154,7 @@ def _report(evaluation: Evaluation, result: TrainResult, settings: TrainSettings
         fights=evaluation.n_fights,
         env_steps=result.env_steps,
         train_seconds=round(result.train_seconds, 1),
-        boss=str(settings.env.options["boss"]),
-        phase=str(settings.env.options["phase"]),
+        boss=str(options.boss),
+        phase=str(options.phase),
         seed=settings.run.seed,
     )

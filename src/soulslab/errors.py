@@ -15,7 +15,7 @@
     │   ├── CorruptCheckpointError   truncated or altered
     │   └── IncompatibleCheckpointError   written for another env, version or shape
     ├── VideoError               a film of a fight could not be made
-    │   └── NoWinError           no fight was won that could be filmed
+    ├── NoWinError               no fight was won that could be shown
     ├── TerminalError            this terminal cannot be played in
     └── MissingDependencyError   an optional part of soulslab is not installed
 
@@ -144,18 +144,16 @@ class VideoError(SoulslabError):
         super().__init__(f"{path}: {problem}")
 
 
-class NoWinError(VideoError):
-    """No fight was won that could be filmed.
+class NoWinError(SoulslabError):
+    """No fight was won that could be shown.
 
     Attributes:
         attempts: How many fights were played.
     """
 
-    def __init__(self, path: str | Path, attempts: int) -> None:
+    def __init__(self, attempts: int) -> None:
         self.attempts = attempts
-        super().__init__(
-            path, f"none of {attempts} fights was won, so there is nothing to film; train longer or allow more attempts"
-        )
+        super().__init__(f"none of {attempts} fights was won, so there is nothing to film; train longer")
 
 
 class TerminalError(SoulslabError):

@@ -109,6 +109,30 @@ class Mp4Writer:
             self._partial.unlink(missing_ok=True)
 
 
+def find_won_fight(env: gymnasium.Env[Any, Any], act: Act, *, seed: int = 0, max_attempts: int = 100) -> int:
+    """Play fights until one is won, and return its seed.
+
+    Args:
+        env: A Gymnasium environment; without a render mode it is quick.
+        act: Chooses an action from the observation and ``info["action_mask"]`` (None if there is none).
+        seed: Of the first fight; attempt i is seeded with ``seed + i``.
+        max_attempts: Fights to play, at least 1.
+
+    Raises:
+        NoWinError: None was won.
+    """
+    for attempt in range(max_attempts):
+        fight_seed = (seed + attempt) % SEEDS
+        observation, info = env.reset(seed=fight_seed)
+        is_over = False
+        while not is_over:
+            observation, _, terminated, truncated, info = env.step(act(observation, info.get("action_mask")))
+            is_over = terminated or truncated
+        if info.get("fight", {}).get("won", False):
+            return fight_seed
+    raise NoWinError(max_attempts)
+
+
 def record_won_fight(
     env: gymnasium.Env[Any, Any], act: Act, path: Path, *, seed: int = 0, max_attempts: int = 20
 ) -> int:
@@ -142,7 +166,7 @@ def record_won_fight(
                 film.keep()
                 return attempt + 1
         _log.info("fight %d of at most %d was lost; trying the next", attempt + 1, max_attempts)
-    raise NoWinError(path, max_attempts)
+    raise NoWinError(max_attempts)
 
 
 def _play(env: gymnasium.Env[Any, Any], act: Act, seed: int, film: Mp4Writer) -> bool:

@@ -65,6 +65,32 @@ def test_a_finished_demo_is_moved_aside_not_overwritten(tmp_path, flags):
     assert (tmp_path / "demo" / "policy.safetensors").read_bytes() != first
 
 
+def test_a_demo_that_died_before_its_first_checkpoint_starts_anew(tmp_path, flags):
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "config.toml").write_text("[run]\nseed = 1\n")
+    assert cli.run(["demo", *flags]) == 0
+    assert json.loads((tmp_path / "demo" / "report.json").read_text())["seed"] == 4
+
+
+def test_a_demo_that_wins_nothing_still_reports(tmp_path, easy_boss, flags, monkeypatch):
+    hard = easy_boss.read_text().replace("hp = 100\n", "hp = 90_000\n").replace("[0.0, 0.0]", "[9.0, 9.0]")
+    easy_boss.write_text(hard)
+    monkeypatch.setattr("soulslab.demo.MAX_ATTEMPTS", 2)
+    assert cli.run(["demo", *flags, "--set", "run.total_steps=5_000"]) == 0
+    assert json.loads((tmp_path / "demo" / "report.json").read_text())["win_rate"] == 0
+    assert not (tmp_path / "demo" / "won_fight.mp4").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [("env.id=CartPole-v1", "env.id: the demo fights in soulslab/Arena-v0"), ("env.options.bos=judge", "bos")],
+)
+def test_a_wrong_setting_is_told_before_training(tmp_path, setting, message, capsys):
+    assert cli.run(["demo", "--run-dir", str(tmp_path / "demo"), "--set", setting]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "demo").exists()
+
+
 def test_an_interrupted_demo_goes_on(tmp_path, flags):
     folder = tmp_path / "demo"
     train = ["train", "--config", str(config_path("demo.toml")), *flags, "--set", "run.total_steps=20_000"]

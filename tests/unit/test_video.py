@@ -9,7 +9,7 @@ from gymnasium import spaces
 import soulslab  # noqa: F401 (registers the arena)
 from soulslab import video
 from soulslab.errors import EnvironmentUsageError, NoWinError, VideoError
-from soulslab.video import CODECS, HOLD_S, Mp4Writer, record_won_fight
+from soulslab.video import CODECS, HOLD_S, Mp4Writer, find_won_fight, record_won_fight
 
 
 class Coin(gymnasium.Env):
@@ -177,3 +177,9 @@ def test_a_film_changes_nothing_in_the_fight():
         assert one[1:4] == other[1:4]
         filmed.render()
     assert plain.unwrapped.simulator.duels.tobytes() == filmed.unwrapped.simulator.duels.tobytes()
+
+
+def test_a_won_fight_is_found_without_drawing():
+    assert find_won_fight(Coin(), act, seed=1, max_attempts=3) == 3
+    with pytest.raises(NoWinError, match="none of 2 fights was won"):
+        find_won_fight(Coin(), act, seed=1, max_attempts=2)
