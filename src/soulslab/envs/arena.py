@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -183,8 +184,8 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         copy: bool = True,
         **options: Any,
     ) -> None:
-        if num_envs < 1:
-            raise EnvironmentUsageError(f"num_envs must be at least 1, not {num_envs}")
+        if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
+            raise EnvironmentUsageError(f"num_envs must be a whole number from 1, not {num_envs!r}")
         self.num_envs = num_envs
         self.autoreset_mode = _autoreset_mode(autoreset_mode)
         self.copy = copy
@@ -319,36 +320,45 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Return all that is needed to go on from here exactly, as plain arrays (copies)."""
-        duels = self._duels
-        return {
-            "duels": duels.simulator.duels.view(np.uint8).reshape(self.num_envs, -1).copy(),
-            "features": duels.simulator.features.copy(),
-            "states": duels.simulator.states.view(np.uint8).reshape(self.num_envs, -1).copy(),
-            "masks": duels.simulator.masks.copy(),
-            "returns": duels.returns.copy(),
-        }
+        state = {name: array.copy() for name, array in self._state_arrays().items()}
+        return {**state, "fight": self._fight_digest()}
 
     def set_state(self, state: dict[str, NDArray[Any]]) -> None:
         """Go on from what `get_state` returned.
 
         Raises:
-            EnvironmentUsageError: It is of another number of fights or another version of the rules.
+            EnvironmentUsageError: It is of another kind of fight, or of another number of them; nothing has changed.
         """
-        duels = self._duels
-        targets: dict[str, NDArray[Any]] = {
-            "duels": duels.simulator.duels.view(np.uint8).reshape(self.num_envs, -1),
-            "features": duels.simulator.features,
-            "states": duels.simulator.states.view(np.uint8).reshape(self.num_envs, -1),
-            "masks": duels.simulator.masks,
-            "returns": duels.returns,
-        }
-        for name, target in targets.items():
-            if name not in state or state[name].shape != target.shape:
-                got = state[name].shape if name in state else "nothing"
-                raise EnvironmentUsageError(f"set_state: {name!r} must have shape {target.shape}, not {got}")
-        for name, target in targets.items():
-            target[:] = state[name]
+        if not np.array_equal(state.get("fight", ()), self._fight_digest()):
+            raise EnvironmentUsageError(
+                "set_state: the state is of another boss, other options or another version of the rules"
+            )
+        arrays = self._state_arrays()
+        for name, array in arrays.items():
+            given = state.get(name)
+            if given is None or given.shape != array.shape or given.dtype != array.dtype:
+                got = "nothing" if given is None else f"{given.dtype} {given.shape}"
+                raise EnvironmentUsageError(f"set_state: {name!r} must be {array.dtype} {array.shape}, not {got}")
+        for name, array in arrays.items():
+            array[:] = state[name]
         self._is_ready = True
+
+    def _state_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return views of all that changes in the course of fights; records as bytes."""
+        simulator = self._duels.simulator
+        return {
+            "duels": simulator.duels.view(np.uint8).reshape(self.num_envs, -1),
+            "features": simulator.features,
+            "states": simulator.states.view(np.uint8).reshape(self.num_envs, -1),
+            "masks": simulator.masks,
+            "returns": self._duels.returns,
+        }
+
+    def _fight_digest(self) -> NDArray[np.uint8]:
+        """Return a fingerprint of the boss, the options and the layout of the records, uint8 (32,)."""
+        simulator = self._duels.simulator
+        layout = repr((simulator.duels.dtype.descr, simulator.states.dtype.descr))
+        return np.frombuffer(hashlib.sha256(simulator.fight.tobytes() + layout.encode()).digest(), np.uint8).copy()
 
 
 def _checked_seed(seed: Any) -> int:
@@ -361,6 +371,6 @@ def _autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
     if isinstance(mode, AutoresetMode):
         return mode
     known = {item.value: item for item in AutoresetMode} | {item.name.lower(): item for item in AutoresetMode}
-    if mode not in known:
+    if not isinstance(mode, str) or mode not in known:
         raise EnvironmentUsageError(f"autoreset_mode: unknown mode {mode!r}{did_you_mean(str(mode), known)}")
     return known[mode]

@@ -206,12 +206,33 @@ def test_a_state_of_another_number_of_fights_is_refused():
     env.reset(seed=0)
     other.reset(seed=0)
     before = other.get_state()
-    with pytest.raises(EnvironmentUsageError, match="set_state: 'duels' must have shape"):
+    with pytest.raises(
+        EnvironmentUsageError, match=r"set_state: 'duels' must be uint8 \(3, \d+\), not uint8 \(2, \d+\)"
+    ):
         other.set_state(env.get_state())
-    with pytest.raises(EnvironmentUsageError, match=r"'masks' must have shape .* not nothing"):
+    with pytest.raises(EnvironmentUsageError, match=r"'masks' must be bool .* not nothing"):
         other.set_state({name: array for name, array in before.items() if name != "masks"})
     for name, array in other.get_state().items():
         np.testing.assert_array_equal(array, before[name])
+
+
+@pytest.mark.parametrize("options", [{"boss": "trickster"}, {"phase": "2"}, {"reward": "sparse"}], ids=str)
+def test_a_state_of_another_kind_of_fight_is_refused(options):
+    env, other = ArenaVectorEnv(num_envs=2), ArenaVectorEnv(num_envs=2, **options)
+    env.reset(seed=0)
+    other.reset(seed=0)
+    before = other.get_state()
+    for state in (env.get_state(), {name: a for name, a in before.items() if name != "fight"}):
+        with pytest.raises(EnvironmentUsageError, match="set_state: the state is of another boss, other options"):
+            other.set_state(state)
+    for name, array in other.get_state().items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+@pytest.mark.parametrize("num_envs", [0, -1, "3", 2.5, True, None])
+def test_a_number_of_fights_that_is_none_is_refused(num_envs):
+    with pytest.raises(EnvironmentUsageError, match="num_envs must be a whole number from 1"):
+        ArenaVectorEnv(num_envs=num_envs)
 
 
 # --- wrong use ----------------------------------------------------------------------------------------------
@@ -270,7 +291,7 @@ def test_a_wrong_reset_mask(mask):
 
 
 def test_other_wrong_use():
-    with pytest.raises(EnvironmentUsageError, match="num_envs must be at least 1, not 0"):
+    with pytest.raises(EnvironmentUsageError, match="num_envs must be a whole number from 1, not 0"):
         ArenaVectorEnv(num_envs=0)
     with pytest.raises(EnvironmentUsageError, match="unknown mode 'samestep'; did you mean 'same_step'"):
         ArenaVectorEnv(autoreset_mode="samestep")
