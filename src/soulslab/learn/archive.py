@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -84,16 +85,33 @@ def write_atomically(path: Path, data: bytes) -> None:
         CheckpointError: The disk is full or the folder cannot be written; an older file is untouched.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with writing(path):
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:  # an interrupt too must leave nothing behind
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an error of the system while a file or folder is written into one that names it.
+
+    Args:
+        path: What is written.
+
+    Raises:
+        CheckpointError: The disk is full, or the place cannot be written.
+    """
     try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        yield
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise CheckpointError(
-            path, f"could not be written: {error.strerror}; free some space or choose another folder"
+            path, f"could not be written: {error.strerror or error}; free some space or choose another folder"
         ) from error
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError
-from soulslab.learn.archive import Tensors, read_archive, write_archive
+from soulslab.learn.archive import Tensors, read_archive, write_archive, writing
 
 FORMAT: Final = "soulslab-checkpoint"
 FORMAT_VERSION: Final = 1
@@ -44,8 +44,15 @@ class CheckpointStore:
         self._keep = keep
 
     def paths(self) -> list[Path]:
-        """Return the files, oldest first."""
-        return sorted(self._folder.glob("step_*.safetensors"))
+        """Return the files, oldest first; none if there is no folder.
+
+        Raises:
+            CheckpointError: The folder cannot be read.
+        """
+        try:
+            return sorted(self._folder.glob("step_*.safetensors"))
+        except OSError as error:
+            raise CheckpointError(self._folder, f"cannot be read: {error.strerror or error}") from error
 
     def save(self, env_steps: int, tensors: Tensors, header: Mapping[str, Any]) -> Path:
         """Write a checkpoint, then remove the oldest ones beyond those to keep.
@@ -63,13 +70,12 @@ class CheckpointStore:
                 untouched.
         """
         path = self._folder / f"step_{env_steps:015d}.safetensors"
-        try:
+        with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CheckpointError(self._folder, f"cannot be made: {error.strerror}") from error
         write_archive(path, tensors, {"format": FORMAT, "version": FORMAT_VERSION, **header})
         for old in self.paths()[: -self._keep]:
-            old.unlink()
+            with writing(old):
+                old.unlink()
         return path
 
     def latest(self) -> Checkpoint:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from soulslab.errors import CheckpointError, MissingDependencyError
+from soulslab.learn.archive import writing
 from soulslab.learn.sinks import read_json_lines
 from soulslab.learn.telemetry import TrainProgress
 
@@ -26,6 +27,10 @@ def read_curve(log: Path) -> list[TrainProgress]:
     Returns:
         Its progress in order of game decisions. Where a run was resumed from an earlier checkpoint, the part
         that was lost is left out.
+
+    Raises:
+        CheckpointError: The log cannot be read.
+        CorruptCheckpointError: A line of it is no message.
     """
     points: list[TrainProgress] = []
     for message in read_json_lines(log):
@@ -47,7 +52,8 @@ def draw_curve(log: Path, picture: Path, title: str = "") -> None:
         title: Stands above it.
 
     Raises:
-        CheckpointError: The log holds no finished episode.
+        CheckpointError: The log cannot be read or holds no finished episode, or the picture cannot be written.
+        CorruptCheckpointError: A line of the log is no message.
         MissingDependencyError: matplotlib is not installed.
     """
     try:
@@ -72,11 +78,12 @@ def draw_curve(log: Path, picture: Path, title: str = "") -> None:
     for axes in (left, right):
         _plain(axes)
         if has_wins:
-            axes.set_ylim(0.0, 101.0)
+            axes.set_ylim(-2.0, 101.0)  # a line at 0 % shall not hide in the axis
             axes.axhline(90.0, color=_FAINT, linewidth=0.8, linestyle="--")
     if title:
         figure.suptitle(title, fontsize=11)
-    figure.savefig(picture)
+    with writing(picture):
+        figure.savefig(picture)
 
 
 def _plain(axes: Axes) -> None:

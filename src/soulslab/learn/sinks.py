@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from soulslab.errors import MissingDependencyError
+from soulslab.errors import CheckpointError, CorruptCheckpointError, MissingDependencyError
+from soulslab.learn.archive import writing
 from soulslab.learn.telemetry import (
     EvaluationProgress,
     Message,
@@ -30,6 +32,8 @@ _NO_NUMBER: Final = "-"
 
 PROGRESS_NAME: Final = "progress.jsonl"
 TENSORBOARD_NAME: Final = "tensorboard"
+
+_log = logging.getLogger(__name__)
 
 
 class ConsoleSink:
@@ -93,33 +97,44 @@ class ConsoleSink:
 class JsonLinesSink:
     """Appends every message to a file, one JSON object per line; a field ``type`` tells which.
 
-    A resumed run appends to what is there, less a last line that a crash cut off.
+    The file is opened at the first message, so that a run that never begins leaves nothing behind. A resumed run
+    appends to what is there, less a last line that a crash cut off.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file.
+        """Choose the file.
 
         Args:
             path: The file; its folder is made if needed.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("a+b")
-        self._drop_half_line()
+        self._path = path
+        self._file: BinaryIO | None = None
 
     def write(self, message: Message) -> None:
-        """Append a message."""
-        self._file.write(msgspec.json.encode(message) + b"\n")
-        self._file.flush()
+        """Append a message.
+
+        Raises:
+            CheckpointError: The file cannot be written.
+        """
+        with writing(self._path):
+            if self._file is None:
+                self._file = self._open()
+            self._file.write(msgspec.json.encode(message) + b"\n")
+            self._file.flush()
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        if self._file is not None:
+            with writing(self._path):
+                self._file.close()
 
-    def _drop_half_line(self) -> None:
-        """Remove what a crash left of its last line, so that the next one stands alone."""
-        self._file.seek(0)
-        whole = self._file.read().rfind(b"\n") + 1
-        self._file.truncate(whole)
+    def _open(self) -> BinaryIO:
+        """Open the file, less what a crash left of its last line, so that the next one stands alone."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = self._path.open("a+b")
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+        return file
 
     def __enter__(self) -> JsonLinesSink:
         return self
@@ -131,10 +146,13 @@ class JsonLinesSink:
 
 
 class TensorBoardSink:
-    """Writes every number of a run as a TensorBoard scalar, against the game decisions."""
+    """Writes every number of a run as a TensorBoard scalar, against the game decisions.
+
+    The log is opened at the first message, so that a run that never begins leaves nothing behind.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """Open a log.
+        """Choose the log.
 
         Args:
             folder: TensorBoard's log folder for this run.
@@ -147,26 +165,32 @@ class TensorBoardSink:
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
         except ImportError as error:
             raise MissingDependencyError("tensorboard", "learn") from error
-        self._writer: SummaryWriter = SummaryWriter(str(folder))
+        self._open: Callable[[str], SummaryWriter] = SummaryWriter
+        self._folder = folder
+        self._writer: SummaryWriter | None = None
 
     def write(self, message: Message) -> None:
-        """Log a message's numbers."""
-        match message:
-            case TrainProgress():
-                self._log("train", message)
-            case UpdateStats():
-                self._log("update", message)
-            case _:
-                pass
+        """Log a message's numbers.
+
+        Raises:
+            CheckpointError: The folder cannot be written.
+        """
+        with writing(self._folder):
+            if self._writer is None:
+                self._writer = self._open(str(self._folder))
+            match message:
+                case TrainProgress():
+                    _log_numbers(self._writer, "train", message)
+                case UpdateStats():
+                    _log_numbers(self._writer, "update", message)
+                case _:
+                    pass
 
     def close(self) -> None:
         """Flush and close the log."""
-        self._writer.close()
-
-    def _log(self, group: str, message: TrainProgress | UpdateStats) -> None:
-        for name, value in msgspec.structs.asdict(message).items():
-            if name not in {"env_steps", "total_steps"} and value is not None:
-                self._writer.add_scalar(f"{group}/{name}", value, message.env_steps)
+        if self._writer is not None:
+            with writing(self._folder):
+                self._writer.close()
 
 
 def run_sinks(run_dir: Path) -> tuple[Sink, ...]:
@@ -177,11 +201,32 @@ def run_sinks(run_dir: Path) -> tuple[Sink, ...]:
 def read_json_lines(path: Path) -> Iterator[Message]:
     """Yield the messages of a file that :class:`JsonLinesSink` wrote.
 
-    A last line that was cut off by a crash is left out.
+    A last line that was cut off by a crash is left out, with a warning.
+
+    Raises:
+        CheckpointError: The file cannot be read.
+        CorruptCheckpointError: A line is no message.
     """
+    try:
+        *lines, rest = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise CheckpointError(path, f"cannot be read: {error.strerror or error}") from error
     decoder = msgspec.json.Decoder(Message)
-    for line in path.read_bytes().split(b"\n")[:-1]:
-        yield decoder.decode(line)
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield decoder.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise CorruptCheckpointError(
+                path, f"line {number} is no message of a run ({error}); remove that line, or the file"
+            ) from error
+    if rest:
+        _log.warning("%s: left out line %d, which was cut off", path, len(lines) + 1)
+
+
+def _log_numbers(writer: SummaryWriter, group: str, message: TrainProgress | UpdateStats) -> None:
+    for name, value in msgspec.structs.asdict(message).items():
+        if name not in {"env_steps", "total_steps"} and value is not None:
+            writer.add_scalar(f"{group}/{name}", value, message.env_steps)
 
 
 def _success(message: TrainProgress) -> str:

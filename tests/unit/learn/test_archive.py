@@ -74,3 +74,17 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
         write_archive(path, TENSORS, {"version": "new"})
     assert read_archive(path)[1] == {"version": "old"}
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_interrupt_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+    path = tmp_path / "a.safetensors"
+    write_archive(path, TENSORS, {"version": "old"})
+
+    def interrupted(_descriptor):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_archive(path, TENSORS, {"version": "new"})
+    assert read_archive(path)[1] == {"version": "old"}
+    assert list(tmp_path.iterdir()) == [path]

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from soulslab.errors import CheckpointError
+from soulslab.errors import CheckpointError, CorruptCheckpointError
 from soulslab.learn.curve import draw_curve, read_curve
-from soulslab.learn.sinks import ConsoleSink, JsonLinesSink, TensorBoardSink, read_json_lines
+from soulslab.learn.sinks import ConsoleSink, JsonLinesSink, TensorBoardSink, read_json_lines, run_sinks
 from soulslab.learn.telemetry import (
     CheckpointSaved,
     EvaluationProgress,
@@ -56,13 +56,42 @@ def test_json_lines_hold_every_message(tmp_path):
     assert list(read_json_lines(path)) == MESSAGES
 
 
-def test_a_line_cut_off_by_a_crash_is_dropped(tmp_path):
+def test_without_a_message_nothing_is_left_behind(tmp_path):
+    for sink in run_sinks(tmp_path / "run"):
+        sink.close()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("sink", [JsonLinesSink, TensorBoardSink])
+def test_a_place_that_cannot_be_written_is_named(tmp_path, sink):
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError, match=r"file/log: could not be written: "):
+        sink(tmp_path / "file" / "log").write(MESSAGES[0])
+
+
+@pytest.mark.parametrize("garbage", [b"garbage", b"", b'{"type":"TrainFinished"}', b'{"type":"CheckpointSaved\xff"}'])
+def test_a_line_that_is_no_message_is_located(tmp_path, garbage):
+    path = tmp_path / "log.jsonl"
+    with JsonLinesSink(path) as sink:
+        sink.write(PROGRESS)
+    path.write_bytes(path.read_bytes() + garbage + b"\n" + path.read_bytes())
+    with pytest.raises(CorruptCheckpointError, match=r"log.jsonl: line 2 is no message"):
+        read_curve(path)
+
+
+def test_a_missing_log_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match=r"log.jsonl: cannot be read: No such file"):
+        read_curve(tmp_path / "log.jsonl")
+
+
+def test_a_line_cut_off_by_a_crash_is_dropped(tmp_path, caplog):
     path = tmp_path / "log.jsonl"
     with JsonLinesSink(path) as sink:
         sink.write(MESSAGES[0])
         sink.write(MESSAGES[2])
     path.write_bytes(path.read_bytes()[:-10])
     assert list(read_json_lines(path)) == [MESSAGES[0]]
+    assert "left out line 2" in caplog.text
     with JsonLinesSink(path) as sink:
         sink.write(MESSAGES[3])
     assert list(read_json_lines(path)) == [MESSAGES[0], MESSAGES[3]]
@@ -108,6 +137,8 @@ def test_the_curve_is_drawn(tmp_path, win_rate):
             sink.write(msgspec.structs.replace(PROGRESS, env_steps=k * 1000, seconds=float(k), win_rate=win_rate))
     draw_curve(log, picture, title="a run")
     assert picture.read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(CheckpointError, match=r"absent/curve.png: could not be written: No such file"):
+        draw_curve(log, tmp_path / "absent" / "curve.png")
 
 
 def test_a_log_without_episodes_cannot_be_drawn(tmp_path):
