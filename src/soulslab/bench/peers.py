@@ -25,7 +25,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from soulslab.bench.adapter import VectorAdapter
 from soulslab.bench.outcome import HALF, MOST, Outcome, Trial
-from soulslab.learn.environment import environment_seed, make_vector
+from soulslab.learn.environment import EVALUATION, environment_seed, make_vector
 from soulslab.learn.evaluate import quotas
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Sink, TrainFinished, TrainProgress, TrainStarted, tell
@@ -34,8 +34,6 @@ from soulslab.learn.threads import one_core
 N_USUAL_ENVS: Final = 8
 #: Fights in the moving win rate. soulslab's own needs 1000, which takes it longer.
 WINDOW: Final = 200
-#: Purpose number of evaluation in `environment_seed`, so that all play the same fights.
-_EVALUATION: Final = 1
 _TELL_EVERY_S: Final = 1.0
 
 
@@ -195,7 +193,7 @@ def _greedy_wins(model: PPO | MaskablePPO, trial: Trial) -> int:
     left = quotas(trial.n_fights, trial.n_fights)
     n_wins = 0
     with closing(make_vector(env_settings.id, trial.n_fights, env_settings.options)) as env:
-        obs, info = env.reset(seed=environment_seed(trial.seed, _EVALUATION))
+        obs, info = env.reset(seed=environment_seed(trial.seed, EVALUATION))
         while left.any():
             known = {"action_masks": info["action_mask"]} if isinstance(model, MaskablePPO) else {}
             seen = obs if normaliser is None else normaliser.normalize_obs(obs)

@@ -17,11 +17,29 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
-from soulslab.errors import EnvironmentUsageError
+from soulslab.errors import ConfigError, EnvironmentUsageError
 
 Info = dict[str, Any]
 
+TRAINING: Final = 0
+"""Purpose number of training in :func:`environment_seed`."""
+
+EVALUATION: Final = 1
+"""Purpose number of evaluation in :func:`environment_seed`; whoever uses it with equal seeds plays equal fights."""
+
 _SEED_LIMIT: Final = 2**31
+
+_RESERVED: Final = {
+    "id": "set env.id instead",
+    "num_envs": "set env.n_envs instead",
+    "autoreset_mode": "it is always same_step here; leave it out",
+    "copy": "it is always off here; leave it out",
+    "render_mode": "nothing is drawn here; leave it out, and watch with soulslab play --policy",
+    "vectorization_mode": "the fastest that the environment has is taken; leave it out",
+    "vector_kwargs": "the fastest vector form that the environment has is taken; leave it out",
+    "wrappers": "register an environment that has its wrappers, and set env.id to it",
+}
+"""Options of ``gymnasium.make_vec`` that are not the user's to give, and what to do instead."""
 
 
 class Stateful(Protocol):
@@ -61,8 +79,13 @@ def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorE
         single environments.
 
     Raises:
-        EnvironmentUsageError: The actions are not discrete, or the observations no flat vector.
+        ConfigError: An option is one that is decided here.
+        EnvironmentUsageError: The actions are not discrete, the observations no flat vector, or the environment
+            does not know an option.
     """
+    for name in options:
+        if name in _RESERVED:
+            raise ConfigError(f"is no option of the environment; {_RESERVED[name]}", path=f"env.options.{name}")
     spec = gymnasium.spec(env_id)
     arguments = dict(options)
     accepted = _vector_parameters(spec)
@@ -73,9 +96,16 @@ def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorE
             arguments["copy"] = False
     else:
         mode, vector_arguments = "sync", {"autoreset_mode": AutoresetMode.SAME_STEP}
-    env = gymnasium.make_vec(
-        env_id, num_envs=n_envs, vectorization_mode=mode, vector_kwargs=vector_arguments, **arguments
-    )
+    try:
+        env = gymnasium.make_vec(
+            env_id, num_envs=n_envs, vectorization_mode=mode, vector_kwargs=vector_arguments, **arguments
+        )
+    except TypeError as error:
+        if "argument" not in str(error):  # no matter of options: a mistake in the environment's own code
+            raise
+        raise EnvironmentUsageError(
+            f"{env_id}: cannot be made with the options {', '.join(options) or '(none)'}: {error}; check env.options"
+        ) from error
     try:
         sizes(env)
     except EnvironmentUsageError:
@@ -117,7 +147,7 @@ def environment_seed(seed: int, purpose: int) -> int:
 
     Args:
         seed: Seed of the run or of the evaluation.
-        purpose: A small number per use: training, evaluation.
+        purpose: ``TRAINING`` or ``EVALUATION``.
 
     Returns:
         A seed in 0..2**31-1.

@@ -9,7 +9,7 @@ not looked at.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -17,14 +17,11 @@ from gymnasium.vector import VectorEnv
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from soulslab.learn.environment import Info, decisions_taken, environment_seed, make_vector, sizes
+from soulslab.learn.environment import EVALUATION, Info, decisions_taken, environment_seed, make_vector, sizes
 from soulslab.learn.policy import Policy, require_functions
 from soulslab.learn.statistics import Interval, wilson_interval
 from soulslab.learn.telemetry import EvaluationProgress, Sink, tell
 from soulslab.learn.threads import one_core
-
-_EVALUATION: Final = 1
-"""Purpose number of evaluation in :func:`soulslab.learn.environment.environment_seed`; training is 0."""
 
 
 class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -123,7 +120,7 @@ def evaluate(policy: Policy, settings: EvaluationSettings, *, sinks: Sequence[Si
     Raises:
         IncompatibleCheckpointError: The policy cannot play this environment.
         EnvironmentUsageError: The environment cannot be played by any policy.
-        ConfigError: An option names a Python function that was not passed.
+        ConfigError: An option names a Python function that was not passed, or is not the environment's.
     """
     require_functions(settings.env_options, "evaluation")
     n_envs = min(settings.n_envs, settings.n_fights)
@@ -169,7 +166,7 @@ class _Fights:
 def _play(
     policy: Policy, env: VectorEnv[Any, Any, Any], settings: EvaluationSettings, sinks: Sequence[Sink]
 ) -> _Fights:
-    seed = environment_seed(settings.seed, _EVALUATION)
+    seed = environment_seed(settings.seed, EVALUATION)
     policy.seed(seed)
     left = quotas(settings.n_fights, env.num_envs)
     returns, decisions = np.zeros(env.num_envs), np.zeros(env.num_envs, np.int64)

@@ -26,10 +26,10 @@ from gymnasium.vector import VectorEnv
 
 from soulslab.config import dump_settings
 from soulslab.errors import CheckpointError, IncompatibleCheckpointError, NonFiniteError
-from soulslab.learn.archive import Tensors, write_atomically
+from soulslab.learn.archive import Tensors, write_atomically, writing
 from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
 from soulslab.learn.collect import Collector
-from soulslab.learn.environment import environment_seed, make_vector, sizes, stateful
+from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes, stateful
 from soulslab.learn.interrupt import StopRequest
 from soulslab.learn.policy import Policy, PolicyHeader, describe_options, require_functions
 from soulslab.learn.ppo import PPO
@@ -50,9 +50,6 @@ from soulslab.version import VERSION
 CONFIG_NAME: Final = "config.toml"
 POLICY_NAME: Final = "policy.safetensors"
 CHECKPOINTS_NAME: Final = "checkpoints"
-
-_TRAINING: Final = 0
-"""Purpose number of training in :func:`soulslab.learn.environment.environment_seed`; evaluation is 1."""
 
 _log = logging.getLogger(__name__)
 
@@ -104,8 +101,8 @@ def train(
     at once.
 
     Args:
-        settings: Everything that defines the run. A resumed run must have the settings it was started with,
-            ``run`` excepted.
+        settings: Everything that defines the run. A resumed run must have the settings it was started with; of
+            ``run`` only the seed.
         run_dir: Folder of the run; made if needed.
         resume: Go on from the folder's newest whole checkpoint.
         env_options: Merged over ``settings.env.options``; the way to pass a Python function, such as a
@@ -189,7 +186,7 @@ class _Run:
     def begin(self, checkpoint: Checkpoint | None) -> None:
         """Stand at the beginning, or where a checkpoint was written."""
         if checkpoint is None:
-            self._collector.reset(environment_seed(self._settings.run.seed, _TRAINING))
+            self._collector.reset(environment_seed(self._settings.run.seed, TRAINING))
         else:
             self._restore(checkpoint)
 
@@ -205,7 +202,7 @@ class _Run:
         self._is_resumed = True
         env_state, base = _part(tensors, "env"), stateful(self._env)
         # Gymnasium wants a reset before anything else; the saved state then replaces all of it.
-        seed = environment_seed(self._settings.run.seed + self._collector.env_steps, _TRAINING)
+        seed = environment_seed(self._settings.run.seed + self._collector.env_steps, TRAINING)
         if env_state and base is not None:
             self._env.reset(seed=seed)
             base.set_state(env_state)
@@ -215,7 +212,8 @@ class _Run:
 
     def run(self) -> TrainResult:
         """Iterate until there is a reason to stop."""
-        self._run_dir.mkdir(parents=True, exist_ok=True)
+        with writing(self._run_dir):
+            self._run_dir.mkdir(parents=True, exist_ok=True)
         write_atomically(self._run_dir / CONFIG_NAME, dump_settings(self._settings).encode())
         tell(
             self._sinks,
@@ -239,6 +237,8 @@ class _Run:
                 if self._clock.seconds() - self._saved_at_s >= self._settings.run.checkpoint_every_s:
                     self._save()
             self._save()
+            if reason is StopReason.INTERRUPTED:
+                _log.info("%s: the run is saved and can be resumed", request.signal_name)
         return self._finish(reason)
 
     def _iterate(self) -> None:
@@ -273,7 +273,6 @@ class _Run:
     def _reason_to_stop(self, request: StopRequest) -> StopReason | None:
         run, tracker = self._settings.run, self._collector.tracker
         if request.signal_name:
-            _log.info("%s: the run is saved and can be resumed", request.signal_name)
             return StopReason.INTERRUPTED
         if self._collector.env_steps >= run.total_steps:
             return StopReason.COMPLETED
@@ -330,13 +329,13 @@ def _part(tensors: Tensors, name: str) -> Tensors:
 
 
 def _check_same_run(checkpoint: Checkpoint, settings: TrainSettings) -> None:
-    """Check that a checkpoint belongs to these settings, the table ``run`` excepted."""
+    """Check that a checkpoint belongs to these settings; of the table ``run`` only the seed makes another run."""
     stored = checkpoint.header["settings"]
     # The same way through JSON, so that a tuple compares equal to the list it became.
     for table, values in msgspec.json.decode(msgspec.json.encode(settings)).items():
-        if table == "run":
-            continue
         for key, value in values.items():
+            if table == "run" and key != "seed":
+                continue
             if stored[table][key] != value:
                 raise IncompatibleCheckpointError(
                     checkpoint.path,

@@ -3,8 +3,10 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
-from soulslab.errors import EnvironmentUsageError
+from soulslab.errors import ConfigError, EnvironmentUsageError
 from soulslab.learn.environment import (
+    EVALUATION,
+    TRAINING,
     blocked_actions,
     decisions_taken,
     environment_seed,
@@ -16,7 +18,9 @@ from soulslab.learn.environment import (
 
 
 class Odd(gymnasium.Env):
-    def __init__(self, actions, observations):
+    def __init__(self, actions, observations, is_broken=False):
+        if is_broken:
+            observations = observations + None
         self.action_space = actions
         self.observation_space = observations
 
@@ -57,6 +61,33 @@ def test_what_cannot_be_learned_is_an_error(odd_id, actions, observations, messa
         make_vector(odd_id, 2, {"actions": actions, "observations": observations})
 
 
+@pytest.mark.parametrize("env_id", ["toys/Corridor-v0", "CartPole-v1"])
+@pytest.mark.parametrize(
+    ("name", "value", "advice"),
+    [
+        ("num_envs", 3, "set env.n_envs instead"),
+        ("autoreset_mode", "next_step", "always same_step"),
+        ("copy", True, "always off"),
+        ("render_mode", "human", "soulslab play"),
+        ("vectorization_mode", "async", "leave it out"),
+    ],
+)
+def test_options_that_are_not_the_environments_are_refused(env_id, name, value, advice):
+    with pytest.raises(ConfigError, match=rf"^env\.options\.{name}: .*{advice}"):
+        make_vector(env_id, 2, {name: value})
+
+
+@pytest.mark.parametrize("env_id", ["toys/Corridor-v0", "toys/Lights-v0", "CartPole-v1"])
+def test_an_option_that_the_environment_does_not_know_is_named(env_id):
+    with pytest.raises(EnvironmentUsageError, match=rf"{env_id}: .* unexpected keyword argument 'boss'"):
+        make_vector(env_id, 2, {"boss": "judge"})
+
+
+def test_a_mistake_in_the_environments_own_code_is_not_hidden(odd_id):
+    with pytest.raises(TypeError, match="unsupported operand"):
+        make_vector(odd_id, 2, {"actions": Discrete(2), "observations": Discrete(2), "is_broken": True})
+
+
 def test_masks_and_final_observations_come_through_gymnasiums_loop():
     env = make_vector("toys/Lights-v0", 3, {})
     obs, info = env.reset(seed=1)
@@ -78,7 +109,7 @@ def test_decisions_of_a_last_step_are_found_in_the_final_info():
 
 
 def test_seeds_of_runs_and_purposes_lie_apart():
-    seeds = [environment_seed(seed, purpose) for seed in range(100) for purpose in (0, 1)]
+    seeds = [environment_seed(seed, purpose) for seed in range(100) for purpose in (TRAINING, EVALUATION)]
     assert len(set(seeds)) == 200
     assert np.diff(sorted(seeds)).min() > 1024
     assert environment_seed(3, 1) == environment_seed(3, 1)

@@ -6,15 +6,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium
 import msgspec
 import numpy as np
 import pytest
 
 from soulslab.config import load_settings
-from soulslab.errors import CheckpointError, ConfigError, IncompatibleCheckpointError, NonFiniteError
+from soulslab.errors import (
+    CheckpointError,
+    ConfigError,
+    EnvironmentUsageError,
+    IncompatibleCheckpointError,
+    NonFiniteError,
+)
 from soulslab.learn.archive import read_archive
 from soulslab.learn.settings import TrainSettings
-from soulslab.learn.telemetry import TrainFinished, TrainProgress, TrainStarted
+from soulslab.learn.sinks import run_sinks
+from soulslab.learn.telemetry import CheckpointSaved, TrainFinished, TrainProgress, TrainStarted
 from soulslab.learn.train import StopReason, train
 
 TESTS = Path(__file__).parents[2]
@@ -208,6 +216,43 @@ def test_resuming_needs_a_run_with_the_same_settings(corridor, tmp_path):
     other = msgspec.structs.replace(corridor, learner=msgspec.structs.replace(corridor.learner, gamma=0.5))
     with pytest.raises(IncompatibleCheckpointError, match=r"learner.gamma = 0.99, but the settings say 0.5"):
         train(other, tmp_path / "run", resume=True)
+    with pytest.raises(IncompatibleCheckpointError, match=r"run.seed = 3, but the settings say 4"):
+        train(with_run(corridor, seed=4), tmp_path / "run", resume=True)
+
+
+def test_a_folder_that_cannot_be_made_is_named(corridor, tmp_path):
+    (tmp_path / "file").touch()
+    run_dir = tmp_path / "file" / "run"
+    with pytest.raises(CheckpointError, match=r"file/run: could not be written: Not a directory"):
+        train(corridor, run_dir, sinks=run_sinks(run_dir))
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options", "error"),
+    [
+        ("toys/Nothing-v0", {}, gymnasium.error.NameNotFound),
+        ("toys/Corridor-v0", {"width": 3}, EnvironmentUsageError),
+        ("toys/Corridor-v0", {"num_envs": 3}, ConfigError),
+    ],
+)
+def test_a_run_that_never_begins_leaves_nothing_behind(corridor, tmp_path, env_id, options, error):
+    run_dir = tmp_path / "run"
+    settings = msgspec.structs.replace(corridor, env=msgspec.structs.replace(corridor.env, id=env_id))
+    with pytest.raises(error):
+        train(settings, run_dir, env_options=options, sinks=run_sinks(run_dir))
+    assert not run_dir.exists()
+
+
+def test_an_interrupted_run_is_said_to_be_saved_when_it_is(corridor, tmp_path, caplog):
+    class Lines(Listener):
+        def write(self, message):
+            super().write(message)
+            if isinstance(message, CheckpointSaved):
+                assert "the run is saved" not in caplog.text
+
+    with caplog.at_level(logging.INFO):
+        train(corridor, tmp_path / "run", sinks=[Lines(stop_after=1)])
+    assert "SIGTERM: the run is saved" in caplog.text
 
 
 def test_the_resolved_settings_are_kept(corridor, tmp_path):
