@@ -10,6 +10,7 @@ Everything heavy is imported inside the command that needs it, so that ``soulsla
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 TRACEBACK_VERBOSITY = 2
 BENCH_RESULTS = Path("bench-results")
+A_SEED = Number(gte=0, lt=2**32)
 
 _log = logging.getLogger(__name__)
 
@@ -184,7 +186,7 @@ class EvaluateFlags:
     fights: Annotated[int, Parameter(validator=Number(gte=1))] = 1000
     boss: str | None = None
     phase: str | None = None
-    seed: int = 0
+    seed: Annotated[int, Parameter(validator=A_SEED)] = 0
     greedy: Annotated[bool, Parameter(negative="")] = False
     sampled: Annotated[bool, Parameter(negative="")] = False
     json: Path | None = None
@@ -215,6 +217,7 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
     from soulslab.report import evaluation_rows, evaluation_tables
 
     flags = flags or EvaluateFlags()
+    _check_json(flags.json)
     policy = _load_policy(run)
     options = {**_without_functions(policy.header.env_options), **flags.options()}
     env_id = policy.header.env_id
@@ -288,25 +291,37 @@ def demo(
 @app.command
 def play(
     *,
-    boss: str = "judge",
-    phase: str = "full",
-    seed: int | None = None,
+    boss: str | None = None,
+    phase: str | None = None,
+    seed: Annotated[int | None, Parameter(validator=A_SEED)] = None,
     policy: Path | None = None,
 ) -> int:
     """Fight a boss yourself in the terminal, or watch a policy do it.
 
     Args:
-        boss: A shipped boss, or the path of a boss file.
-        phase: 1, 2 or full.
+        boss: A shipped boss, or the path of a boss file; by default the policy's own, or the judge.
+        phase: 1, 2 or full; by default the policy's own, or full.
         seed: Seed of the first fight; another one each time by default.
         policy: Folder of a run, or a policy file, that plays in your place.
     """
     import gymnasium
+    from gymnasium.spaces.utils import flatdim
 
+    from soulslab.envs.registration import ARENA_ID
     from soulslab.play.game import play as play_fights
 
-    env = gymnasium.make("soulslab/Arena-v0", boss=boss, phase=phase, random_pose=True)
-    play_fights(env, seed=seed, act=_load_policy(policy).act if policy else None)
+    player = _load_policy(policy) if policy else None
+    trained_on = player.header.env_options if player else {}
+    env = gymnasium.make(
+        ARENA_ID,
+        boss=boss or trained_on.get("boss", "judge"),
+        phase=phase or trained_on.get("phase", "full"),
+        random_pose=True,
+    )
+    if player:
+        n_features, n_actions = flatdim(env.observation_space), flatdim(env.action_space)
+        player.check_env(ARENA_ID, n_features, n_actions, str(policy))
+    play_fights(env, seed=seed, act=player.act if player else None)
     return EXIT_OK
 
 
@@ -331,7 +346,7 @@ class BenchFlags:
     boss: str | None = None
     steps: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     fights: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
-    seeds: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None
+    seeds: Annotated[list[int] | None, Parameter(validator=A_SEED, consume_multiple=True, negative="")] = None
     limit_s: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
     json: Path | None = None
 
@@ -363,6 +378,7 @@ def bench(what: Literal["arena", "fights", "train", "bosses", "all"], *, flags: 
     )
     if what != "all":
         check_options(what, options)
+    _check_json(flags.json)
     console, rows = Console(), []
     console.print(machine_line(), highlight=False, soft_wrap=True)
     for name in BENCHMARKS if what == "all" else [what]:
@@ -379,6 +395,22 @@ def bench(what: Literal["arena", "fights", "train", "bosses", "all"], *, flags: 
 
 
 # --- what the commands share --------------------------------------------------------------------------------
+
+
+def _check_json(path: Path | None) -> None:
+    """Check that a file can be written, before the work that fills it.
+
+    Raises:
+        ConfigError: It cannot.
+    """
+    if path is None:
+        return
+    if not path.parent.is_dir():
+        raise ConfigError(f"cannot be written: there is no folder {path.parent}", source=path)
+    if path.is_dir():
+        raise ConfigError("cannot be written: it is a folder; name a file", source=path)
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ConfigError("cannot be written: permission denied", source=path)
 
 
 def _write_json(path: Path, rows: list[dict[str, Any]]) -> None:

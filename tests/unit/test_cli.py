@@ -11,6 +11,8 @@ from soulslab import cli
 from soulslab.doctor import Check, State
 from soulslab.errors import CheckpointError, ConfigError, SoulslabError
 from soulslab.learn.configs import config_path
+from soulslab.learn.policy import Policy, PolicyHeader
+from soulslab.learn.settings import NetworkSettings
 from soulslab.version import VERSION
 
 
@@ -62,6 +64,9 @@ def test_help_loads_nothing_heavy():
         (["train", "--confg", "x"], "Did you mean --config?"),
         (["evaluate", "x", "--fights", "0"], "Must be >= 1"),
         (["evaluate"], "requires an argument"),
+        (["evaluate", "x", "--seed", "-1"], "Must be >= 0"),
+        (["bench", "train", "--seeds", "1", "-1"], "Must be >= 0"),
+        (["play", "--seed", str(2**32)], "Must be < 4294967296"),
     ],
 )
 def test_wrong_usage(capsys, arguments, words):
@@ -123,6 +128,73 @@ def test_train_settings_mistakes(tmp_path, monkeypatch, capsys):
     assert cli.run(["train", "--resume", "x", "--config", "y"]) == 2
     assert cli.run(["train", "--resume", "x"]) == 2
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words", "code"),
+    [
+        (["--env", "nope-v0"], "`nope` doesn't exist", 2),
+        (["--set", "env.options.boss=jugde"], "did you mean 'judge'", 2),
+        (["--set", "env.options.num_envs=3"], "env.options.num_envs: is no option", 2),
+        (["--env", "CartPole-v1", "--set", "env.options.boss=judge"], "keyword argument 'boss'", 2),
+        (["--run-dir", "/dev/null/x"], "/dev/null/x: could not be written: Not a directory", 1),
+    ],
+)
+def test_a_training_that_never_begins_leaves_nothing_behind(tmp_path, monkeypatch, capsys, arguments, words, code):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["train", *arguments]) == code
+    assert words in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", [["evaluate", "nothing"], ["bench", "fights"]])
+def test_where_the_json_goes_is_looked_at_before_the_work(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    for place, words in (("absent/x.json", "there is no folder absent"), ("folder", "it is a folder; name a file")):
+        assert cli.run([*command, "--json", place]) == 2
+        captured = capsys.readouterr()
+        assert captured.err == f"soulslab: {place}: cannot be written: {words}\n"
+        assert captured.out == ""
+
+
+@pytest.fixture
+def a_policy(tmp_path):
+    """Writes an untrained policy that says it was trained on an environment."""
+
+    def a_policy(env_id, env_options, n_features, n_actions):
+        header = PolicyHeader(
+            env_id=env_id,
+            env_options=env_options,
+            n_features=n_features,
+            n_actions=n_actions,
+            network=NetworkSettings(widths=(4,)),
+            soulslab=VERSION,
+            commit="",
+        )
+        path = tmp_path / "policy.safetensors"
+        Policy(header).save(path)
+        return str(path)
+
+    return a_policy
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [([], ("trickster", "1")), (["--boss", "judge"], ("judge", "1")), (["--phase", "2"], ("trickster", "2"))],
+)
+def test_a_policy_is_watched_in_the_fight_it_was_trained_on(monkeypatch, a_policy, flags, expected):
+    seen = []
+    monkeypatch.setattr("soulslab.play.game.play", lambda env, **_: seen.append(env.spec.kwargs))
+    path = a_policy("soulslab/Arena-v0", {"boss": "trickster", "phase": "1"}, 74, 20)
+    assert cli.run(["play", "--policy", path, *flags]) == 0
+    assert [(kwargs["boss"], kwargs["phase"]) for kwargs in seen] == [expected]
+
+
+def test_a_policy_of_another_environment_cannot_be_watched(a_policy, capsys):
+    path = a_policy("CartPole-v1", {}, 4, 2)
+    assert cli.run(["play", "--policy", path]) == 1
+    assert "was trained on CartPole-v1, not on soulslab/Arena-v0" in capsys.readouterr().err
 
 
 def test_installed_command():
