@@ -92,6 +92,10 @@ def _cell(value: Any) -> str:
     """Return a number with three digits that count, anything else as it is."""
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
     return "-" if value is None else str(value)
 
 

@@ -379,6 +379,8 @@ def bench(what: Literal["arena", "fights", "train", "bosses", "all"], *, flags: 
     if what != "all":
         check_options(what, options)
     _check_json(flags.json)
+    if what == "all":
+        _make_folder(BENCH_RESULTS)
     console, rows = Console(), []
     console.print(machine_line(), highlight=False, soft_wrap=True)
     for name in BENCHMARKS if what == "all" else [what]:
@@ -387,7 +389,6 @@ def bench(what: Literal["arena", "fights", "train", "bosses", "all"], *, flags: 
             console.print("", as_table(result))
         rows += as_rows(results)
         if what == "all":
-            BENCH_RESULTS.mkdir(exist_ok=True)
             _write_json(BENCH_RESULTS / f"{name}.json", as_rows(results))
     if flags.json:
         _write_json(flags.json, rows)
@@ -411,6 +412,18 @@ def _check_json(path: Path | None) -> None:
         raise ConfigError("cannot be written: it is a folder; name a file", source=path)
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ConfigError("cannot be written: permission denied", source=path)
+
+
+def _make_folder(path: Path) -> None:
+    """Make a folder unless it is there.
+
+    Raises:
+        ConfigError: It cannot be made.
+    """
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot be made: {error.strerror or error}", source=path) from error
 
 
 def _write_json(path: Path, rows: list[dict[str, Any]]) -> None:

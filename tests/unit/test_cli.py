@@ -202,3 +202,10 @@ def test_installed_command():
     done = subprocess.run([command, "nonsense"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+def test_bench_all_finds_out_first_that_its_folder_cannot_be_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bench-results").touch()
+    assert cli.run(["bench", "all"]) == 2
+    assert "bench-results: cannot be made: File exists" in capsys.readouterr().err
