@@ -2,6 +2,9 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import av
@@ -9,7 +12,6 @@ import pytest
 
 from soulslab import cli
 from soulslab.arena.boss_file import BOSS_DIR
-from soulslab.learn.configs import config_path
 from soulslab.learn.policy import Policy
 
 
@@ -92,10 +94,25 @@ def test_a_wrong_setting_is_told_before_training(tmp_path, setting, message, cap
 
 
 def test_an_interrupted_demo_goes_on(tmp_path, flags):
+    """Ctrl-C, as a terminal sends it, in the middle of training; then the same command again."""
     folder = tmp_path / "demo"
-    train = ["train", "--config", str(config_path("demo.toml")), *flags, "--set", "run.total_steps=20_000"]
-    assert cli.run(train) == 0
-    assert cli.run(["demo", "--run-dir", str(folder), "--set", "run.total_steps=60_000"]) == 0
-    assert json.loads((folder / "report.json").read_text())["env_steps"] >= 60_000
-    assert len((folder / "progress.jsonl").read_text().splitlines()) > 0
-    assert sum('"TrainStarted"' in line for line in (folder / "progress.jsonl").read_text().splitlines()) == 2
+    command = [sys.executable, "-c", "import sys; from soulslab.cli import main; main()", "demo", *flags]
+    with subprocess.Popen(
+        [*command, "--set", "run.total_steps=1_000_000_000"], stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            while not (
+                (folder / "progress.jsonl").exists() and "TrainProgress" in (folder / "progress.jsonl").read_text()
+            ):
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) == cli.EXIT_INTERRUPTED
+        finally:
+            process.kill()
+        said = " ".join(process.stderr.read().split())
+    assert f"to go on: soulslab demo --run-dir {folder}" in said.replace("- ", "-")
+    assert not (folder / "report.json").exists()
+    # The end of the second run lies behind it already, so that it only evaluates, draws and films.
+    assert cli.run(["demo", "--run-dir", str(folder), "--set", "run.total_steps=1"]) == 0
+    assert json.loads((folder / "report.json").read_text())["env_steps"] > 0
+    assert (folder / "progress.jsonl").read_text().count('"TrainStarted"') == 2
