@@ -10,11 +10,18 @@ Importing the package registers its environments with Gymnasium and does nothing
 Without the import, Gymnasium's ``module:id`` form does the same: ``gymnasium.make("soulslab:soulslab/Arena-v0")``.
 """
 
-from soulslab.envs.registration import register_all
-from soulslab.version import VERSION
+import sys
+from pathlib import PurePath
 
-__all__ = ["__version__"]
+from soulslab.version import VERSION
 
 __version__ = VERSION
 
-register_all()
+__all__ = ["__version__"]
+
+# The command line registers when a command needs it (`soulslab.cli`): Gymnasium takes longer to import than
+# `soulslab --help` may take to answer.
+if PurePath(sys.argv[0] if sys.argv else "").stem != "soulslab":
+    from soulslab.envs.registration import register_all
+
+    register_all()

@@ -31,6 +31,7 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 TRACEBACK_VERBOSITY = 2
+HELP_FLAGS = {"--help", "-h", "--version"}
 BENCH_RESULTS = Path("bench-results")
 A_SEED = Number(gte=0, lt=2**32)
 
@@ -76,10 +77,14 @@ def _launch(
         tokens: The command and its arguments.
         verbose: Say more; -vv says everything, with tracebacks.
     """
+    if not HELP_FLAGS.isdisjoint(tokens):
+        return app(tokens, exit_on_error=False, result_action="return_value") or EXIT_OK
     import gymnasium
 
+    from soulslab.envs.registration import register_all
     from soulslab.log import configure
 
+    register_all()
     configure(verbose)
     try:
         return app(tokens, exit_on_error=False, result_action="return_value") or EXIT_OK

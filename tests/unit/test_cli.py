@@ -48,6 +48,16 @@ def test_version(capsys):
     assert capsys.readouterr().out.strip() == VERSION
 
 
+def test_the_installed_command_answers_help_without_gymnasium_and_registers_for_the_rest():
+    command = [sys.executable, "-X", "importtime", str(Path(sys.executable).with_name("soulslab"))]
+    asked = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
+    assert "Usage: soulslab" in asked.stdout
+    assert "cyclopts" in asked.stderr
+    assert "gymnasium" not in asked.stderr
+    listed = subprocess.run([*command, "envs"], capture_output=True, text=True, check=True)
+    assert "soulslab/Arena-v0" in listed.stdout
+
+
 def test_help_loads_nothing_heavy():
     code = (
         "import sys; from soulslab.cli import run; run(['--help']); run(['train', '--help']);"
