@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import gymnasium
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import PassiveEnvChecker
 
 import soulslab
 from soulslab.arena.boss_file import boss_names
@@ -58,9 +60,14 @@ def test_gymnasium_s_checker_finds_nothing(boss, phase, observation):
 
 def test_gymnasium_s_passive_checker_finds_nothing():
     env = gymnasium.make(ARENA_ID, disable_env_checker=False)
-    env.reset(seed=0)
-    for _ in range(20):
-        env.step(env.action_space.sample())
+    assert isinstance(env, PassiveEnvChecker)
+    env.action_space.seed(0)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        env.reset(seed=0)
+        for _ in range(20):
+            env.step(env.action_space.sample())
+    assert not said
 
 
 def test_make_gives_the_environment_without_a_wrapper():
