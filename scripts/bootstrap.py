@@ -36,7 +36,7 @@ CONSTRAINTS = ROOT / "constraints.txt"
 
 OLDEST = (3, 11)
 NEWER_PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # tried in this order: the first is the one CI runs
-EXTRAS = "learn,peers,dev,docs"
+EXTRAS = "siphon,learn,peers,dev,docs"
 LOG_LINES_ON_FAILURE = 25
 
 # Each command is a list of programs of the virtual environment with their arguments.

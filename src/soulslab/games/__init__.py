@@ -1,0 +1,1 @@
+"""One folder per game: its profile, and what TOML cannot say."""

@@ -1,0 +1,1 @@
+"""Chocolate Doom with Freedoom: a real, free game that nobody here wrote."""

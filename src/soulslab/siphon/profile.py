@@ -1,0 +1,207 @@
+"""A game as data: where its values lie in memory, which keys it listens to, how its time can be controlled.
+
+::
+
+    profile = load_profile(Path("my_game.toml"))
+    profile.attributes["player.hp"].range   # (0.0, 1500.0)
+
+An address is found like this. A *base* is a place in the executable: a byte pattern with the operand it holds, or a
+module with an offset. An attribute starts at its base (or at its entity) and follows ``offsets``: each but the last is
+added and the 8-byte pointer there is followed; the last is only added.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+FORMAT_VERSION = 1
+
+Value: TypeAlias = Any
+"""int, float, bool, str, bytes, or an ndarray of float64 for vectors (see `Attribute.type`, `length`, `scale`)."""
+
+NumberType: TypeAlias = Literal["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64"]
+ValueType: TypeAlias = NumberType | Literal["bool", "flag", "bytes", "utf8", "utf16"]
+ClockGrade: TypeAlias = Literal["lockstep", "scaled", "realtime"]
+InputBackend: TypeAlias = Literal["auto", "xtest", "xsendevent"]
+
+Offset: TypeAlias = Annotated[int, Meta(ge=-(2**63), lt=2**63)]
+
+
+class Process(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How to recognise the game, and how to start it.
+
+    Attributes:
+        executable: File name of the program: ``eldenring.exe``. Compared without its folder.
+        window_title: Text that the title of its window contains; "" for any window of the process.
+        versions: Known versions of the executable (PE version resource); empty where none is checked.
+        anti_cheat: Further names of processes or modules in whose presence the game is refused.
+        command: The command line that starts it; empty if soulslab cannot. ``{name}`` is filled in from `options`.
+        environment: Variables that it is started with; also filled in.
+        directory: Folder that it is started in; "" for a new, empty one.
+        options: Names in `command` and `environment` with their defaults, as ``skill = "4"``.
+    """
+
+    executable: Annotated[str, Meta(min_length=1)]
+    window_title: str = ""
+    versions: tuple[str, ...] = ()
+    anti_cheat: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    environment: dict[str, str] = {}
+    directory: str = ""
+    options: dict[str, str] = {}
+
+
+class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A place in the executable: either `pattern` (with an operand) or `offset` from a module.
+
+    Attributes:
+        pattern: Hex bytes, ``??`` for any byte, ``4?`` and ``?8`` for any half of one.
+        displacement_at: Position in the pattern of a signed 32-bit displacement; None if the match is the place.
+        instruction_end: Position where the instruction that holds the displacement ends: the displacement counts
+            from there. Needed with `displacement_at`; it is not always displacement_at + 4, as an immediate may follow.
+        pick: Which of several matches to take, from 0, in ascending order; None if there must be exactly one.
+        module: Module that `offset` counts from; "" for the executable itself.
+        offset: Bytes from the module's base, instead of a pattern.
+        adjust: Added to the place that was found.
+        is_pointer: The 8-byte pointer stored at the place is followed.
+        source: Where the fact comes from.
+    """
+
+    pattern: str = ""
+    displacement_at: Annotated[int, Meta(ge=0)] | None = None
+    instruction_end: Annotated[int, Meta(ge=0)] | None = None
+    pick: Annotated[int, Meta(ge=0)] | None = None
+    module: str = ""
+    offset: Offset | None = None
+    adjust: Offset = 0
+    is_pointer: bool = False
+    source: Annotated[str, Meta(min_length=1)]
+
+
+class Entity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One object of a list of pointers, found by the id that it carries.
+
+    Attributes:
+        base: Where the chain to the list starts.
+        begin: Offsets to the cell that holds the address of the first pointer of the list.
+        end: Offsets to the cell that holds the address behind its last pointer.
+        stride: Bytes from one pointer of the list to the next.
+        id_offsets: Offsets from an object to its id, as in an attribute.
+        id_type: Type of the id.
+        id: The id to find.
+        source: Where the fact comes from.
+    """
+
+    base: str
+    begin: Annotated[tuple[Offset, ...], Meta(min_length=1)]
+    end: Annotated[tuple[Offset, ...], Meta(min_length=1)]
+    stride: Annotated[int, Meta(ge=8, le=4096)] = 8
+    id_offsets: Annotated[tuple[Offset, ...], Meta(min_length=1)]
+    id_type: NumberType = "u32"
+    id: int
+    source: Annotated[str, Meta(min_length=1)]
+
+
+class Attribute(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A value in the game's memory.
+
+    Attributes:
+        base: Name of the base that it starts from; "" if it starts from an entity.
+        entity: Name of the entity that it starts from; "" if it starts from a base.
+        offsets: See the module's docstring; at least one.
+        type: Of the value. ``flag`` is one bit of a byte (`bit`), read as bool. ``utf8`` and ``utf16`` end at the
+            first zero character or at `length`.
+        length: Bytes of ``bytes``, ``utf8`` and ``utf16``; for numbers above 1, a vector of so many of them.
+        bit: Which bit of the byte is the flag, from 0, the lowest.
+        scale: What is stored times this is the value: 1/65536 for 16.16 fixed point. Not 1 makes the value a float.
+        unit: ``hp``, ``m``, ``rad``, ``s``, ...; "" for a pure number.
+        range: Least and most plausible value (after `scale`), both included. A value outside it is an error, and so is
+            writing one. Needed for numbers.
+        is_writable: Whether `write` may change it.
+        source: Where the fact comes from.
+    """
+
+    base: str = ""
+    entity: str = ""
+    offsets: Annotated[tuple[Offset, ...], Meta(min_length=1)]
+    type: ValueType
+    length: Annotated[int, Meta(ge=1, le=65536)] = 1
+    bit: Annotated[int, Meta(ge=0, le=7)] = 0
+    scale: float = 1.0
+    unit: str = ""
+    range: tuple[float, float] | None = None
+    is_writable: bool = True
+    source: Annotated[str, Meta(min_length=1)]
+
+
+class ClockFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How this game's time can be controlled.
+
+    Attributes:
+        grade: The best grade that is known to work.
+        tick_hz: Simulation steps per second of game time, if the game has such; 0 if not. `Clock.advance` lets the
+            game do one at a time, as many games drop time when they have to catch up.
+        tick_attribute: Integer attribute that grows by one with each step of the simulation; "" if none is known.
+        speed_attribute: Float attribute that scales game time (grade ``scaled``); "" if none.
+        game_time_attribute: Attribute with the game's own time; "" if none.
+        game_time_s: Seconds that one unit of `game_time_attribute` stands for.
+    """
+
+    grade: ClockGrade = "realtime"
+    tick_hz: Annotated[float, Meta(ge=0, le=1000)] = 0.0
+    tick_attribute: str = ""
+    speed_attribute: str = ""
+    game_time_attribute: str = ""
+    game_time_s: Annotated[float, Meta(gt=0)] = 1.0
+
+
+class InputFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How the game takes keys.
+
+    Attributes:
+        backend: ``xtest`` reaches the focused window only; ``xsendevent`` any window whose program accepts sent
+            events; ``auto`` picks what reaches this one.
+    """
+
+    backend: InputBackend = "auto"
+
+
+class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A game as data.
+
+    Attributes:
+        format: Version of this format.
+        name: Of the game.
+        process: How to recognise it.
+        bases: Places in the executable.
+        entities: Objects found by their id.
+        attributes: Values, by name.
+        keys: From the name of an action to the physical key that does it: ``roll = "SPACE"``.
+        clock: How its time can be controlled.
+        input: How it takes keys.
+        env: What `soulslab.envs` makes of it; the bridge does not look into it.
+    """
+
+    format: Literal[1] = FORMAT_VERSION
+    name: Annotated[str, Meta(min_length=1)]
+    process: Process
+    bases: dict[str, Base] = {}
+    entities: dict[str, Entity] = {}
+    attributes: dict[str, Attribute] = {}
+    keys: dict[str, str] = {}
+    clock: ClockFacts = ClockFacts()
+    input: InputFacts = InputFacts()
+    env: dict[str, Any] | None = None
+
+
+def load_profile(path: Path) -> Profile:
+    """Read and check a profile; also reads the public Siphon TOML (`soulslab.siphon.public_profile`).
+
+    Raises:
+        ProfileError: The file cannot be read or is malformed; ``error.path`` says where.
+    """
+    raise NotImplementedError

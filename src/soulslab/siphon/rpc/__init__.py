@@ -1,0 +1,1 @@
+"""The same session over gRPC: server, client, and the public Siphon protocol."""

@@ -1,0 +1,260 @@
+"""One game that we are attached to: the interface that local, remote and fake sessions share.
+
+::
+
+    with open_session(load_profile(path), SessionOptions(display="private")) as game:
+        game.clock.pause()
+        result = game.step(Step(held=("W",), advance_s=0.1, attributes=("hp", "x"), frame=FrameFormat(84, 84, True)))
+        result.snapshot["hp"], result.frame.pixels
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.siphon.capture import NATIVE, FrameFormat
+from soulslab.siphon.clock import Advance, Clock
+from soulslab.siphon.input import Input
+from soulslab.siphon.profile import ClockGrade, InputBackend, Profile, Value
+
+
+class SessionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How to open a session.
+
+    Attributes:
+        pid: Attach to this process; 0 finds it by the profile's executable, or starts it (see `launch`).
+        launch: ``auto`` starts the game if no such process runs, ``always`` starts a new one, ``never`` only attaches.
+        display: ``private`` starts an X server of its own for a game that is started; "" uses the one of this
+            process; ``:N`` names one.
+        screen_px: Width and height of a private display.
+        options: Replace `Process.options` of the profile.
+        is_read_only: Refuse every write to memory (keys are no writes).
+        with_window: Find the window, for keys and frames; without it only memory and time.
+        input_backend: Replaces the profile's; "" keeps it.
+        clock: Wanted grade; "" takes the best that can be had.
+        on_orphan: What a lockstep game does when we die: ``end`` it, ``run`` on at 1x, or stay ``paused``. A game that
+            we did not start cannot be ended.
+        allow_unknown_version: Attach although the executable's version is none that the profile knows.
+        deadline_s: Wall time for the game to come up, window and memory.
+    """
+
+    pid: int = 0
+    launch: str = "auto"
+    display: str = "private"
+    screen_px: tuple[int, int] = (1280, 720)
+    options: dict[str, str] = {}
+    is_read_only: bool = False
+    with_window: bool = True
+    input_backend: InputBackend | str = ""
+    clock: ClockGrade | str = ""
+    on_orphan: str = "end"
+    allow_unknown_version: bool = False
+    deadline_s: float = 30.0
+
+
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session is attached to.
+
+    Attributes:
+        pid: Process id, on the machine of the game.
+        executable: Path of the program.
+        version: Of the executable; "" if it carries none.
+        module_base: Address where it is loaded.
+        is_child: We started it, and end it on close.
+        is_read_only: Writes are refused.
+        clock_grade: Grade of the clock.
+        input_backend: "" without a window.
+        capture_backend: "" without a window.
+        window_px: Width and height of the window; (0, 0) without one.
+        display: X display; "" without a window.
+        n_starts: How often the game has been started or attached to by this session.
+    """
+
+    pid: int
+    executable: str
+    version: str
+    module_base: int
+    is_child: bool
+    is_read_only: bool
+    clock_grade: ClockGrade
+    input_backend: str
+    capture_backend: str
+    window_px: tuple[int, int]
+    display: str
+    n_starts: int = 1
+
+
+class Snapshot(Mapping[str, Value]):
+    """Attributes that were read together: a mapping from name to value, with the time.
+
+    Attributes:
+        game_time_s: `Clock.game_time_s` at the reading.
+        wall_time_s: `time.time()` at the reading.
+    """
+
+    __slots__ = ("_values", "game_time_s", "wall_time_s")
+
+    def __init__(self, values: dict[str, Value], game_time_s: float, wall_time_s: float) -> None:
+        self._values = values
+        self.game_time_s = game_time_s
+        self.wall_time_s = wall_time_s
+
+    def __getitem__(self, name: str) -> Value:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Snapshot({self._values!r}, game_time_s={self.game_time_s:.6f})"
+
+
+class Frame(msgspec.Struct, frozen=True, eq=False):
+    """A picture of the game.
+
+    Attributes:
+        pixels: (H, W, 3) RGB or (H, W) grey, uint8.
+        game_time_s: `Clock.game_time_s` when it was taken.
+        wall_time_s: `time.time()` when it was taken.
+    """
+
+    pixels: NDArray[np.uint8]
+    game_time_s: float
+    wall_time_s: float
+
+
+class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What to do in one step, in this order: keys, mouse, time, then look.
+
+    Attributes:
+        held: Keys to hold from now on; None leaves them as they are.
+        mouse_px: Relative movement of the mouse.
+        advance_s: Game time to let pass.
+        attributes: What to read then; None for all of the profile.
+        frame: Picture to take then; None for none.
+        deadline_s: Wall time that the game may take.
+    """
+
+    held: tuple[str, ...] | None = None
+    mouse_px: tuple[int, int] = (0, 0)
+    advance_s: float = 0.0
+    attributes: tuple[str, ...] | None = None
+    frame: FrameFormat | None = None
+    deadline_s: float = 10.0
+
+
+class StepResult(msgspec.Struct, frozen=True, eq=False):
+    """What a step came to.
+
+    Attributes:
+        advance: How time went.
+        snapshot: What was read.
+        frame: The picture, if one was asked for.
+    """
+
+    advance: Advance
+    snapshot: Snapshot
+    frame: Frame | None
+
+
+class Session(Protocol):
+    """One game that we are attached to.
+
+    Every method raises `ProcessExitedError` when the game has ended and `SessionStateError` after `close`; a remote
+    session may raise `RemoteError` from every method. All of them may be called from several threads, one at a time.
+
+    Attributes:
+        profile: The game as data.
+        input: Its keys and mouse.
+        clock: Its time.
+    """
+
+    profile: Profile
+
+    @property
+    def info(self) -> SessionInfo:
+        """What we are attached to, now."""
+        ...
+
+    @property
+    def input(self) -> Input:
+        """Its keys and mouse. Raises `WindowNotFoundError` in a session without a window."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """Its time."""
+        ...
+
+    def read(self, name: str) -> Value:
+        """Return one attribute.
+
+        Raises:
+            UnknownAttributeError: No such attribute.
+            PointerError: Its chain leads nowhere now.
+            ImplausibleValueError: It is outside its range.
+            EntityNotFoundError: Its entity is not there now.
+        """
+        ...
+
+    def snapshot(self, names: Sequence[str] | None = None) -> Snapshot:
+        """Return several attributes, read together; all of the profile if no names are given. Raises as `read`."""
+        ...
+
+    def write(self, values: Mapping[str, Value]) -> None:
+        """Write attributes; all are checked before the first is written.
+
+        Raises:
+            ReadOnlyError: The session is read-only, or the attribute is.
+            InvalidValueError: A value has the wrong type or lies outside its range.
+            UnknownAttributeError, PointerError, EntityNotFoundError: As in `read`.
+        """
+        ...
+
+    def capture(self, frame_format: FrameFormat = NATIVE) -> Frame:
+        """Take a picture of the window.
+
+        Raises:
+            WindowGoneError: It was closed or unmapped.
+            WindowNotFoundError: The session has no window.
+        """
+        ...
+
+    def step(self, step: Step) -> StepResult:
+        """Send keys, let time pass, read and take a picture: one round trip when the game is on another machine.
+
+        Raises:
+            ClockStalledError: The game did not get there in time.
+            InputError, WindowGoneError, and all that `read` raises.
+        """
+        ...
+
+    def restart(self, options: Mapping[str, str] | None = None) -> None:
+        """End the game and start it again, or find it again if we did not start it; keys are released.
+
+        Args:
+            options: Replace `Process.options`, from now on; None keeps what was given before.
+
+        Raises:
+            LaunchError, ProcessNotFoundError, WaitTimeoutError: It did not come back.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release keys and time, end the game if we started it, and let go; a second call does nothing."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
