@@ -18,7 +18,6 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-FORMAT_VERSION = 1
 
 Value: TypeAlias = Any
 """int, float, bool, str, bytes, or an ndarray of float64 for vectors (see `Attribute.type`, `length`, `scale`)."""
@@ -186,7 +185,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         env: What `soulslab.envs` makes of it; the bridge does not look into it.
     """
 
-    format: Literal[1] = FORMAT_VERSION
+    format: Literal[1] = 1
     name: Annotated[str, Meta(min_length=1)]
     process: Process
     bases: dict[str, Base] = {}
