@@ -1,0 +1,247 @@
+"""A session with a game on this machine: the parts, put together, with one lock around them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Protocol, Self
+
+import msgspec
+
+from soulslab.errors import ProcessExitedError, ReadOnlyError, SessionStateError, WindowNotFoundError
+from soulslab.siphon.capture import NATIVE, Capture, FrameFormat
+from soulslab.siphon.clock import Advance, Clock
+from soulslab.siphon.input import Input
+from soulslab.siphon.profile import Profile, Value
+from soulslab.siphon.session import Frame, SessionInfo, SessionOptions, Snapshot, Step, StepResult
+
+NO_TIME = Advance(requested_s=0.0, elapsed_s=0.0)
+
+
+class Attributes(Protocol):
+    """What reads and writes the attributes of a profile: `soulslab.siphon.attributes.AttributeTable`."""
+
+    def read(self, name: str) -> Value:
+        """Return one attribute."""
+        ...
+
+    def read_many(self, names: Sequence[str] | None) -> dict[str, Value]:
+        """Return several attributes, read together; None stands for all."""
+        ...
+
+    def write(self, values: Mapping[str, Value]) -> None:
+        """Check all of the values, then write them."""
+        ...
+
+
+class Game(Protocol):
+    """The parts of one running game.
+
+    Attributes:
+        info: What it is.
+        attributes: Its values.
+        clock: Its time.
+        input: Its keys; None without a window.
+        capture: Its pictures; None without a window.
+    """
+
+    info: SessionInfo
+    attributes: Attributes
+    clock: Clock
+    input: Input | None
+    capture: Capture | None
+
+    def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:
+        """Return the error with what is known about the end: its status, what the game printed last."""
+        ...
+
+    def close(self) -> None:
+        """Release keys and time, end the game if we started it; a second call does nothing."""
+        ...
+
+
+class GameOpener(Protocol):
+    """What finds or starts a game; it may keep things from one start to the next, as a private display."""
+
+    def open(self, profile: Profile, options: SessionOptions) -> Game:
+        """Find or start the game and wait until it is ready."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what was kept; a second call does nothing."""
+        ...
+
+
+class LocalSession:
+    """A session with a game on this machine (`soulslab.siphon.session.Session`).
+
+    Args:
+        profile: The game as data.
+        options: How to open it.
+        opener: Finds or starts it.
+
+    Raises:
+        SiphonError: It could not be opened; nothing is left behind.
+    """
+
+    def __init__(self, profile: Profile, options: SessionOptions, opener: GameOpener) -> None:
+        self.profile = profile
+        self._options = options
+        self._opener = opener
+        self._lock = threading.RLock()
+        self._is_closed = False
+        self._n_starts = 1
+        self._game: Game | None = None
+        try:
+            self._game = opener.open(profile, options)
+        except BaseException:
+            opener.close()
+            raise
+
+    # --- what it is -----------------------------------------------------------------------------------------
+
+    @property
+    def info(self) -> SessionInfo:
+        """See `Session.info`."""
+        with self._using() as game:
+            size = game.capture.size_px if game.capture else (0, 0)
+            return msgspec.structs.replace(game.info, n_starts=self._n_starts, window_px=size)
+
+    @property
+    def input(self) -> Input:
+        """See `Session.input`."""
+        with self._using() as game:
+            return _with_window(game.input)
+
+    @property
+    def clock(self) -> Clock:
+        """See `Session.clock`."""
+        with self._using() as game:
+            return game.clock
+
+    # --- using it -------------------------------------------------------------------------------------------
+
+    def read(self, name: str) -> Value:
+        """See `Session.read`."""
+        with self._using() as game:
+            return game.attributes.read(name)
+
+    def snapshot(self, names: Sequence[str] | None = None) -> Snapshot:
+        """See `Session.snapshot`."""
+        with self._using() as game:
+            return _snapshot(game, names)
+
+    def write(self, values: Mapping[str, Value]) -> None:
+        """See `Session.write`."""
+        with self._using() as game:
+            if self._options.is_read_only:
+                raise ReadOnlyError(
+                    f"cannot write {', '.join(values)}: the session was opened with is_read_only=True; open it without"
+                )
+            game.attributes.write(values)
+
+    def capture(self, frame_format: FrameFormat = NATIVE) -> Frame:
+        """See `Session.capture`."""
+        with self._using() as game:
+            return _frame(game, frame_format)
+
+    def step(self, step: Step) -> StepResult:
+        """See `Session.step`."""
+        with self._using() as game:
+            if step.held is not None:
+                _with_window(game.input).set_held(step.held)
+            if step.mouse_px != (0, 0):
+                _with_window(game.input).move_mouse(*step.mouse_px)
+            advance = NO_TIME
+            if step.advance_s:
+                advance = game.clock.advance(step.advance_s, deadline_s=step.deadline_s)
+            snapshot = _snapshot(game, step.attributes)
+            frame = None if step.frame is None else _frame(game, step.frame)
+            return StepResult(advance, snapshot, frame)
+
+    # --- its life -------------------------------------------------------------------------------------------
+
+    def restart(self, options: Mapping[str, str] | None = None) -> None:
+        """See `Session.restart`."""
+        with self._lock:
+            self._refuse_closed()
+            if options is not None:
+                self._options = msgspec.structs.replace(self._options, options=dict(options))
+            game, self._game = self._game, None
+            if game is not None:
+                game.close()
+            self._game = self._opener.open(self.profile, self._options)
+            self._n_starts += 1
+
+    def close(self) -> None:
+        """See `Session.close`."""
+        with self._lock:
+            self._is_closed = True
+            game, self._game = self._game, None
+            try:
+                if game is not None:
+                    game.close()
+            finally:
+                self._opener.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _using(self) -> Iterator[Game]:
+        """Lock the session and give its game."""
+        with self._lock:
+            self._refuse_closed()
+            if self._game is None:
+                raise SessionStateError("the game did not come back at the last restart; restart() it again")
+            try:
+                yield self._game
+            except ProcessExitedError as error:
+                raise self._game.explain_exit(error) from error
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise SessionStateError("the session is closed; open another one")
+
+
+def open_session(profile: Profile, options: SessionOptions | None = None) -> LocalSession:
+    """Attach to a game, or start it.
+
+    Args:
+        profile: The game as data.
+        options: How; the defaults start it on a display of its own.
+
+    Raises:
+        ProcessNotFoundError, AmbiguousProcessError, AttachDeniedError: It cannot be attached to.
+        LaunchError, DisplayError: It cannot be started.
+        GameVersionError, AntiCheatError: It is not to be attached to.
+        PatternError, WindowNotFoundError, ClockUnavailableError: The profile does not fit it.
+        WaitTimeoutError: It was not ready before the deadline.
+    """
+    from soulslab.siphon.opening import RealGameOpener  # noqa: PLC0415  (X11 and hyperscan only when they are needed)
+
+    return LocalSession(profile, options or SessionOptions(), RealGameOpener())
+
+
+def _with_window(part: Input | None) -> Input:
+    if part is None:
+        raise WindowNotFoundError("the session was opened with with_window=False, so it has no keys; open it with")
+    return part
+
+
+def _snapshot(game: Game, names: Sequence[str] | None) -> Snapshot:
+    return Snapshot(game.attributes.read_many(names), game.clock.game_time_s, time.time())
+
+
+def _frame(game: Game, frame_format: FrameFormat) -> Frame:
+    if game.capture is None:
+        raise WindowNotFoundError("the session was opened with with_window=False, so it has no frames; open it with")
+    return Frame(game.capture.grab(frame_format), game.clock.game_time_s, time.time())
