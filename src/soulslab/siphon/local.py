@@ -38,21 +38,32 @@ class Attributes(Protocol):
 
 
 class Game(Protocol):
-    """The parts of one running game.
+    """The parts of one running game."""
 
-    Attributes:
-        info: What it is.
-        attributes: Its values.
-        clock: Its time.
-        input: Its keys; None without a window.
-        capture: Its pictures; None without a window.
-    """
+    @property
+    def info(self) -> SessionInfo:
+        """What it is."""
+        ...
 
-    info: SessionInfo
-    attributes: Attributes
-    clock: Clock
-    input: Input | None
-    capture: Capture | None
+    @property
+    def attributes(self) -> Attributes:
+        """Its values."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """Its time."""
+        ...
+
+    @property
+    def input(self) -> Input | None:
+        """Its keys; None without a window."""
+        ...
+
+    @property
+    def capture(self) -> Capture | None:
+        """Its pictures; None without a window."""
+        ...
 
     def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:
         """Return the error with what is known about the end: its status, what the game printed last."""

@@ -27,7 +27,7 @@ ValueType: TypeAlias = NumberType | Literal["bool", "flag", "bytes", "utf8", "ut
 ClockGrade: TypeAlias = Literal["lockstep", "scaled", "realtime"]
 InputBackend: TypeAlias = Literal["auto", "xtest", "xsendevent"]
 
-Offset: TypeAlias = Annotated[int, Meta(ge=-(2**63), lt=2**63)]
+Offset: TypeAlias = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 
 
 class Process(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
