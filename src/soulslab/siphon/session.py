@@ -29,9 +29,10 @@ class SessionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     Attributes:
         pid: Attach to this process; 0 finds it by the profile's executable, or starts it (see `launch`).
-        launch: ``auto`` starts the game if no such process runs, ``always`` starts a new one, ``never`` only attaches.
+        launch: ``always`` starts a new game, ``never`` attaches to one that runs, ``auto`` starts one if the profile
+            says how and no `pid` is given.
         display: ``private`` starts an X server of its own for a game that is started; "" uses the one of this
-            process; ``:N`` names one.
+            process; ``:N`` names one. A game that we attach to has its display already, and keeps it.
         screen_px: Width and height of a private display.
         options: Replace `Process.options` of the profile.
         is_read_only: Refuse every write to memory (keys are no writes).
