@@ -1,0 +1,184 @@
+"""One connection to an X server: its lock, its atoms and extensions, its events, and its errors as ours.
+
+::
+
+    x = XConnection(":7")
+    with x.using("read the title", window_id):
+        reply = x.core.GetGeometry(window_id).reply()
+    x.close()
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import xcffib
+
+# A connection knows the events and errors of those extensions only that were imported before it was made.
+import xcffib.composite
+import xcffib.damage
+import xcffib.res
+import xcffib.shm
+import xcffib.sync
+import xcffib.xfixes
+import xcffib.xproto
+import xcffib.xtest
+
+from soulslab.errors import DisplayError, WindowGoneError
+
+EventListener: TypeAlias = Callable[[Any], None]
+
+# xcffib ships no types.
+_connect: Any = xcffib.Connection
+
+#: What a server answers when a window, or what was drawn into it, no longer exists.
+GONE_ERRORS = (xcffib.xproto.WindowError, xcffib.xproto.DrawableError)
+
+
+class XConnection:
+    """A connection to an X server, for use by several threads, one at a time.
+
+    Make requests inside `using`, which takes the lock and turns the errors of xcffib into ours. Requests that have no
+    answer should be sent with ``is_checked=True`` and ``.check()``: else their error comes with some later `dispatch`.
+
+    Args:
+        display: Name of the display, as ``:7``; "" for the one of ``DISPLAY``.
+        cookie: Of MIT-MAGIC-COOKIE-1, 16 bytes without a colon; None looks into the file of ``XAUTHORITY``.
+
+    Attributes:
+        display: Name of the display.
+        raw: The connection of xcffib.
+        core: The requests of the core protocol.
+        root: The root window of the first screen.
+        root_depth: Bits per pixel of its colours, 24 nearly everywhere.
+        size_px: Width and height of the screen when we connected.
+        lock: Held by `using`; take it yourself to keep several uses together.
+
+    Raises:
+        DisplayError: There is no such display, or it does not let us in.
+    """
+
+    def __init__(self, display: str = "", *, cookie: bytes | None = None) -> None:
+        self.display = display
+        self.lock = threading.RLock()
+        self._atoms: dict[str, int] = {}
+        self._extensions: dict[xcffib.ExtensionKey, Any] = {}
+        self._listeners: list[EventListener] = []
+        self._is_closed = False
+        auth = None if cookie is None else b"MIT-MAGIC-COOKIE-1:" + cookie
+        try:
+            self.raw: Any = _connect(display or None, auth=auth)
+        except xcffib.XcffibException as error:
+            where = f"X display {display!r}" if display else "the X display of the variable DISPLAY"
+            raise DisplayError(
+                f"cannot connect to {where}: is it running, and may this user use it? "
+                f'A private display (display="private") needs neither; xcb says: {error}'
+            ) from error
+        self.core: Any = self.raw.core
+        screen = self.raw.setup.roots[self.raw.pref_screen]
+        self.root: int = screen.root
+        self.root_depth: int = screen.root_depth
+        self.size_px: tuple[int, int] = (screen.width_in_pixels, screen.height_in_pixels)
+
+    @contextmanager
+    def using(self, what: str, window: int = 0) -> Iterator[None]:
+        """Take the lock, and raise what goes wrong inside as an error of ours.
+
+        Args:
+            what: What is done, for the message: ``take a picture``.
+            window: The window that it is done with; 0 for none.
+
+        Raises:
+            WindowGoneError: The window does not exist any more.
+            DisplayError: The connection is broken, or the server refuses.
+        """
+        with self.lock:
+            if self._is_closed:
+                raise DisplayError(f"cannot {what}: the connection to X display {self.display} is closed")
+            try:
+                yield
+            except GONE_ERRORS as error:
+                raise WindowGoneError(f"cannot {what}: window {window:#x} on {self.display} was closed") from error
+            except xcffib.ConnectionException as error:
+                raise DisplayError(
+                    f"cannot {what}: X display {self.display} has ended or closed the connection"
+                ) from error
+            except xcffib.XcffibException as error:
+                name = type(error).__name__
+                raise DisplayError(f"cannot {what}: X display {self.display} answers {name}") from error
+
+    def sync(self) -> None:
+        """Wait until the server has handled all that we sent; all events up to then are queued for `dispatch`."""
+        with self.using("wait for the display"):
+            self.core.GetInputFocus().reply()
+
+    def flush(self) -> None:
+        """Send what is buffered, without waiting."""
+        with self.using("send to the display"):
+            self.raw.flush()
+
+    def atom(self, name: str) -> int:
+        """Return the number that the server gave to a name; one round trip per name."""
+        number = self._atoms.get(name)
+        if number is None:
+            with self.using(f"ask for the atom {name}"):
+                number = int(self.core.InternAtom(False, len(name), name).reply().atom)
+            self._atoms[name] = number
+        return number
+
+    def extension(self, key: xcffib.ExtensionKey) -> Any:
+        """Return the requests of an extension: ``x.extension(xcffib.xtest.key)``.
+
+        Raises:
+            DisplayError: The server does not have it.
+        """
+        with self.using(f"use the X extension {key.name}"):
+            extension = self._extensions.get(key)
+            if extension is None:
+                if not self.core.QueryExtension(len(key.name), key.name).reply().present:
+                    raise DisplayError(f"X display {self.display} lacks the extension {key.name}")
+                extension = self._extensions[key] = self.raw(key)
+            return extension
+
+    def has_extension(self, key: xcffib.ExtensionKey) -> bool:
+        """Tell whether the server has an extension."""
+        with self.using(f"ask for the X extension {key.name}"):
+            return bool(self.core.QueryExtension(len(key.name), key.name).reply().present)
+
+    def listen(self, listener: EventListener) -> None:
+        """Have `dispatch` hand every event to this function."""
+        with self.lock:
+            self._listeners.append(listener)
+
+    def unlisten(self, listener: EventListener) -> None:
+        """Take a listener away; one that is not there is no mistake."""
+        with self.lock:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+    def dispatch(self) -> None:
+        """Hand the events that have arrived to the listeners, without waiting for more.
+
+        Raises:
+            DisplayError: The connection is broken.
+        """
+        with self.using("read events"):
+            while (event := self.raw.poll_for_event()) is not None:
+                for listener in tuple(self._listeners):
+                    listener(event)
+
+    def fileno(self) -> int:
+        """Return the socket, to wait on for events: readable, then `dispatch`."""
+        with self.using("wait for events"):
+            return int(self.raw.get_file_descriptor())
+
+    def close(self) -> None:
+        """Disconnect; a second call does nothing."""
+        with self.lock:
+            if not self._is_closed:
+                self._is_closed = True
+                self._listeners.clear()
+                self.raw.disconnect()
