@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import inspect
 
-from soulslab.errors import ConfigError, did_you_mean
+from soulslab.config.checking import check
+from soulslab.errors import ConfigError
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 Keys = tuple[str, ...]
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_AT = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
-_MISSING = re.compile(r"Object missing required field `(?P<name>.*)`")
-# What msgspec calls a type, and what a person who writes TOML calls it.
-_PLAIN_NAMES = {
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "str": "text",
-    "array": "a list",
-    "object": "a table",
-    "null": "nothing",
-}
 
 
 def load_settings(settings_type: type[T], path: Path | None, overrides: Sequence[str] = ()) -> T:
@@ -50,7 +37,7 @@ def load_settings(settings_type: type[T], path: Path | None, overrides: Sequence
             type or out of range. ``error.path`` says which, ``error.source`` where it was set.
     """
     file_name = "" if path is None else str(path)
-    data = {} if path is None else _read_toml(path)
+    data = {} if path is None else read_toml(path)
     sources: dict[Keys, str] = {}
     for override in overrides:
         source = f"--set {override}"
@@ -61,29 +48,30 @@ def load_settings(settings_type: type[T], path: Path | None, overrides: Sequence
     def error(problem: str, place: str) -> ConfigError:
         return ConfigError(problem, path=place, source=_source_of(place, sources, file_name))
 
-    try:
-        for problem, place in _problems(data, inspect.type_info(settings_type), ""):
-            raise error(problem, place)
-        return msgspec.convert(data, settings_type)
-    except msgspec.ValidationError as invalid:
-        raise error(*_explain(str(invalid), data)) from invalid
-    except RecursionError as deep:
-        raise error("tables or lists are nested too deeply", "") from deep
+    return check(data, settings_type, error)
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
-    """Return the tables of a TOML file."""
+def read_toml(path: Path, error_type: type[ConfigError] = ConfigError) -> dict[str, Any]:
+    """Return the tables of a TOML file.
+
+    Args:
+        path: The file.
+        error_type: What to raise.
+
+    Raises:
+        ConfigError: It cannot be read, is not UTF-8, or is not TOML.
+    """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror or error}", source=path) from error
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"is not UTF-8 text (byte {error.start})", source=path) from error
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # a TOMLDecodeError is a ValueError; so is a 5000-digit number
-        raise ConfigError(f"is not valid TOML: {error}", source=path) from error
+        raise error_type(f"is not UTF-8 text (byte {error.start})", source=path) from error
+    except (OSError, ValueError) as error:  # a ValueError: a name that holds a zero character
+        raise error_type(f"cannot be read: {getattr(error, 'strerror', None) or error}", source=path) from error
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        # A TOMLDecodeError is a ValueError; so is a 5000-digit number.
+        raise error_type(f"is not valid TOML: {error}", source=path) from error
 
 
 def _parse_override(text: str, source: str) -> tuple[Keys, Any]:
@@ -124,67 +112,3 @@ def _source_of(place: str, sources: dict[Keys, str], file_name: str) -> str:
         if longer == shorter or longer.startswith((f"{shorter}.", f"{shorter}[")):
             return source
     return file_name
-
-
-def _problems(value: Any, expected: inspect.Type, place: str) -> Iterator[tuple[str, str]]:
-    """Yield each problem that msgspec does not report, or not clearly, with its place; not wrong types."""
-    while isinstance(expected, inspect.Metadata):
-        expected = expected.type
-    struct = _struct_in(expected)
-    if isinstance(value, dict) and struct is not None:
-        known = {field.encode_name: field.type for field in struct.fields}
-        for key, item in value.items():
-            inner = f"{place}.{key}" if place else key
-            if key in known:
-                yield from _problems(item, known[key], inner)
-            else:
-                yield f"unknown setting{did_you_mean(key, known)}", inner
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _problems(item, getattr(expected, "value_type", inspect.AnyType()), f"{place}.{key}")
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _problems(item, getattr(expected, "item_type", inspect.AnyType()), f"{place}[{index}]")
-    elif isinstance(value, float) and math.isnan(value):
-        yield "is not a number (nan)", place
-    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
-        yield "is too large; whole numbers have 64 bits", place
-    elif isinstance(value, str) and isinstance(expected, inspect.LiteralType) and value not in expected.values:
-        yield f"{value!r} is not one of its values{did_you_mean(value, map(str, expected.values))}", place
-
-
-def _struct_in(expected: inspect.Type) -> inspect.StructType | None:
-    """Return the struct type that a table is meant for; also out of ``SomeStruct | None``."""
-    for option in expected.types if isinstance(expected, inspect.UnionType) else (expected,):
-        if isinstance(option, inspect.StructType):
-            return option
-    return None
-
-
-def _explain(message: str, data: dict[str, Any]) -> tuple[str, str]:
-    """Turn msgspec's message into a problem in plain words and the place of the setting."""
-    match = _AT.fullmatch(message)
-    problem, place = (match["problem"], match["path"] or "") if match else (message, "")
-    missing = _MISSING.fullmatch(problem)
-    if missing:
-        return "is missing; it has no default", f"{place}.{missing['name']}" if place else missing["name"]
-    plain = re.sub(r"`([^`]*)`", lambda quoted: _plain_type(quoted[1]), problem)
-    value = _value_at(data, place)
-    if ", got" not in plain and isinstance(value, str | int | float):
-        plain += f", got {value!r}"
-    return plain[:1].lower() + plain[1:], place
-
-
-def _plain_type(name: str) -> str:
-    """Return msgspec's name of a type, such as ``int | null``, in plain words."""
-    return " or ".join(_PLAIN_NAMES.get(part, part) for part in name.split(" | "))
-
-
-def _value_at(data: Any, place: str) -> Any:
-    """Return the value at a place, or None where msgspec does not say the key (``[...]``)."""
-    for name, index in re.findall(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]", place):
-        try:
-            data = data[name] if name else data[int(index)]
-        except (LookupError, TypeError, ValueError):
-            return None
-    return data

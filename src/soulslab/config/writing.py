@@ -54,6 +54,11 @@ def _key(key: Any, place: str) -> str:
     """Return a key, in quotes if it needs them."""
     if not isinstance(key, str):
         raise ConfigError(f"the key {key!r} is not text and cannot be written as TOML", path=place)
+    return toml_key(key)
+
+
+def toml_key(key: str) -> str:
+    """Return a key as TOML writes it: in quotes if it needs them."""
     return key if _BARE_KEY.fullmatch(key) else _text(key)
 
 

@@ -1,0 +1,169 @@
+"""Checking data against a type: the first mistake, with its place and in plain words."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import inspect
+
+from soulslab.config.writing import toml_key
+from soulslab.errors import ConfigError, did_you_mean
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+_AT = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
+_STEPS = re.compile(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+_MISSING = re.compile(r"Object missing required field `(?P<name>.*)`")
+# What msgspec calls a type, and what a person who writes TOML calls it.
+_PLAIN_NAMES = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "text",
+    "array": "a list",
+    "object": "a table",
+    "null": "nothing",
+}
+
+
+def check(data: dict[str, Any], settings_type: type[T], error: Callable[[str, str], ConfigError]) -> T:
+    """Turn tables into a struct.
+
+    Args:
+        data: The tables, as `tomllib` reads them.
+        settings_type: A frozen ``msgspec.Struct`` type.
+        error: Makes the error from the problem and its place: ``attributes."player.hp".offsets[2]``.
+
+    Raises:
+        ConfigError: What `error` made of the first mistake.
+    """
+    try:
+        for problem, place in _problems(data, inspect.type_info(settings_type), ""):
+            raise error(problem, place)
+        return msgspec.convert(data, settings_type)
+    except msgspec.ValidationError as invalid:
+        raise error(*_explain(str(invalid), data, settings_type)) from invalid
+    except RecursionError as deep:
+        raise error("tables or lists are nested too deeply", "") from deep
+
+
+def short(value: object) -> str:
+    """Return how a value is shown in a message: cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def join_place(place: str, key: str) -> str:
+    """Return the place of a key of the table at a place."""
+    return f"{place}.{toml_key(key)}" if place else toml_key(key)
+
+
+def _problems(value: Any, expected: inspect.Type, place: str) -> Iterator[tuple[str, str]]:
+    """Yield each problem that msgspec does not report, or not clearly, with its place; not wrong types."""
+    while isinstance(expected, inspect.Metadata):
+        expected = expected.type
+    if isinstance(value, dict):
+        yield from _table_problems(value, expected, place)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _problems(item, getattr(expected, "item_type", inspect.AnyType()), f"{place}[{index}]")
+    elif isinstance(value, float) and math.isnan(value):
+        yield "is not a number (nan)", place
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        yield "is too large; whole numbers have 64 bits", place
+    elif isinstance(value, str) and isinstance(expected, inspect.LiteralType) and value not in expected.values:
+        yield f"{short(value)} is not one of its values{did_you_mean(value, map(str, expected.values))}", place
+
+
+def _table_problems(table: dict[Any, Any], expected: inspect.Type, place: str) -> Iterator[tuple[str, str]]:
+    """Yield the problems of a table, which is meant for a struct or for a dictionary."""
+    struct = _struct_in(expected)
+    known = {field.encode_name: field.type for field in struct.fields} if struct else {}
+    forbids = struct is not None and struct.forbid_unknown_fields
+    for key, item in table.items():
+        if not isinstance(key, str):
+            yield f"{short(key)} is not a name", place
+            continue
+        inner = join_place(place, key)
+        if key in known:
+            yield from _problems(item, known[key], inner)
+        elif forbids:
+            yield f"unknown setting{did_you_mean(key, known)}", inner
+        else:
+            yield from _problems(item, getattr(expected, "value_type", inspect.AnyType()), inner)
+
+
+def _struct_in(expected: inspect.Type) -> inspect.StructType | None:
+    """Return the struct type that a table is meant for; also out of ``SomeStruct | None``."""
+    for option in expected.types if isinstance(expected, inspect.UnionType) else (expected,):
+        if isinstance(option, inspect.StructType):
+            return option
+    return None
+
+
+def _explain(message: str, data: dict[str, Any], settings_type: type[msgspec.Struct]) -> tuple[str, str]:
+    """Turn msgspec's message into a problem in plain words and the place of the setting."""
+    match = _AT.fullmatch(message)
+    problem, path = (match["problem"], match["path"] or "") if match else (message, "")
+    place, value = _locate(data, settings_type, _STEPS.findall(path))
+    missing = _MISSING.fullmatch(problem)
+    if missing:
+        return "is missing; it has no default", join_place(place, missing["name"])
+    plain = re.sub(r"`([^`]*)`", lambda quoted: _plain_type(quoted[1]), problem)
+    if ", got" not in plain and isinstance(value, str | int | float):
+        plain += f", got {short(value)}"
+    return plain[:1].lower() + plain[1:], place
+
+
+def _plain_type(name: str) -> str:
+    """Return msgspec's name of a type, such as ``int | null``, in plain words."""
+    return " or ".join(_PLAIN_NAMES.get(part, part) for part in name.split(" | "))
+
+
+def _locate(value: Any, expected: Any, steps: Sequence[tuple[str, str]]) -> tuple[str, Any]:
+    """Follow msgspec's steps to a mistake; find the key where it says ``[...]``, by trying each.
+
+    Returns:
+        The place, and the value there.
+    """
+    place = ""
+    for name, index in steps:
+        expected = _container(expected)
+        if name:
+            place, value = join_place(place, name), value[name]
+            expected = get_type_hints(expected, include_extras=True)[name]
+        elif index == "...":
+            expected = get_args(expected)[1]
+            key = next(key for key, item in value.items() if not _fits(item, expected))
+            place, value = join_place(place, key), value[key]
+        else:
+            place, value = f"{place}[{index}]", value[int(index)]
+            items = get_args(expected)
+            expected = items[0] if len(items) == 1 or items[-1] is ... else items[int(index)]
+    return place, value
+
+
+def _container(annotation: Any) -> Any:
+    """Return the struct, dictionary, list or tuple type of an annotation, out of Annotated and ``| None``."""
+    while True:
+        origin = get_origin(annotation)
+        if origin is Annotated:
+            annotation = get_args(annotation)[0]
+        elif origin in (Union, UnionType):
+            annotation = next(option for option in get_args(annotation) if option is not type(None))
+        else:
+            return annotation
+
+
+def _fits(value: Any, expected: Any) -> bool:
+    """Tell whether a value is right for a type."""
+    try:
+        msgspec.convert(value, expected)
+    except msgspec.ValidationError:
+        return False
+    return True
