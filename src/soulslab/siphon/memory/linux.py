@@ -1,0 +1,313 @@
+"""The memory of a process on Linux: ``process_vm_readv`` to read, ``/proc/PID/mem`` to write.
+
+Reads are those that the process itself could do: a page that it gave back or protected is an error and not a zero,
+which is why ``/proc/PID/mem``, that reads such pages too, only serves for writing. A pidfd tells after each read
+whether the process was still the one that we attached to, as its number may be given to another.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+import select
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.errors import (
+    AttachDeniedError,
+    MemoryAccessError,
+    ProcessExitedError,
+    ProcessNotFoundError,
+    SessionStateError,
+    SiphonError,
+)
+from soulslab.siphon.memory import Region
+
+#: Parts that one call of ``process_vm_readv`` takes (IOV_MAX, limits.h).
+MAX_PARTS = 1024
+#: Addresses of a process lie below; the kernel's half of the address space begins above.
+ADDRESS_END = 2**63
+YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
+
+_SCRATCH_SIZE = 4096
+_N_RETRIES = 3
+_PART = np.dtype([("address", "<u8"), ("size", "<u8")])
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+#: They are mapped as readable, but belong to the kernel, which reads them for nobody else.
+_KERNEL_PAGES = ("[vvar]", "[vvar_vclock]", "[vsyscall]")
+
+_ADVICE = {
+    1: (
+        "kernel.yama.ptrace_scope is 1, so a process may only read those that it started: let soulslab start the game, "
+        "or run `sudo sysctl kernel.yama.ptrace_scope=0` (until the next boot), "
+        "or give this Python the right: `sudo setcap cap_sys_ptrace=ep {python}`"
+    ),
+    2: (
+        "kernel.yama.ptrace_scope is 2, so only CAP_SYS_PTRACE may read other processes: run "
+        "`sudo setcap cap_sys_ptrace=ep {python}`, "
+        "or `sudo sysctl kernel.yama.ptrace_scope=1` and let soulslab start the game"
+    ),
+    3: (
+        "kernel.yama.ptrace_scope is 3, so nobody may read other processes, and it can only be changed by a boot "
+        "with another value in /etc/sysctl.d"
+    ),
+}
+_OTHER_USER = (
+    "the process belongs to another user, or was started with rights of its own (setuid, capabilities): "
+    "run soulslab as the user that runs the game, let soulslab start it, or give this Python the right: "
+    "`sudo setcap cap_sys_ptrace=ep {python}`"
+)
+
+
+class LinuxMemory:
+    """The memory of one process (`soulslab.siphon.memory.Memory`).
+
+    Args:
+        pid: Its id.
+
+    Raises:
+        ProcessNotFoundError: There is no such process.
+        ProcessExitedError: It has ended, and its parent has not noticed yet.
+        AttachDeniedError: The system does not let us; the message says how to be allowed.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._lock = threading.Lock()
+        self._scratch = np.zeros(_SCRATCH_SIZE, np.uint8)
+        self._scratch_view = self._scratch.data
+        self._part = (ctypes.c_uint64 * 2)()
+        self._local = (ctypes.c_uint64 * 2)(self._scratch.ctypes.data, _SCRATCH_SIZE)
+        self._read_part = partial(_readv(), pid, ctypes.addressof(self._local), 1, ctypes.addressof(self._part), 1, 0)
+        self._pidfd = _open_pidfd(pid)
+        self._file = -1
+        try:
+            self._file = _open_memory(pid)
+            #: Non-empty when the process has ended or this object was closed.
+            self.check = self._watch()
+        except BaseException:
+            self.close()
+            raise
+
+    def read(self, address: int, size: int) -> bytes:
+        """See `Memory.read`."""
+        if size > _SCRATCH_SIZE or not 0 <= address < ADDRESS_END:
+            buffer = bytearray(size)
+            self.read_into(address, memoryview(buffer))
+            return bytes(buffer)
+        with self._lock:
+            self._part[0] = address
+            self._part[1] = size
+            if self._read_part() == size and not self.check():
+                return self._scratch_view[:size].tobytes()
+            raise self.explain(address, size, ctypes.get_errno())
+
+    def read_into(self, address: int, buffer: memoryview) -> None:
+        """See `Memory.read_into`."""
+        local = np.frombuffer(buffer, np.uint8)
+        start, size, done = local.ctypes.data, local.size, 0
+        readv = _bulk_readv()
+        if not 0 <= address < ADDRESS_END - size:
+            raise self.explain(address, size, errno.EFAULT)
+        while done < size:
+            to = (ctypes.c_uint64 * 2)(start + done, size - done)
+            of = (ctypes.c_uint64 * 2)(address + done, size - done)
+            n = readv(self.pid, ctypes.addressof(to), 1, ctypes.addressof(of), 1, 0)
+            if n <= 0:
+                raise self.explain(address + done, size - done, ctypes.get_errno())
+            done += n
+        if self.check():
+            raise self.explain(address, size, errno.ESRCH)
+
+    def batch(self, sizes: Sequence[int]) -> LinuxBatch:
+        """See `Memory.batch`."""
+        return LinuxBatch(self, sizes)
+
+    def write(self, address: int, data: bytes) -> None:
+        """See `Memory.write`."""
+        # The file would also write pages that the process gave back, where nobody looks.
+        self.read(address, len(data))
+        done = 0
+        while done < len(data):
+            try:
+                n = os.pwrite(self._file, data[done:], address + done)
+            except OSError as error:
+                raise self.explain(address + done, len(data) - done, error.errno or errno.EIO, "written") from error
+            if n == 0:
+                raise self.explain(address + done, len(data) - done, errno.ESRCH)
+            done += n
+
+    def regions(self) -> list[Region]:
+        """See `Memory.regions`."""
+        found = read_regions(self.pid)
+        if self.check() or not found:
+            raise self.explain(0, 0, errno.ESRCH)
+        return found
+
+    def close(self) -> None:
+        """See `Memory.close`."""
+        self.check = lambda: [(-1, 0)]
+        for file in (self._pidfd, self._file):
+            if file >= 0:
+                os.close(file)
+        self._pidfd = self._file = -1
+
+    def explain(self, address: int, size: int, code: int, done: str = "read") -> SiphonError:
+        """Return the error for a read or write that failed with an error code of the system."""
+        if self._pidfd < 0:
+            return SessionStateError(f"the memory of process {self.pid} is closed; open it again")
+        if code == errno.ESRCH or self.check():
+            return ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
+        if code in (errno.EPERM, errno.EACCES):
+            return denied(self.pid, YAMA)
+        return MemoryAccessError(f"cannot be {done}: not all of it is mapped", address=address, size=size, pid=self.pid)
+
+    def _watch(self) -> Callable[[], list[tuple[int, int]]]:
+        """Return what tells, in a third of a microsecond, whether the process has ended."""
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        if poll.poll(0):
+            raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
+        return partial(poll.poll, 0)
+
+
+class LinuxBatch:
+    """A prepared scattered read (`soulslab.siphon.memory.ReadBatch`): one system call for 1024 parts.
+
+    Attributes:
+        addresses: (n,) uint64, where to read.
+    """
+
+    addresses: NDArray[np.uint64]
+
+    def __init__(self, memory: LinuxMemory, sizes: Sequence[int]) -> None:
+        self._memory = memory
+        self._parts = np.zeros(len(sizes), _PART)
+        self._parts["size"] = sizes
+        self.addresses = self._parts["address"]
+        ends = np.concatenate(([0], np.cumsum(self._parts["size"], dtype=np.int64)))
+        self._buffer = np.zeros(int(ends[-1]), np.uint8)
+        self._view = self._buffer.data
+        self._locals = []
+        self._calls = []
+        for first in range(0, len(sizes), MAX_PARTS):
+            last = min(first + MAX_PARTS, len(sizes))
+            expected = int(ends[last] - ends[first])
+            local = (ctypes.c_uint64 * 2)(self._buffer.ctypes.data + int(ends[first]), expected)
+            self._locals.append(local)
+            parts = self._parts[first:].ctypes.data
+            call = partial(_readv(), memory.pid, ctypes.addressof(local), 1, parts, last - first, 0)
+            self._calls.append((call, expected))
+
+    def read(self) -> memoryview:
+        """See `ReadBatch.read`."""
+        for call, expected in self._calls:
+            if call() != expected:
+                self._find_fault(call, expected)
+        if self._memory.check():
+            raise self._memory.explain(0, 0, errno.ESRCH)
+        return self._view
+
+    def _find_fault(self, call: Callable[[], int], expected: int) -> None:
+        """Raise the error of the first part that cannot be read; return if all of it can after all."""
+        for _ in range(_N_RETRIES):
+            for address, size in self._parts.tolist():
+                self._memory.read(address, size)
+            # A page that was just being mapped or moved.
+            if call() == expected:
+                return
+        address, size = self._parts[0].tolist()
+        raise MemoryAccessError("is mapped anew all the time", address=address, size=size, pid=self._memory.pid)
+
+
+def read_regions(pid: int) -> list[Region]:
+    """Return what is mapped in a process, ascending; nothing for one that has ended.
+
+    Raises:
+        ProcessExitedError: There is no such process any more.
+        AttachDeniedError: The system does not let us.
+    """
+    try:
+        # Names of files are bytes; surrogates keep those that are no UTF-8.
+        text = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="surrogateescape")
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
+    except PermissionError as error:
+        raise denied(pid, YAMA) from error
+    return [_parse_region(line) for line in text.split("\n") if line]
+
+
+def denied(pid: int, yama: Path) -> AttachDeniedError:
+    """Return the error for a process that the system does not let us read, with what to do about it.
+
+    Args:
+        pid: The process.
+        yama: File that says which processes may be read; absent where the kernel has no such rule.
+    """
+    scope = int(yama.read_text(encoding="ascii")) if yama.exists() else 0
+    advice = _ADVICE.get(scope, _OTHER_USER).format(python=Path(sys.executable).resolve())
+    return AttachDeniedError(f"process {pid} must not be read: {advice}", pid=pid)
+
+
+def _parse_region(line: str) -> Region:
+    """Parse a line of ``/proc/PID/maps``: ``start-end rwxp offset device inode   path``."""
+    addresses, access, _, _, _, *path = line.split(maxsplit=5)
+    start, end = addresses.split("-")
+    name = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), path[0]) if path else ""
+    is_file = name.startswith("/")
+    return Region(
+        start=int(start, 16),
+        end=int(end, 16),
+        is_readable=access[0] == "r" and name not in _KERNEL_PAGES,
+        is_writable=access[1] == "w",
+        is_executable=access[2] == "x",
+        path=name.removesuffix(" (deleted)") if is_file else "",
+    )
+
+
+def _open_pidfd(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except (ProcessLookupError, OverflowError) as error:
+        raise ProcessNotFoundError(f"there is no process {pid}; is the game running?", pid=pid) from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise ProcessNotFoundError(f"{pid} is no id of a process", pid=pid) from error
+
+
+def _open_memory(pid: int) -> int:
+    try:
+        return os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+    except PermissionError as error:
+        raise denied(pid, YAMA) from error
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
+
+
+@cache
+def _readv() -> Callable[..., int]:
+    """Return ``process_vm_readv`` for small reads: they are done before another thread could take over (PyDLL)."""
+    return _declare(ctypes.PyDLL(None, use_errno=True))
+
+
+@cache
+def _bulk_readv() -> Callable[..., int]:
+    """Return ``process_vm_readv`` for megabytes: other threads run meanwhile."""
+    return _declare(ctypes.CDLL(None, use_errno=True))
+
+
+def _declare(library: ctypes.CDLL) -> Callable[..., int]:
+    readv = library.process_vm_readv
+    readv.restype = ctypes.c_ssize_t
+    pointer, count = ctypes.c_void_p, ctypes.c_ulong
+    readv.argtypes = [ctypes.c_int, pointer, count, pointer, count, count]
+    return readv
