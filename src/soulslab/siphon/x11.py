@@ -31,9 +31,7 @@ from soulslab.errors import DisplayError, WindowGoneError
 
 EventListener: TypeAlias = Callable[[Any], None]
 
-# xcffib ships no types.
-_connect: Any = xcffib.Connection
-
+COOKIE_NAME = b"MIT-MAGIC-COOKIE-1"
 #: What a server answers when a window, or what was drawn into it, no longer exists.
 GONE_ERRORS = (xcffib.xproto.WindowError, xcffib.xproto.DrawableError)
 
@@ -46,7 +44,7 @@ class XConnection:
 
     Args:
         display: Name of the display, as ``:7``; "" for the one of ``DISPLAY``.
-        cookie: Of MIT-MAGIC-COOKIE-1, 16 bytes without a colon; None looks into the file of ``XAUTHORITY``.
+        cookie: Of MIT-MAGIC-COOKIE-1, 16 bytes; None looks into the file of ``XAUTHORITY``.
 
     Attributes:
         display: Name of the display.
@@ -68,9 +66,8 @@ class XConnection:
         self._extensions: dict[xcffib.ExtensionKey, Any] = {}
         self._listeners: list[EventListener] = []
         self._is_closed = False
-        auth = None if cookie is None else b"MIT-MAGIC-COOKIE-1:" + cookie
         try:
-            self.raw: Any = _connect(display or None, auth=auth)
+            self.raw = _connect(display, cookie)
         except xcffib.XcffibException as error:
             where = f"X display {display!r}" if display else "the X display of the variable DISPLAY"
             raise DisplayError(
@@ -78,7 +75,7 @@ class XConnection:
                 f'A private display (display="private") needs neither; xcb says: {error}'
             ) from error
         self.core: Any = self.raw.core
-        screen = self.raw.setup.roots[self.raw.pref_screen]
+        screen = self.raw.setup.roots[0]
         self.root: int = screen.root
         self.root_depth: int = screen.root_depth
         self.size_px: tuple[int, int] = (screen.width_in_pixels, screen.height_in_pixels)
@@ -182,3 +179,23 @@ class XConnection:
                 self._is_closed = True
                 self._listeners.clear()
                 self.raw.disconnect()
+
+
+def _connect(display: str, cookie: bytes | None) -> Any:
+    """Return a connection of xcffib."""
+    untyped: Any = xcffib
+    lib, ffi = untyped.lib, untyped.ffi
+    name = display.encode() or ffi.NULL
+    if cookie is None:
+        raw = lib.xcb_connect(name, ffi.NULL)
+    else:
+        # Not by xcffib.Connection(auth=...): version 1.13 frees the cookie before xcb reads it.
+        kind, data = ffi.new("char[]", COOKIE_NAME), ffi.new("char[]", cookie)
+        auth = ffi.new("xcb_auth_info_t *", {"namelen": len(COOKIE_NAME), "datalen": len(cookie)})
+        auth.name, auth.data = kind, data
+        raw = lib.xcb_connect_to_display_with_auth_info(name, auth, ffi.NULL)
+    try:
+        return untyped.wrap(raw)
+    except xcffib.XcffibException:
+        lib.xcb_disconnect(raw)
+        raise
