@@ -1,0 +1,269 @@
+"""Starting a game as a child of ours, and ending it with all that it started.
+
+::
+
+    game = launch(profile.process, options={"skill": "4"}, display=":7")
+    game.pid, game.status(), game.output_tail()
+    game.kill()
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from soulslab.errors import ConfigError, LaunchError, did_you_mean
+from soulslab.siphon.folder import PrivateFolder
+from soulslab.siphon.lifeline import Lifeline
+from soulslab.siphon.output import Output
+from soulslab.siphon.profile import Process
+from soulslab.siphon.started import await_end, is_program, living, marked
+
+#: Where Debian puts games; root does not search there.
+GAME_DIRS = ("/usr/games", "/usr/local/games")
+DEADLINE_S = 20.0
+GRACE_S = 1.0
+KILL_DEADLINE_S = 10.0
+POLL_S = 0.01
+#: A variable that all that a game starts inherits, so that nothing of it is lost sight of.
+MARK = "SOULSLAB_RUN"
+
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+class GameProcess:
+    """A game that we started, with its helpers: a script around it, Wine's server.
+
+    Attributes:
+        pid: Of the game itself.
+        directory: Its private folder, removed by `kill`.
+    """
+
+    def __init__(self, child: subprocess.Popen[bytes], mark: str, output: Output, parts: ExitStack) -> None:
+        self.pid = child.pid
+        self.directory = Path()
+        self._child = child
+        self._mark = mark
+        self._output = output
+        self._parts = parts
+        self._pidfd: int | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the game has ended; the script that started it may still run."""
+        if self._pidfd is None:
+            return self._child.poll() is not None
+        return await_end([self.pid], 0.0, pidfds={self.pid: self._pidfd})
+
+    def status(self) -> int | None:
+        """Return the exit status, negative for a signal; None while it runs.
+
+        If the command is a script around the game, it is that of the script, which normally ends with the game; None
+        if the script goes on without it (see `has_ended`).
+        """
+        if self._pidfd is not None:
+            if not self.has_ended:
+                return None
+            with suppress(subprocess.TimeoutExpired):
+                self._child.wait(GRACE_S)
+        return self._child.poll()
+
+    def output_tail(self) -> str:
+        """Return the end of what it printed; "" after `kill`."""
+        return self._output.tail()
+
+    def kill(self, grace_s: float = GRACE_S) -> None:
+        """End the game and all that it started, and remove its folder; a second call does nothing.
+
+        Args:
+            grace_s: How long they may take to end by themselves after SIGTERM.
+        """
+        self._end(signal.SIGTERM, grace_s)
+        deadline = time.monotonic() + KILL_DEADLINE_S
+        while not self._end(signal.SIGKILL, 1.0) and time.monotonic() < deadline:
+            pass
+        self._child.wait(KILL_DEADLINE_S)
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            # From here on only the child is asked, and it has ended.
+            self._pidfd = None
+        self._parts.close()
+
+    def _end(self, number: signal.Signals, wait_s: float) -> bool:
+        """Send a signal to all that still lives and wait; tell whether nothing was alive."""
+        pids = living(marked(MARK, self._mark) | ({self._child.pid} if self._child.poll() is None else set()))
+        for pid in pids:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        await_end(pids, wait_s)
+        self._child.poll()
+        return not pids
+
+    def find_game(self, executable: str, deadline_s: float) -> None:
+        """Wait until a process of that name runs among those we started, and take it for the game.
+
+        Raises:
+            LaunchError: All of them ended before, or none had that name in time.
+        """
+        deadline = time.monotonic() + deadline_s
+        while True:
+            # The child last, as a script may bear the name of the game that it starts.
+            pids = living(marked(MARK, self._mark) | {self._child.pid})
+            matching = sorted(pid for pid in pids if is_program(pid, executable))
+            if matching:
+                break
+            if not pids:
+                raise LaunchError(
+                    f"the game ended at once, with {_how(self._child.wait())}, before a process {executable!r} was "
+                    f"seen; {_printed(self._output.tail())}",
+                    pid=self._child.pid,
+                )
+            if time.monotonic() > deadline:
+                raise LaunchError(
+                    f"no process {executable!r} came up within {deadline_s:.0f} s; does process.executable name the "
+                    f"program that the command starts? {_printed(self._output.tail())}",
+                    pid=self._child.pid,
+                )
+            time.sleep(POLL_S)
+        if self._child.pid not in matching:
+            self.pid = matching[0]
+            self._pidfd = os.pidfd_open(self.pid)
+
+
+def launch(
+    process: Process,
+    *,
+    options: Mapping[str, str] | None = None,
+    display: str = "",
+    extra_environment: Mapping[str, str] | None = None,
+    ends_with_us: bool = True,
+    deadline_s: float = DEADLINE_S,
+) -> GameProcess:
+    """Start a game and wait until its process is there.
+
+    It gets a session and a process group of its own, and an empty private folder that ``{directory}`` names; it is
+    started in that folder unless the profile names another.
+
+    Args:
+        process: What the profile says about it.
+        options: Replace `Process.options`.
+        display: X display to draw on; "" leaves the environment as it is.
+        extra_environment: Variables that win over the profile's. ``LD_PRELOAD`` is put before one that is there.
+        ends_with_us: The kernel kills its process group when this process dies in whatever way.
+        deadline_s: For a process of the profile's name to come up.
+
+    Raises:
+        LaunchError: It cannot be started, or ended at once.
+        ConfigError: An option is unknown, or the profile has no command.
+    """
+    if not process.command:
+        raise ConfigError("is empty, so this game cannot be started; start it yourself", path="process.command")
+    mark = secrets.token_hex(8)
+    with ExitStack() as undo:
+        folder = PrivateFolder("run")
+        undo.callback(folder.close)
+        values = {**_chosen(process, options or {}), "directory": str(folder.path)}
+        command = [_fill(text, values, f"process.command[{i}]") for i, text in enumerate(process.command)]
+        environment = {
+            name: _fill(text, values, f"process.environment.{name}") for name, text in process.environment.items()
+        }
+        environment = _environment(display, environment, extra_environment or {}) | {MARK: mark}
+        directory = Path(process.directory).expanduser() if process.directory else folder.path
+        output = Output()
+        undo.callback(output.close)
+        lifeline = Lifeline()
+        undo.callback(lifeline.release)
+        child = _start([_program(command[0]), *command[1:]], environment, directory, (folder.fd, lifeline.fd), output)
+        if ends_with_us:
+            lifeline.tie(-child.pid, signal.SIGKILL)
+        game = GameProcess(child, mark, output, undo.pop_all())
+    game.directory = folder.path
+    try:
+        game.find_game(process.executable, deadline_s)
+    except BaseException:
+        game.kill(grace_s=0.0)
+        raise
+    return game
+
+
+def _start(
+    command: list[str], environment: dict[str, str], directory: Path, fds: tuple[int, ...], output: Output
+) -> subprocess.Popen[bytes]:
+    """Start the command."""
+    try:
+        return subprocess.Popen(  # noqa: S603 - running the profile's command is what launch is for
+            command,
+            env=environment,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=output.fd,
+            stderr=output.fd,
+            pass_fds=fds,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise LaunchError(f"cannot start {command[0]} in {directory}: {error.strerror}") from error
+
+
+def _program(name: str) -> str:
+    """Return the path of a program."""
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *GAME_DIRS))
+    program = shutil.which(name, path=path)
+    if program is None:
+        raise LaunchError(
+            f"there is no program {name!r}; install it (on Debian: apt-get install {Path(name).name}, if its package "
+            f"is called so), or put its folder on the PATH"
+        )
+    # A path is meant from where we are, not from the folder that the game is started in.
+    return str(Path(program).absolute())
+
+
+def _chosen(process: Process, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the value of each option."""
+    for name in options:
+        if name not in process.options:
+            raise ConfigError(f"unknown option{did_you_mean(name, process.options)}", path=f"options.{name}")
+    return {**process.options, **options}
+
+
+def _fill(text: str, values: Mapping[str, str], path: str) -> str:
+    """Return the text with ``{name}`` replaced."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in values:
+            raise ConfigError(f"unknown option {{{name}}}{did_you_mean(name, values)}", path=path)
+        return values[name]
+
+    return _PLACE.sub(value, text)
+
+
+def _environment(display: str, own: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables to start the game with."""
+    environment = dict(os.environ)
+    if display:
+        environment["DISPLAY"] = display
+        # A program that finds Wayland would open its window there.
+        environment.pop("WAYLAND_DISPLAY", None)
+    environment |= own
+    preloads = [text for text in (extra.get("LD_PRELOAD"), environment.get("LD_PRELOAD")) if text]
+    environment |= extra
+    if preloads:
+        environment["LD_PRELOAD"] = ":".join(dict.fromkeys(":".join(preloads).split(":")))
+    return environment
+
+
+def _how(status: int) -> str:
+    return f"exit status {status}" if status >= 0 else f"signal {-status} ({signal.strsignal(-status)})"
+
+
+def _printed(tail: str) -> str:
+    return f"it printed:\n{tail}" if tail else "it printed nothing"
