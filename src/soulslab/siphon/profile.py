@@ -18,7 +18,6 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-
 Value: TypeAlias = Any
 """int, float, bool, str, bytes, or an ndarray of float64 for vectors (see `Attribute.type`, `length`, `scale`)."""
 
@@ -203,4 +202,6 @@ def load_profile(path: Path) -> Profile:
     Raises:
         ProfileError: The file cannot be read or is malformed; ``error.path`` says where.
     """
-    raise NotImplementedError
+    from soulslab.siphon.profile_loading import read_profile  # noqa: PLC0415  (it is built on the structs above)
+
+    return read_profile(path)

@@ -1,0 +1,246 @@
+"""What types alone do not catch in a profile: each mistake with its place and what to do."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+
+from soulslab.config.checking import join_place, short
+from soulslab.errors import ProfileError, did_you_mean
+from soulslab.siphon.pattern import Pattern
+from soulslab.siphon.profile import Attribute, Base, ClockFacts, Entity, Process, Profile
+
+Mistake = tuple[str, str]
+"""Problem and place."""
+
+N_DISPLACEMENT = 4
+#: Ranges are written with few digits, so they may lie a little outside of what the type can hold.
+TOLERANCE = 1e-9
+
+_FLOATS = {"f32": struct.unpack("<f", b"\xff\xff\x7f\x7f")[0], "f64": 1.7976931348623157e308}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_OPTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_FILLED_IN = re.compile(r"\{([^{}]*)\}")
+#: What `soulslab.siphon.launch` fills in by itself.
+_KNOWN_OPTIONS = ("directory",)
+
+
+def representable(kind: str, scale: float = 1.0) -> tuple[float, float]:
+    """Return the least and greatest value that a type of number can hold, after `scale`."""
+    if kind in _FLOATS:
+        low, high = -_FLOATS[kind], _FLOATS[kind]
+    else:
+        n_bits = int(kind[1:])
+        low, high = (0, 2**n_bits - 1) if kind[0] == "u" else (-(2 ** (n_bits - 1)), 2 ** (n_bits - 1) - 1)
+    ends = sorted((low * scale, high * scale))
+    return float(ends[0]), float(ends[1])
+
+
+def mistakes_of(profile: Profile) -> Iterator[Mistake]:
+    """Yield all mistakes of a profile whose types are right."""
+    for table in ("bases", "entities", "attributes", "keys"):
+        yield from _name_mistakes(table, getattr(profile, table))
+    yield from _process_mistakes(profile.process)
+    for name, base in profile.bases.items():
+        yield from _base_mistakes(join_place("bases", name), base)
+    for name, entity in profile.entities.items():
+        yield from _entity_mistakes(join_place("entities", name), entity, profile)
+    for name, attribute in profile.attributes.items():
+        place = join_place("attributes", name)
+        yield from _start_mistakes(place, attribute, profile)
+        yield from _shape_mistakes(place, attribute)
+        yield from _range_mistakes(place, attribute)
+    yield from _clock_mistakes(profile.clock, profile.attributes)
+    yield from _key_mistakes(profile.keys)
+
+
+def _name_mistakes(table: str, names: Iterable[str]) -> Iterator[Mistake]:
+    for name in names:
+        if not _NAME.fullmatch(name):
+            yield (
+                "is no name: it starts with a letter or '_', and has only letters, digits, '_', '.' and '-'",
+                join_place(table, name),
+            )
+
+
+def _process_mistakes(process: Process) -> Iterator[Mistake]:
+    if "/" in process.executable or "\\" in process.executable:
+        yield f"{short(process.executable)} is a path; give the file name alone", "process.executable"
+    if process.command and not process.command[0]:
+        yield "is empty; the first part of a command is the program", "process.command[0]"
+    for name in process.options:
+        if not _OPTION.fullmatch(name) or name in _KNOWN_OPTIONS:
+            yield (
+                "cannot be the name of an option: letters, digits and '_' only, and not 'directory'",
+                join_place("process.options", name),
+            )
+    for name in process.environment:
+        if not name or "=" in name or "\0" in name:
+            yield "is no name of an environment variable", join_place("process.environment", name)
+    known = (*process.options, *_KNOWN_OPTIONS)
+    for place, text in _process_texts(process):
+        if "\0" in text:
+            yield "holds a zero character, which no system takes", place
+        for name in _FILLED_IN.findall(text):
+            if name not in known and place.startswith(("process.command", "process.environment")):
+                yield f"{{{name}}} is none of process.options{did_you_mean(name, known)}", place
+
+
+def _process_texts(process: Process) -> Iterator[tuple[str, str]]:
+    """Yield the texts that the system gets to see, with their places."""
+    yield "process.executable", process.executable
+    yield "process.directory", process.directory
+    for index, text in enumerate(process.command):
+        yield f"process.command[{index}]", text
+    for table in ("environment", "options"):
+        for name, text in getattr(process, table).items():
+            yield join_place(f"process.{table}", name), text
+
+
+def _base_mistakes(place: str, base: Base) -> Iterator[Mistake]:
+    if bool(base.pattern) == (base.offset is not None):
+        yield "needs either a pattern or an offset" + (", not both" if base.pattern else ""), place
+        return
+    if not base.pattern:
+        for name in ("displacement_at", "instruction_end", "pick"):
+            if getattr(base, name) is not None:
+                yield "belongs to a pattern, and this base has an offset", f"{place}.{name}"
+        return
+    if base.module:
+        yield "belongs to an offset; patterns are searched in the executable itself", f"{place}.module"
+    try:
+        pattern = Pattern.parse(base.pattern)
+    except ProfileError as error:
+        yield error.problem, f"{place}.pattern"
+    else:
+        yield from _displacement_mistakes(place, base, pattern)
+
+
+def _displacement_mistakes(place: str, base: Base, pattern: Pattern) -> Iterator[Mistake]:
+    at, end = base.displacement_at, base.instruction_end
+    if at is None and end is None:
+        return
+    if at is None or end is None:
+        missing, given = ("displacement_at", "instruction_end")[:: 1 if at is None else -1]
+        yield f"is missing; {given} needs it", f"{place}.{missing}"
+    elif pattern.masks[at : at + N_DISPLACEMENT] != bytes(N_DISPLACEMENT):
+        yield (
+            f"must be the position of 4 bytes '??' of the pattern, counted from 0; at {at} it has "
+            f"{str(pattern)[3 * at : 3 * (at + N_DISPLACEMENT) - 1] or 'nothing'!r}",
+            f"{place}.displacement_at",
+        )
+    elif not at + N_DISPLACEMENT <= end <= len(pattern):
+        yield (
+            f"must lie from {at + N_DISPLACEMENT}, behind the displacement, to {len(pattern)}, the pattern's end; "
+            f"got {end}",
+            f"{place}.instruction_end",
+        )
+
+
+def _entity_mistakes(place: str, entity: Entity, profile: Profile) -> Iterator[Mistake]:
+    if entity.base not in profile.bases:
+        yield f"there is no base {short(entity.base)}{did_you_mean(entity.base, profile.bases)}", f"{place}.base"
+    if entity.id_type in _FLOATS:
+        yield f"is {entity.id_type!r}; an id is a whole number", f"{place}.id_type"
+        return
+    low, high = representable(entity.id_type)
+    if not low <= entity.id <= high:
+        yield f"is {entity.id}, which a {entity.id_type} cannot hold ({low:.0f} to {high:.0f})", f"{place}.id"
+
+
+def _start_mistakes(place: str, attribute: Attribute, profile: Profile) -> Iterator[Mistake]:
+    if bool(attribute.base) == bool(attribute.entity):
+        yield "needs either a base or an entity to start from" + (", not both" if attribute.base else ""), place
+    elif attribute.base and attribute.base not in profile.bases:
+        yield f"there is no base {short(attribute.base)}{did_you_mean(attribute.base, profile.bases)}", f"{place}.base"
+    elif attribute.entity and attribute.entity not in profile.entities:
+        yield (
+            f"there is no entity {short(attribute.entity)}{did_you_mean(attribute.entity, profile.entities)}",
+            f"{place}.entity",
+        )
+
+
+def _shape_mistakes(place: str, attribute: Attribute) -> Iterator[Mistake]:
+    kind = attribute.type
+    if kind in ("bool", "flag") and attribute.length != 1:
+        yield f"a {kind} has no length", f"{place}.length"
+    if kind == "utf8" and attribute.length == 1:
+        yield "set the most bytes that the text takes", f"{place}.length"
+    if kind == "utf16" and attribute.length % 2:
+        yield f"must be even, as a character of utf16 has 2 bytes; got {attribute.length}", f"{place}.length"
+    if kind != "flag" and attribute.bit:
+        yield f"only a flag has a bit, and this is a {kind}", f"{place}.bit"
+    if attribute.scale == 1.0:
+        return
+    if not is_number(attribute):
+        yield f"only numbers have a scale, and this is {kind}", f"{place}.scale"
+    elif not math.isfinite(attribute.scale) or not attribute.scale:
+        yield f"must be a finite number other than 0, got {attribute.scale}", f"{place}.scale"
+
+
+def _range_mistakes(place: str, attribute: Attribute) -> Iterator[Mistake]:
+    place = f"{place}.range"
+    if not is_number(attribute):
+        if attribute.range is not None:
+            yield f"only numbers have a range, and this is {attribute.type}", place
+        return
+    if attribute.range is None:
+        yield "is missing; give the least and the greatest plausible value, so that a wrong address is noticed", place
+        return
+    low, high = attribute.range
+    for index, end in enumerate((low, high)):
+        if not math.isfinite(end):
+            yield f"must be a finite number, got {end}", f"{place}[{index}]"
+            return
+    if low > high:
+        yield f"{low:g} is greater than {high:g}", place
+        return
+    least, greatest = representable(attribute.type, attribute.scale)
+    slack = TOLERANCE * max(abs(least), abs(greatest))
+    for index, fits in enumerate((low >= least - slack, high <= greatest + slack)):
+        if not fits:
+            scaled = "" if attribute.scale == 1.0 else f" times {attribute.scale:g}"
+            yield (
+                f"is {(low, high)[index]:.10g}, which a {attribute.type}{scaled} cannot be ({least:.10g} to "
+                f"{greatest:.10g})",
+                f"{place}[{index}]",
+            )
+
+
+def is_number(attribute: Attribute) -> bool:
+    """Tell whether an attribute is a number, or a vector of them."""
+    return attribute.type in _FLOATS or attribute.type[1:].isdigit()
+
+
+def _clock_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> Iterator[Mistake]:
+    for field in ("tick_attribute", "speed_attribute", "game_time_attribute"):
+        name, place = getattr(clock, field), f"clock.{field}"
+        if not name:
+            continue
+        if name not in attributes:
+            yield f"there is no attribute {short(name)}{did_you_mean(name, attributes)}", place
+            continue
+        attribute = attributes[name]
+        if not is_number(attribute) or attribute.length != 1:
+            yield f"{name} is no single number", place
+        elif field == "tick_attribute" and (attribute.type in _FLOATS or attribute.scale != 1.0):
+            yield f"{name} must be a whole number, with no scale, that counts the steps of the simulation", place
+        elif field == "speed_attribute" and attribute.type not in _FLOATS:
+            yield f"{name} must be an f32 or f64, the factor of the game's speed", place
+        elif field == "speed_attribute" and not attribute.is_writable:
+            yield f"{name} is not writable, so it cannot change the game's speed", place
+    if clock.grade == "scaled" and not clock.speed_attribute:
+        yield "is missing; the grade 'scaled' needs it", "clock.speed_attribute"
+    for field in ("tick_hz", "game_time_s"):
+        if not math.isfinite(getattr(clock, field)):
+            yield "must be a finite number", f"clock.{field}"
+
+
+def _key_mistakes(keys: Mapping[str, str]) -> Iterator[Mistake]:
+    from soulslab.siphon.keys import KEYS  # noqa: PLC0415  (the table is built only when there are keys to check)
+
+    for action, key in keys.items():
+        if key not in KEYS:
+            yield f"there is no key {short(key)}{did_you_mean(key, KEYS)}", join_place("keys", action)
