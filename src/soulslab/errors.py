@@ -26,6 +26,7 @@
         │   ├── AttachDeniedError        the system does not let us read it
         │   ├── ProcessExitedError       it has ended
         │   ├── LaunchError              it could not be started
+        │   ├── ImageError               its program or a module is not loaded, or has malformed headers
         │   ├── GameVersionError         its version is not one that the profile knows
         │   └── AntiCheatError           an anti-cheat is loaded; soulslab does not touch such a process
         ├── MemoryAccessError        an address cannot be read or written
@@ -265,6 +266,10 @@ class ProcessExitedError(ProcessError):
 
 class LaunchError(ProcessError):
     """The game could not be started; the message holds the end of what it printed."""
+
+
+class ImageError(ProcessError):
+    """The program or a module of the process is not loaded (yet), or its headers are malformed."""
 
 
 class GameVersionError(ProcessError):
