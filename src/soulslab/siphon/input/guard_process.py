@@ -1,0 +1,75 @@
+"""The process of `soulslab.siphon.input.guard`: ``python guard_process.py DISPLAY PID``, lines on standard input.
+
+It imports xcffib only when it has something to release, so that it costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+
+def main(display: str, owner: int) -> None:
+    """Read lines until the owner closes the pipe or ends; then release the keys that are still held."""
+    held: dict[str, list[str]] = {}
+    for line in lines_until_end(owner):
+        command, name, *recipe = line.split()
+        if command == "hold":
+            held[name] = recipe
+        else:
+            held.pop(name, None)
+    if held:
+        release(display, list(held.values()))
+
+
+def lines_until_end(owner: int) -> Iterator[str]:
+    """Yield the lines of standard input until it is closed, or its owner has ended.
+
+    Both are watched, as a child that the owner forked may keep the pipe open.
+    """
+    pipe = sys.stdin.fileno()
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    try:
+        owner_fd = os.pidfd_open(owner)
+    except ProcessLookupError:
+        owner_fd = -1  # it has ended before we were here; the pipe holds all that it said
+    else:
+        poll.register(owner_fd, select.POLLIN)
+    rest = b""
+    is_over = False
+    while not is_over:
+        ready = dict(poll.poll(0 if owner_fd < 0 else None))
+        if pipe in ready:
+            data = os.read(pipe, 65536)
+            is_over = not data
+            *lines, rest = (rest + data).split(b"\n")
+            yield from (line.decode() for line in lines)
+        else:
+            is_over = True  # only the owner's end is left to be told
+
+
+def release(display: str, recipes: list[list[str]]) -> None:
+    """Do what the recipes say (`soulslab.siphon.input.guard.Guard`)."""
+    import xcffib  # noqa: PLC0415  # see above
+    import xcffib.xproto  # noqa: PLC0415
+    import xcffib.xtest  # noqa: PLC0415
+
+    connect: Any = xcffib.connect  # xcffib ships no types
+    connection = connect(display)
+    for how, *values in recipes:
+        if how == "xtest":
+            kind, detail = (int(value) for value in values)
+            connection(xcffib.xtest.key).FakeInput(kind, detail, 0, 0, 0, 0, 0)
+        else:
+            window, mask, event = int(values[0], 16), int(values[1]), bytes.fromhex(values[2])
+            connection.core.SendEvent(True, window, mask, event)
+    connection.core.GetInputFocus().reply()
+    connection.disconnect()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

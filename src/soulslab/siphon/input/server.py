@@ -1,0 +1,74 @@
+"""What both X backends ask of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import xcffib.xproto
+
+from soulslab.errors import InputError
+from soulslab.siphon.keys import Key
+from soulslab.siphon.x11 import XConnection
+
+
+def sync_twice(x: XConnection) -> None:
+    """Wait until the events that were caused by what we sent lie in the socket of the program that gets them.
+
+    One round trip proves only that the server has made the events. It writes them out when it has handled what a client
+    asked for, to every client but those that have requests of their own waiting (``Dispatch`` in dix/dispatch.c and
+    ``FlushAllOutput`` in os/io.c of the X server); to such a client when its own turn ends. Turns go round, so before
+    our second request is answered the game has had its turn. Only a game that is just sending more than the server
+    handles in one turn may get its events later, and it does not look for any before it is done with that.
+
+    Use it inside `XConnection.using`.
+    """
+    for _ in range(2):
+        x.core.GetInputFocus().reply()
+
+
+def details_of(keys: Iterable[Key], keycodes: dict[str, int], display: str) -> dict[str, int]:
+    """Return the keycode or the button of each key, by its name.
+
+    Raises:
+        InputError: The server's keyboard lacks one.
+    """
+    details = {}
+    for key in keys:
+        detail = key.button or keycodes.get(key.name)
+        if detail is None:
+            raise InputError(f"the keyboard of X display {display} has no key {key.name} (XKB name {key.xkb_name})")
+        details[key.name] = detail
+    return details
+
+
+def has_window_manager(x: XConnection) -> bool:
+    """Tell whether somebody manages the windows: only one client may have the map requests of the root window."""
+    with x.using("look for a window manager"):
+        masks = x.core.GetWindowAttributes(x.root).reply().all_event_masks
+    return bool(masks & xcffib.xproto.EventMask.SubstructureRedirect)
+
+
+def is_alone(x: XConnection, window: int) -> bool:
+    """Tell whether this is the only window that is shown on a display without a window manager.
+
+    Nobody works at such a display, so that focus and pointer may be given to the game.
+    """
+    if has_window_manager(x):
+        return False
+    with x.using("list the windows", window):
+        for other in x.core.QueryTree(x.root).reply().children:
+            attributes = x.core.GetWindowAttributes(other).reply()
+            is_shown = attributes.map_state == xcffib.xproto.MapState.Viewable
+            can_be_seen = attributes._class == xcffib.xproto.WindowClass.InputOutput
+            if is_shown and can_be_seen and other != window and not _holds(x, other, window):
+                return False
+    return True
+
+
+def _holds(x: XConnection, outer: int, inner: int) -> bool:
+    """Tell whether one window lies in another."""
+    while inner not in (0, x.root):
+        if inner == outer:
+            return True
+        inner = x.core.QueryTree(inner).reply().parent
+    return False

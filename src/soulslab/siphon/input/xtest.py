@@ -1,0 +1,151 @@
+"""Keys and mouse through XTest: to every program they look like a keyboard's own, but only the focused one gets them.
+
+Keys go to the window that has the focus, buttons to the window under the pointer. On a display of our own we give the
+game both. On any other we refuse to press a key while another window has the focus: it would type into that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import xcffib.xproto
+import xcffib.xtest
+
+from soulslab.errors import InputError
+from soulslab.siphon.input.guard import Guard
+from soulslab.siphon.input.held import Change, pressed_keys, released_keys
+from soulslab.siphon.input.server import details_of, sync_twice
+from soulslab.siphon.keys import Key
+from soulslab.siphon.window import Window
+
+_KEY_PRESS, _KEY_RELEASE, _BUTTON_PRESS, _BUTTON_RELEASE, _MOTION = 2, 3, 4, 5, 6
+_POINTER_ROOT = 1  # the focus follows the pointer: the state of a server without a window manager
+_FAR_PX = 32767
+# SDL takes a release and a press of one key less than 2 ms apart for the keyboard's repetition, and drops both
+# (X11_KeyRepeatCheckIfEvent in SDL_x11events.c); the server's clock counts whole milliseconds.
+_APART_MS = 3
+
+
+class XTestSender:
+    """Sends through XTest.
+
+    Args:
+        window: The game's.
+        keycodes: Of the server, by key name.
+        guard: What releases the keys when we die.
+        owns_focus: The display has no other user, so that focus and pointer may be given to the game.
+    """
+
+    backend = "xtest"
+
+    def __init__(self, window: Window, keycodes: dict[str, int], guard: Guard, owns_focus: bool) -> None:
+        self._window = window
+        self._x = window.x
+        self._keycodes = keycodes
+        self._guard = guard
+        self._owns_focus = owns_focus
+        self._xtest: Any = self._x.extension(xcffib.xtest.key)
+        self._repeats = False
+        if owns_focus:
+            self._repeats = self._set_repeat(False)
+
+    def check(self, keys: Collection[Key]) -> None:
+        """Refuse keys that the keyboard lacks, and those that would reach another window."""
+        self._window.state()
+        details_of(keys, self._keycodes, self._x.display)
+        with self._x.using("look for the focus", self._window.id):
+            if any(not key.is_mouse for key in keys):
+                self._check_focus()
+            if any(key.is_mouse for key in keys):
+                self._check_pointer()
+
+    def send(self, changes: Sequence[Change]) -> None:
+        """Press and release."""
+        details = details_of([change.key for change in changes], self._keycodes, self._x.display)
+        self._guard.hold((key.name, _recipe(key, details)) for key in pressed_keys(changes))
+        with self._x.using("press keys", self._window.id):
+            cookies = []
+            let_go = set()
+            for change in changes:
+                delay_ms = _APART_MS if change.is_press and change.key.name in let_go else 0
+                cookies.append(self._fake(_type(change), details[change.key.name], delay_ms=delay_ms))
+                if not change.is_press:
+                    let_go.add(change.key.name)
+            sync_twice(self._x)
+            for cookie in cookies:
+                cookie.check()
+        self._guard.free(key.name for key in released_keys(changes))
+
+    def move_mouse(self, dx_px: int, dy_px: int) -> None:
+        """Move the pointer of the display; programs that take raw movements see them, too."""
+        if max(abs(dx_px), abs(dy_px)) > _FAR_PX:
+            raise InputError(f"cannot move the mouse by ({dx_px}, {dy_px}) px at once; {_FAR_PX} is the most")
+        with self._x.using("move the mouse", self._window.id):
+            cookie = self._fake(_MOTION, 1, dx_px, dy_px)
+            sync_twice(self._x)
+            cookie.check()
+
+    def close(self) -> None:
+        """Give the repetition of keys back."""
+        self._guard.close()
+        if self._repeats:
+            self._set_repeat(True)
+
+    def _fake(self, kind: int, detail: int, x: int = 0, y: int = 0, *, delay_ms: int = 0) -> Any:
+        return self._xtest.FakeInput(kind, detail, delay_ms, 0, x, y, 0, is_checked=True)
+
+    def _check_focus(self) -> None:
+        """See to it that keys reach the game."""
+        focus = self._x.core.GetInputFocus().reply().focus
+        if self._is_ours(focus):
+            return
+        if not self._owns_focus:
+            raise InputError(
+                f"the game's window {self._window.id:#x} has not the focus, so XTest would press keys in another "
+                f"window; click on it, or choose the backend xsendevent, or a private display"
+            )
+        self._x.core.SetInputFocus(xcffib.xproto.InputFocus.Parent, self._window.id, 0, is_checked=True).check()
+
+    def _is_ours(self, focus: int) -> bool:
+        """Tell whether the focus is on the window or inside it."""
+        while focus > _POINTER_ROOT and focus not in (self._window.id, self._x.root):
+            focus = int(self._x.core.QueryTree(focus).reply().parent)
+        return bool(focus == self._window.id)
+
+    def _check_pointer(self) -> None:
+        """See to it that buttons reach the game."""
+        state = self._window.state()
+        pointer = self._x.core.QueryPointer(self._window.id).reply()
+        if pointer.same_screen and 0 <= pointer.win_x < state.width_px and 0 <= pointer.win_y < state.height_px:
+            return
+        if not self._owns_focus:
+            raise InputError(
+                f"the pointer is not over the game's window {self._window.id:#x}, so XTest would click elsewhere; "
+                f"move it there, or choose the backend xsendevent, or a private display"
+            )
+        middle = (state.width_px // 2, state.height_px // 2)
+        self._x.core.WarpPointer(0, self._window.id, 0, 0, 0, 0, *middle, is_checked=True).check()
+
+    def _set_repeat(self, is_on: bool) -> bool:
+        """Switch the server's repetition of held keys; return whether it was on.
+
+        It comes in wall time, so a game whose time we control would see it at random.
+        """
+        with self._x.using("switch the repetition of keys"):
+            was_on = bool(self._x.core.GetKeyboardControl().reply().global_auto_repeat)
+            mode = xcffib.xproto.KB.AutoRepeatMode
+            self._x.core.ChangeKeyboardControl(mode, [int(is_on)], is_checked=True).check()
+        return was_on
+
+
+def _type(change: Change) -> int:
+    """Return the type of the event."""
+    if change.key.is_mouse:
+        return _BUTTON_PRESS if change.is_press else _BUTTON_RELEASE
+    return _KEY_PRESS if change.is_press else _KEY_RELEASE
+
+
+def _recipe(key: Key, details: dict[str, int]) -> str:
+    """Return how a guard releases the key."""
+    return f"xtest {_BUTTON_RELEASE if key.is_mouse else _KEY_RELEASE} {details[key.name]}"
