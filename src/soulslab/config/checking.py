@@ -76,8 +76,8 @@ def _problems(value: Any, expected: inspect.Type, place: str) -> Iterator[tuple[
         yield "is not a number (nan)", place
     elif isinstance(value, int) and not -(2**63) <= value < 2**63:
         yield "is too large; whole numbers have 64 bits", place
-    elif isinstance(value, str) and isinstance(expected, inspect.LiteralType) and value not in expected.values:
-        yield f"{short(value)} is not one of its values{did_you_mean(value, map(str, expected.values))}", place
+    elif isinstance(value, str) and (choices := _choices(expected)) and value not in choices:
+        yield f"{short(value)} is not one of its values{did_you_mean(value, map(str, choices))}", place
 
 
 def _table_problems(table: dict[Any, Any], expected: inspect.Type, place: str) -> Iterator[tuple[str, str]]:
@@ -104,6 +104,13 @@ def _struct_in(expected: inspect.Type) -> inspect.StructType | None:
         if isinstance(option, inspect.StructType):
             return option
     return None
+
+
+def _choices(expected: inspect.Type) -> tuple[Any, ...]:
+    """Return the values that a type of literals has; none for other types."""
+    options = expected.types if isinstance(expected, inspect.UnionType) else (expected,)
+    literals = [option for option in options if isinstance(option, inspect.LiteralType)]
+    return tuple(value for option in literals for value in option.values) if len(literals) == len(options) else ()
 
 
 def _explain(message: str, data: dict[str, Any], settings_type: type[msgspec.Struct]) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from soulslab.config.checking import join_place, short
 from soulslab.errors import ProfileError, did_you_mean
@@ -141,7 +141,7 @@ def _displacement_mistakes(place: str, base: Base, pattern: Pattern) -> Iterator
 
 def _entity_mistakes(place: str, entity: Entity, profile: Profile) -> Iterator[Mistake]:
     if entity.base not in profile.bases:
-        yield f"there is no base {short(entity.base)}{did_you_mean(entity.base, profile.bases)}", f"{place}.base"
+        yield _unknown("base", entity.base, profile.bases), f"{place}.base"
     if entity.id_type in _FLOATS:
         yield f"is {entity.id_type!r}; an id is a whole number", f"{place}.id_type"
         return
@@ -154,12 +154,13 @@ def _start_mistakes(place: str, attribute: Attribute, profile: Profile) -> Itera
     if bool(attribute.base) == bool(attribute.entity):
         yield "needs either a base or an entity to start from" + (", not both" if attribute.base else ""), place
     elif attribute.base and attribute.base not in profile.bases:
-        yield f"there is no base {short(attribute.base)}{did_you_mean(attribute.base, profile.bases)}", f"{place}.base"
+        yield _unknown("base", attribute.base, profile.bases), f"{place}.base"
     elif attribute.entity and attribute.entity not in profile.entities:
-        yield (
-            f"there is no entity {short(attribute.entity)}{did_you_mean(attribute.entity, profile.entities)}",
-            f"{place}.entity",
-        )
+        yield _unknown("entity", attribute.entity, profile.entities), f"{place}.entity"
+
+
+def _unknown(kind: str, name: str, known: Collection[str]) -> str:
+    return f"there is no {kind} {short(name)}{did_you_mean(name, known) if known else '; the profile has none'}"
 
 
 def _shape_mistakes(place: str, attribute: Attribute) -> Iterator[Mistake]:
@@ -220,7 +221,7 @@ def _clock_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> I
         if not name:
             continue
         if name not in attributes:
-            yield f"there is no attribute {short(name)}{did_you_mean(name, attributes)}", place
+            yield _unknown("attribute", name, attributes), place
             continue
         attribute = attributes[name]
         if not is_number(attribute) or attribute.length != 1:
@@ -243,4 +244,4 @@ def _key_mistakes(keys: Mapping[str, str]) -> Iterator[Mistake]:
 
     for action, key in keys.items():
         if key not in KEYS:
-            yield f"there is no key {short(key)}{did_you_mean(key, KEYS)}", join_place("keys", action)
+            yield _unknown("key", key, KEYS), join_place("keys", action)

@@ -193,7 +193,7 @@ def _without_unknown(data: Mapping[str, Any], error: Callable[[str, str], Profil
         if not isinstance(attribute, dict):
             _log.warning("attributes.%s is no table and is ignored", name)
             continue
-        for key in attribute.keys() - known:
+        for key in (key for key in attribute if key not in known):
             if isinstance(key, str) and get_close_matches(key, known, n=1):
                 raise error(
                     f"unknown setting{did_you_mean(key, known)}", join_place(join_place("attributes", str(name)), key)
@@ -238,9 +238,7 @@ def _attribute(public: PublicAttribute, *, base: str = "", entity: str = "") -> 
     mask = public.mask or WHOLE_BYTE
     if mask != WHOLE_BYTE:
         if public.type != "bool" or mask & (mask - 1):
-            raise ProfileError(
-                f"is {short(mask)}; a bool may have a mask of one bit, anything else has none", path="mask"
-            )
+            raise ProfileError(f"is {mask:#x}; a bool may have a mask of one bit, other types have none", path="mask")
         kind, bit = "flag", mask.bit_length() - 1
     if kind == "bytes" and not public.length:
         raise ProfileError("is missing; an array needs the number of its bytes", path="length")
