@@ -32,6 +32,7 @@
         ├── MemoryAccessError        an address cannot be read or written
         │   └── PointerError             a chain of pointers leads nowhere (now)
         ├── PatternError             a byte pattern was found nowhere, or in several places
+        ├── ScanError                a scan of the memory cannot be done as asked
         ├── UnknownAttributeError    the profile has no attribute of that name
         ├── ImplausibleValueError    a value that was read lies outside its plausible range
         ├── EntityNotFoundError      no entity of the list has the id
@@ -334,6 +335,10 @@ class PatternError(SiphonError):
         super().__init__(f"base {base!r}: {problem}")
 
 
+class ScanError(SiphonError):
+    """A scan of the memory cannot be done as asked, or would need too much memory of ours."""
+
+
 class UnknownAttributeError(SiphonError):
     """The profile has no attribute of that name.
 
@@ -354,17 +359,18 @@ class ImplausibleValueError(SiphonError):
     Attributes:
         attribute: Its name.
         value: What was read.
-        low: The least that is plausible.
-        high: The most.
+        low: The least that is plausible; nan for text.
+        high: The most; nan for text.
     """
 
-    def __init__(self, attribute: str, value: object, low: float, high: float) -> None:
+    def __init__(self, attribute: str, value: object, low: float, high: float, *, problem: str = "") -> None:
         self.attribute = attribute
         self.value = value
         self.low = low
         self.high = high
+        problem = problem or f"which is outside its plausible range {low:g} to {high:g}"
         super().__init__(
-            f"attribute {attribute!r} reads {value!r}, which is outside its plausible range {low:g} to {high:g}; "
+            f"attribute {attribute!r} reads {value!r}, {problem}; "
             f"either the game is loading, or the profile does not fit this version of it"
         )
 
