@@ -5,16 +5,25 @@ from __future__ import annotations
 from gymnasium.envs.registration import register, registry
 
 ARENA_ID = "soulslab/Arena-v0"
+PROCESS_ID = "soulslab/Process-v0"
+DOOM_ID = "soulslab/Doom-v0"
+
+_ENTRY_POINTS = {
+    ARENA_ID: ("soulslab.envs.arena:ArenaEnv", "soulslab.envs.arena:ArenaVectorEnv"),
+    PROCESS_ID: ("soulslab.envs.process:ProcessEnv", "soulslab.envs.process_vector:ProcessVectorEnv"),
+    DOOM_ID: ("soulslab.envs.doom:DoomEnv", "soulslab.envs.doom:DoomVectorEnv"),
+}
 
 
 def register_all() -> None:
     """Register every environment of soulslab with Gymnasium; a second call changes nothing."""
-    if ARENA_ID not in registry:
-        # No TimeLimit wrapper: the fight counts its own 3000 decisions and reports truncation itself.
-        register(
-            id=ARENA_ID,
-            entry_point="soulslab.envs.arena:ArenaEnv",
-            vector_entry_point="soulslab.envs.arena:ArenaVectorEnv",
-            disable_env_checker=True,
-            order_enforce=False,
-        )
+    for env_id, (entry_point, vector_entry_point) in _ENTRY_POINTS.items():
+        if env_id not in registry:
+            # No TimeLimit wrapper: the environments count their own steps and report truncation themselves.
+            register(
+                id=env_id,
+                entry_point=entry_point,
+                vector_entry_point=vector_entry_point,
+                disable_env_checker=True,
+                order_enforce=False,
+            )

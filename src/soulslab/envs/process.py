@@ -1,0 +1,254 @@
+"""Any game with a profile as a Gymnasium environment (``soulslab/Process-v0``).
+
+::
+
+    env = gymnasium.make("soulslab/Process-v0", profile="my_game.toml")
+
+The profile's ``[env]`` table says what is observed, which keys are actions, what is rewarded and when an episode ends.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import gymnasium
+import msgspec
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from soulslab.envs.process_options import find_profile, make_keeper, make_options, make_settings
+from soulslab.envs.process_rewards import Rewards
+from soulslab.envs.process_settings import tick_s
+from soulslab.envs.process_spaces import ActionKeys, StateSpace
+from soulslab.envs.process_start import LOADING, Deadline, EpisodeStart
+from soulslab.errors import (
+    EnvironmentUsageError,
+    NotResetError,
+    SiphonError,
+    WaitTimeoutError,
+)
+from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.session import Session, Step, StepResult
+
+Info = dict[str, Any]
+
+
+class ProcessEnv(gymnasium.Env[Any, Any]):
+    """A game that is described by a profile, as an environment.
+
+    One step is one `Session.step`: keys that change, game time, one reading of all attributes, one picture. ``info``
+    holds ``clock`` (the grade of game time), ``late_s``, ``game_time_s`` (of the episode), ``n_restarts`` (of the game,
+    to get this episode started), ``values`` (what ``env.info`` names) and, with discrete actions, ``action_mask``, all
+    True. After a step also ``reward_terms`` (what each added) and, where the profile names a tick attribute, ``ticks``
+    and ``ticks_expected``; after the last step ``end`` (which condition, or ``max_steps``).
+
+    When a step fails (the game was killed, its window closed, a value cannot be read), it raises; the next `reset`
+    brings the game back, by a restart if it must. Nothing is made up in its place.
+
+    Args:
+        render_mode: None, ``"rgb_array"``, or ``"human"`` (the game's window opens on your own screen, at its own
+            speed).
+        options: See `ProcessOptions`.
+
+    Raises:
+        EnvironmentUsageError: An option is wrong.
+        ProfileError: The profile is.
+    """
+
+    metadata = {"render_modes": ["rgb_array", "human"], "render_fps": 30}  # noqa: RUF012
+
+    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise EnvironmentUsageError(f"render_mode must be None, 'rgb_array' or 'human', not {render_mode!r}")
+        self.render_mode = render_mode
+        given = make_options(options)
+        self.profile, source = find_profile(given)
+        settings = make_settings(given, self.profile, source)
+        self._tick_s = tick_s(self.profile)
+        self._step_s = settings.frame_skip * (settings.step_s or (settings.step_ticks or 0) * self._tick_s)
+        self.metadata = {**self.metadata, "render_fps": max(1, round(1 / self._step_s))}
+        self._settings = settings
+        self._state = StateSpace(settings, self.profile)
+        self._actions = ActionKeys(settings, self.profile)
+        self._rewards = Rewards(settings.reward)
+        self._start = EpisodeStart(settings, self.profile, given.read_only)
+        self._keeper = make_keeper(given, self.profile, render_mode)
+        self._look = self._make_look()
+        self.observation_space = self._state.space
+        self.action_space = self._actions.space
+        self.action_names = self._actions.names
+        self._ticks = 0
+        self._n_steps = 0
+        self._grade = ""
+        self._is_ready = False
+        self._start_s = 0.0
+        self._n_restarts = 0
+        self._next_step_at = 0.0
+
+    # --- Gymnasium ------------------------------------------------------------------------------------------
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
+        """Begin an episode; see `gymnasium.Env.reset`. Brings the game back if it is gone.
+
+        Args:
+            seed: Draws ``random_start_ticks``; the game itself knows no seed.
+            options: ``{"restart": True}`` restarts the game first.
+
+        Raises:
+            SiphonError: The start failed, also after ``env.max_retries`` restarts.
+        """
+        super().reset(seed=seed)
+        self._is_ready = False
+        if (options or {}).get("restart"):
+            self._keeper.is_lost = True
+        n_restarts = self._keeper.n_restarts
+        n_ticks = int(self.np_random.integers(self._settings.random_start_ticks + 1))
+        deadline = Deadline(self._settings.reset_deadline_s)
+        for tries_left in range(self._settings.max_retries, -1, -1):
+            try:
+                result = self._begin(n_ticks, deadline)
+                break
+            except SiphonError:
+                self._keeper.is_lost = True
+                if not tries_left or not self._keeper.is_open:
+                    raise
+        self._rewards.begin(result.snapshot)
+        self._n_steps = 0
+        self._is_ready = True
+        self._grade = self._keeper.session.info.clock_grade
+        self._start_s = result.snapshot.game_time_s
+        self._n_restarts = self._keeper.n_restarts - n_restarts
+        self._next_step_at = time.monotonic()
+        return self._observation(result), self._info(result)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
+        """Hold the action's keys for the length of a step and look; see `gymnasium.Env.step`.
+
+        Raises:
+            NotResetError: Before the first reset, after the end of an episode, or after a step that failed.
+            InvalidActionError: The action is not in the space.
+            SiphonError: The step failed; call `reset`, which brings the game back.
+        """
+        if not self._is_ready:
+            raise NotResetError("step: the episode is over, has not begun, or has failed; call reset() first")
+        held = self._actions.held(action)
+        self._is_ready = False
+        ticks = self._ticks
+        result, n_waited = self._play(held)
+        values = result.snapshot
+        shares = self._rewards(values)
+        self._n_steps += 1
+        end = next((name for name, condition in self._settings.end.items() if condition.holds(values)), "")
+        is_cut = not end and self._n_steps == self._settings.max_steps
+        self._is_ready = not (end or is_cut)
+        info = self._info(result)
+        info["reward_terms"] = shares
+        if self._settings.step_ticks is not None and self.profile.clock.tick_attribute:
+            info["ticks"] = self._ticks - ticks
+            info["ticks_expected"] = self._settings.step_ticks * self._settings.frame_skip + n_waited
+        if end or is_cut:
+            info["end"] = end or "max_steps"
+        return self._observation(result), sum(shares.values()), bool(end), is_cut, info
+
+    def render(self) -> Any:
+        """Return the game's window, (H, W, 3) RGB, as it is now; None without ``render_mode="rgb_array"``.
+
+        Raises:
+            NotResetError: Before the first reset.
+            WindowGoneError: The window was closed.
+        """
+        if self.render_mode != "rgb_array":
+            return None
+        if not self._grade:
+            raise NotResetError("render: there is no game yet; call reset() first")
+        return self._keeper.session.capture().pixels
+
+    def close(self) -> None:
+        """Release all keys and end the game, if it was started for this environment."""
+        self._is_ready = False
+        self._keeper.close()
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Return the open actions of a discrete space, all of them, by the name that MaskablePPO looks for."""
+        if not isinstance(self.action_space, spaces.Discrete):
+            raise EnvironmentUsageError("action_masks: only discrete actions have a mask")
+        return np.ones(int(self.action_space.n), np.bool_)
+
+    # --- the session ----------------------------------------------------------------------------------------
+
+    @property
+    def session(self) -> Session:
+        """The session with the game, for whoever looks closer; it is opened if it is not yet."""
+        return self._keeper.session
+
+    def _make_look(self) -> Step:
+        """Return the step that only looks."""
+        settings, clock = self._settings, self.profile.clock
+        names = [*self._state.names, *self._rewards.names, *settings.info]
+        names += [condition.attribute for condition in settings.end.values()]
+        names += [clock.tick_attribute] if clock.tick_attribute else []
+        pixels = settings.pixels
+        frame = FrameFormat(pixels.width_px, pixels.height_px, pixels.is_grey)
+        has_frame = settings.observation in ("pixels", "both")
+        return Step(attributes=tuple(dict.fromkeys(names)), frame=frame if has_frame else None)
+
+    def _begin(self, n_ticks: int, deadline: Deadline) -> StepResult:
+        self._start.play(self._keeper, deadline)
+        advance_s = n_ticks * self._tick_s
+        look = msgspec.structs.replace(self._look, held=(), advance_s=advance_s)
+        result = self._keeper.session.step(look)
+        self._count_ticks(result)
+        for name, condition in self._settings.end.items():
+            if condition.holds(result.snapshot):
+                hint = f"env.end.{name} ({condition}) holds after env.reset; wait for its contrary there"
+                raise WaitTimeoutError("the start of an episode", 0.0, hint)
+        return result
+
+    def _play(self, held: tuple[str, ...]) -> tuple[StepResult, int]:
+        """Play a step; wait on where values cannot be read because the game loads. Returns the ticks of that, too."""
+        step = msgspec.structs.replace(self._look, held=held, advance_s=self._step_s)
+        try:
+            for n_waited in range(self._settings.retry_ticks + 1):
+                try:
+                    result = self._keeper.session.step(step)
+                    break
+                except LOADING:
+                    if n_waited == self._settings.retry_ticks:
+                        raise
+                    step = msgspec.structs.replace(self._look, advance_s=self._tick_s)
+            self._count_ticks(result)
+        except SiphonError:
+            self._keeper.is_lost = True
+            raise
+        if self.render_mode == "human":
+            self._pace()
+        return result, n_waited
+
+    def _count_ticks(self, result: StepResult) -> None:
+        if self.profile.clock.tick_attribute:
+            self._ticks = int(result.snapshot[self.profile.clock.tick_attribute])
+
+    def _pace(self) -> None:
+        """Wait until a step has lasted as long for the onlooker as it did in the game."""
+        self._next_step_at = max(self._next_step_at + self._step_s, time.monotonic())
+        time.sleep(self._next_step_at - time.monotonic() if self._next_step_at > time.monotonic() else 0.0)
+
+    # --- what comes out -------------------------------------------------------------------------------------
+
+    def _observation(self, result: StepResult) -> Any:
+        return self._state.observation(result.snapshot, None if result.frame is None else result.frame.pixels)
+
+    def _info(self, result: StepResult) -> Info:
+        info: Info = {
+            "clock": self._grade,
+            "late_s": result.advance.late_s,
+            "game_time_s": result.snapshot.game_time_s - self._start_s,
+            "n_restarts": self._n_restarts,
+        }
+        if self._settings.info:
+            info["values"] = {name: result.snapshot[name] for name in self._settings.info}
+        if isinstance(self.action_space, spaces.Discrete):
+            info["action_mask"] = np.ones(int(self.action_space.n), np.bool_)
+        return info

@@ -1,0 +1,137 @@
+"""Options of an environment that is made from a profile, and the session that they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from soulslab.envs.process_checks import read_settings
+from soulslab.envs.process_settings import ACTION_MODES, OBSERVATIONS, EnvSettings
+from soulslab.envs.process_start import GameKeeper
+from soulslab.errors import EnvironmentUsageError, UnknownRewardError, did_you_mean
+from soulslab.siphon.profile import Profile, load_profile
+from soulslab.siphon.session import Session, SessionOptions
+
+
+class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of ``soulslab/Process-v0``; those that are None leave the profile's ``[env]`` table as it is.
+
+    Attributes:
+        profile: Path of the profile, or one that is loaded.
+        observation: Replaces ``env.observation``.
+        pixels: Replaces ``env.pixels``, as ``{"width_px": 84, "height_px": 84, "is_grey": False}``.
+        action_mode: Replaces ``env.action_mode``.
+        frame_skip: Replaces ``env.frame_skip``.
+        max_steps: Replaces ``env.max_steps``.
+        random_start_ticks: Replaces ``env.random_start_ticks``.
+        reward: Weights by term, in place of those in ``env.reward``; 0 switches a term off.
+        options: Options of the command that starts the game (the profile's ``process.options``).
+        pid: Attach to this process; 0 starts the game, or finds it where the profile has no command.
+        launch: See `SessionOptions.launch`; "" starts a game of its own where the profile has a command.
+        server: ``host:port`` of a soulslab server that has the game; "" for a game on this machine.
+        token: The server's token.
+        display: See `SessionOptions.display`; "" with ``render_mode="human"``.
+        read_only: Never write to the game's memory; a start that would write restarts the game instead.
+        session: An open session, or what opens one, in place of all that is said above about it.
+    """
+
+    profile: Any = None
+    observation: str | None = None
+    pixels: dict[str, Any] | None = None
+    action_mode: str | None = None
+    frame_skip: int | None = None
+    max_steps: int | None = None
+    random_start_ticks: int | None = None
+    reward: dict[str, float] | None = None
+    options: dict[str, Any] = {}
+    pid: int = 0
+    launch: str = ""
+    server: str = ""
+    token: str = ""
+    display: str | None = None
+    read_only: bool = False
+    session: Any = None
+
+
+def make_options(options: Mapping[str, Any]) -> ProcessOptions:
+    """Return the options of an environment, with a clear error for one that does not exist or cannot be."""
+    known = ProcessOptions.__struct_fields__
+    for name in options:
+        if name not in known:
+            raise EnvironmentUsageError(f"soulslab/Process-v0 has no option {name!r}{did_you_mean(name, known)}")
+    given = ProcessOptions(**options)
+    if given.profile is None and not hasattr(given.session, "profile"):
+        raise EnvironmentUsageError("profile is missing: give the path of a TOML file, profile='my_game.toml'")
+    if given.observation is not None and given.observation not in OBSERVATIONS:
+        hint = did_you_mean(str(given.observation), OBSERVATIONS)
+        raise EnvironmentUsageError(f"observation: unknown kind {given.observation!r}{hint}")
+    if given.action_mode is not None and given.action_mode not in ACTION_MODES:
+        hint = did_you_mean(str(given.action_mode), ACTION_MODES)
+        raise EnvironmentUsageError(f"action_mode: unknown mode {given.action_mode!r}{hint}")
+    if given.server and given.session is not None:
+        raise EnvironmentUsageError("give either server or session, not both")
+    return given
+
+
+def find_profile(given: ProcessOptions) -> tuple[Profile, str]:
+    """Return the profile and the name of its file."""
+    if isinstance(given.profile, Profile):
+        return given.profile, given.profile.name
+    if given.profile is None:
+        profile: Profile = given.session.profile
+        return profile, profile.name
+    path = Path(given.profile)
+    return load_profile(path), str(path)
+
+
+def make_settings(given: ProcessOptions, profile: Profile, source: str) -> EnvSettings:
+    """Return the profile's ``[env]`` table with what the options replace."""
+    names = ("observation", "pixels", "action_mode", "frame_skip", "max_steps", "random_start_ticks")
+    changes = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
+    settings = read_settings(profile, source, changes)
+    terms = dict(settings.reward)
+    for name, weight in (given.reward or {}).items():
+        if name not in terms:
+            raise UnknownRewardError("term", name, terms)
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not np.isfinite(weight):
+            raise EnvironmentUsageError(f"reward: the weight of {name!r} must be a number, not {weight!r}")
+        terms[name] = msgspec.structs.replace(terms[name], weight=float(weight))
+    return msgspec.structs.replace(settings, reward={name: term for name, term in terms.items() if term.weight})
+
+
+def make_keeper(given: ProcessOptions, profile: Profile, render_mode: str | None) -> GameKeeper:
+    """Return what opens and holds the session."""
+    if given.session is not None:
+        is_opener = callable(given.session)
+        return GameKeeper(given.session, None) if is_opener else GameKeeper(None, given.session)
+    return GameKeeper(_opener(given, profile, render_mode))
+
+
+def _opener(given: ProcessOptions, profile: Profile, render_mode: str | None) -> Callable[[], Session]:
+    if given.server:
+
+        def connect_to_server() -> Session:
+            from soulslab.siphon.rpc.client import connect  # noqa: PLC0415  (gRPC only where it is needed)
+
+            return connect(given.server, token=given.token)
+
+        return connect_to_server
+    display = given.display if given.display is not None else ("" if render_mode == "human" else "private")
+    options = SessionOptions(
+        pid=given.pid,
+        display=display,
+        launch=given.launch or ("always" if profile.process.command and not given.pid else "never"),
+        options={name: str(value) for name, value in given.options.items()},
+        is_read_only=given.read_only,
+    )
+
+    def open_here() -> Session:
+        from soulslab.siphon.local import open_session  # noqa: PLC0415  (the same)
+
+        return open_session(profile, options)
+
+    return open_here

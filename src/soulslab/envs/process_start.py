@@ -1,0 +1,195 @@
+"""The start of an episode: the steps that a profile names, and getting the game back when it is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+from soulslab.envs.process_settings import Condition, EnvSettings, ResetStep, tick_s
+from soulslab.errors import (
+    EntityNotFoundError,
+    ImplausibleValueError,
+    PointerError,
+    ServerUnavailableError,
+    SiphonError,
+    WaitTimeoutError,
+)
+from soulslab.siphon.profile import Profile
+from soulslab.siphon.session import Session, Step
+
+#: What reading raises while a game loads.
+LOADING = (PointerError, EntityNotFoundError, ImplausibleValueError)
+#: Wall time between two tries to reach a server.
+RETRY_S = 0.2
+N_START_TRIES = 3
+
+_log = logging.getLogger(__name__)
+
+
+class GameKeeper:
+    """Holds the session of an environment, opens it when it is first needed, and gets it back after a failure.
+
+    Args:
+        opener: Opens a session.
+        session: One that is open already; it is closed with the environment.
+
+    Attributes:
+        n_restarts: How often the game was started again.
+        is_lost: Something failed, so the game has to be restarted before it is used again.
+    """
+
+    def __init__(self, opener: Callable[[], Session] | None, session: Session | None = None) -> None:
+        self._opener = opener
+        self._session = session
+        self.n_restarts = 0
+        self.is_lost = False
+
+    @property
+    def session(self) -> Session:
+        """The open session. Raises what opening one does."""
+        if self._session is None:
+            if self._opener is None:
+                raise AssertionError("neither a session nor a way to open one")
+            self._session = self._opener()
+        return self._session
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a session, of whatever use it is."""
+        return self._session is not None
+
+    def recover(self, deadline: Deadline) -> None:
+        """Restart the game, through a new session where the old one is of no use any more.
+
+        Raises:
+            SiphonError: It did not come back before the deadline.
+        """
+        while True:
+            try:
+                self._restart()
+            except ServerUnavailableError as error:
+                deadline.check("the server to come back", error)
+                time.sleep(RETRY_S)
+            else:
+                self.is_lost = False
+                self.n_restarts += 1
+                return
+
+    def close(self) -> None:
+        """Close the session; a second call does nothing."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def _restart(self) -> None:
+        session = self._session
+        if session is None:
+            _ = self.session
+            return
+        try:
+            session.restart()
+        except SiphonError as error:
+            if self._opener is None:
+                raise
+            _log.warning("the game cannot be restarted, so a new session is opened: %s", error)
+            with contextlib.suppress(SiphonError):  # it is the broken one; what counts is whether a new one opens
+                session.close()
+            self._session = None
+            _ = self.session
+
+
+class Deadline:
+    """A limit in wall time."""
+
+    def __init__(self, seconds: float) -> None:
+        self._start = time.monotonic()
+        self._seconds = seconds
+
+    def check(self, what: str, cause: Exception | None = None) -> None:
+        """Raise `WaitTimeoutError` once it has passed."""
+        waited = time.monotonic() - self._start
+        if waited > self._seconds:
+            raise WaitTimeoutError(what, waited, f"the last error was: {cause}" if cause else "") from cause
+
+
+class EpisodeStart:
+    """Plays the reset steps of a profile.
+
+    Args:
+        settings: The ``[env]`` table.
+        profile: The game.
+        is_read_only: Nothing may be written: a start that would write restarts the game instead.
+    """
+
+    def __init__(self, settings: EnvSettings, profile: Profile, is_read_only: bool) -> None:
+        self._settings = settings
+        self._keys = profile.keys
+        self._tick_s = tick_s(profile)
+        steps = settings.reset or (ResetStep(restart=True),)
+        writes = any(step.write or step.copy for step in steps)
+        if is_read_only and writes:
+            steps = (ResetStep(restart=True), *(step for step in steps if not (step.write or step.copy)))
+        self._steps = steps
+
+    def play(self, keeper: GameKeeper, deadline: Deadline) -> None:
+        """Bring the game to the start of an episode.
+
+        Raises:
+            SiphonError: A step failed; a restart may help.
+        """
+        is_fresh = keeper.is_lost
+        if keeper.is_lost:
+            keeper.recover(deadline)
+        # Whatever was held is released, and time is in our hand before anything is written.
+        keeper.session.step(Step(held=(), advance_s=self._tick_s, attributes=()))
+        for step in self._steps:
+            if step.restart:
+                if not is_fresh:
+                    keeper.recover(deadline)
+                    keeper.session.step(Step(held=(), advance_s=self._tick_s, attributes=()))
+            else:
+                self._play(step, keeper.session, deadline)
+            deadline.check("the steps of env.reset")
+
+    def _play(self, step: ResetStep, session: Session, deadline: Deadline) -> None:
+        for held, seconds in self._presses(step):
+            session.step(Step(held=held, advance_s=seconds, attributes=()))
+        if step.write:
+            session.write(step.write)
+        if step.copy:
+            values = session.snapshot(tuple(dict.fromkeys(step.copy.values())))
+            session.write({name: values[origin] for name, origin in step.copy.items()})
+        if step.wait is not None:
+            self._wait(step.wait, self._length_s(step), session, deadline)
+
+    def _presses(self, step: ResetStep) -> Iterator[tuple[tuple[str, ...], float]]:
+        """Yield the keys to hold, one after another, and for how long."""
+        for name in step.tap or ():
+            yield (self._keys[name],), self._length_s(step)
+            yield (), self._length_s(step)
+        if step.hold is not None:
+            yield tuple(self._keys[name] for name in step.hold), self._length_s(step)
+            yield (), 0.0
+
+    def _wait(self, condition: Condition, limit_s: float, session: Session, deadline: Deadline) -> None:
+        """Let ticks pass until a condition holds; values that cannot be read while the game loads do not fulfil it."""
+        looks = round(limit_s / self._tick_s)
+        cause: SiphonError | None = None
+        for look in range(looks + 1):
+            advance_s = self._tick_s if look else 0.0
+            try:
+                values = session.step(Step(advance_s=advance_s, attributes=(condition.attribute,))).snapshot
+            except LOADING as error:
+                cause = error
+            else:
+                cause = None
+                if condition.holds(values):
+                    return
+            deadline.check(f"attribute {condition}", cause)
+        hint = str(cause) if cause else f"it is {values[condition.attribute]!r} after {limit_s:g} s of game time"
+        raise WaitTimeoutError(f"attribute {condition}", limit_s, hint) from cause
+
+    def _length_s(self, step: ResetStep) -> float:
+        return step.s if step.s is not None else (step.ticks or 1) * self._tick_s

@@ -1,0 +1,176 @@
+"""Several games at once, each in a process of its own, stepped by threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
+from numpy.typing import NDArray
+
+from soulslab.envs.process import Info, ProcessEnv
+from soulslab.errors import EnvironmentUsageError, NotResetError, did_you_mean
+
+T = TypeVar("T")
+_Outcome = tuple[Any, float, bool, bool, Info]
+
+
+class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
+    """N games that are described by one profile (``make_vec`` with ``vector_entry_point``).
+
+    Behaves as Gymnasium's ``SyncVectorEnv`` of `ProcessEnv` does, in all three autoreset modes, but all games run at
+    the same time: a thread waits for each, and waiting for a game leaves the processor to the others.
+
+    A step in which one game fails raises that game's error, once all others have finished theirs. The failed
+    one needs a `reset` (with ``options={"reset_mask": ...}``, for it alone), which brings it back.
+
+    Args:
+        num_envs: N.
+        autoreset_mode: ``"NextStep"``, ``"SameStep"``, ``"Disabled"`` or Gymnasium's enum.
+        copy: Whether observations are copies. Without, they are a buffer that the next call overwrites.
+        options: See `ProcessOptions`.
+
+    Raises:
+        EnvironmentUsageError: An option is wrong.
+        ProfileError: The profile is.
+    """
+
+    single: ClassVar[Callable[..., ProcessEnv]] = ProcessEnv
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        render_mode: str | None = None,
+        **options: Any,
+    ) -> None:
+        if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
+            raise EnvironmentUsageError(f"num_envs must be a whole number from 1, not {num_envs!r}")
+        self.num_envs = num_envs
+        self.autoreset_mode = _autoreset_mode(autoreset_mode)
+        self.copy = copy
+        self.render_mode = render_mode
+        self.envs = [type(self).single(render_mode=render_mode, **options) for _ in range(num_envs)]
+        self.metadata = {**self.envs[0].metadata, "autoreset_mode": self.autoreset_mode}
+        self.single_observation_space = self.envs[0].observation_space
+        self.single_action_space = self.envs[0].action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._observations = create_empty_array(self.single_observation_space, num_envs, np.zeros)
+        self._latest: list[Any] = [None] * num_envs
+        self._is_over = np.zeros(num_envs, np.bool_)
+        self._threads = ThreadPoolExecutor(num_envs, thread_name_prefix="soulslab-game")
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, Info]:
+        """Begin episodes; see `gymnasium.vector.VectorEnv.reset`. ``options["reset_mask"]`` (N,) bool chooses which."""
+        options = dict(options or {})
+        which = _reset_mask(options.pop("reset_mask", None), self.num_envs)
+        seeds = _seeds(seed, self.num_envs)
+        chosen = np.flatnonzero(which).tolist()
+        calls = [self._resetter(i, seeds[i], options) for i in chosen]
+        infos: Info = {}
+        for i, (observation, info) in zip(chosen, self._all(calls), strict=True):
+            self._latest[i] = observation
+            self._is_over[i] = False
+            infos = self._add_info(infos, info, i)
+        return self._observation(), infos
+
+    def step(self, actions: Any) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Info]:
+        """Step all games at the same time; see `gymnasium.vector.VectorEnv.step`.
+
+        Raises:
+            NotResetError: Before the first reset; with ``"Disabled"`` autoreset also when an episode is over.
+            SiphonError: A game failed.
+        """
+        if self._latest[0] is None:
+            raise NotResetError("step: no episode has begun; call reset() first")
+        if self.autoreset_mode is AutoresetMode.DISABLED and self._is_over.any():
+            over = np.flatnonzero(self._is_over)
+            raise NotResetError(f"step: episodes {over[:8]} are over; reset them with options={{'reset_mask': ...}}")
+        calls = [self._stepper(i, action) for i, action in enumerate(iterate(self.action_space, actions))]
+        if len(calls) != self.num_envs:
+            raise EnvironmentUsageError(f"{len(calls)} actions for {self.num_envs} environments")
+        rewards = np.zeros(self.num_envs)
+        terminated, truncated = np.zeros(self.num_envs, np.bool_), np.zeros(self.num_envs, np.bool_)
+        infos: Info = {}
+        for i, (outcome, fresh) in enumerate(self._all(calls)):
+            self._latest[i], rewards[i], terminated[i], truncated[i], info = outcome
+            if fresh is not None:
+                infos = self._add_info(infos, {"final_obs": outcome[0], "final_info": info}, i)
+                self._latest[i], info = fresh
+            infos = self._add_info(infos, info, i)
+        self._is_over = terminated | truncated if self.autoreset_mode is not AutoresetMode.SAME_STEP else self._is_over
+        return self._observation(), rewards, terminated, truncated, infos
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Return the window of each game, (H, W, 3) RGB."""
+        return tuple(env.render() for env in self.envs) if self.render_mode == "rgb_array" else None
+
+    def close_extras(self, **_: Any) -> None:
+        """End all games."""
+        self._all([env.close for env in self.envs])
+        self._threads.shutdown()
+
+    def _resetter(self, i: int, seed: int | None, options: dict[str, Any]) -> Callable[[], tuple[Any, Info]]:
+        return lambda: self.envs[i].reset(seed=seed, options=options)
+
+    def _stepper(self, i: int, action: Any) -> Callable[[], tuple[_Outcome, tuple[Any, Info] | None]]:
+        """Return what steps one game, and starts its next episode where the mode asks for it."""
+        env, mode, was_over = self.envs[i], self.autoreset_mode, bool(self._is_over[i])
+
+        def play() -> tuple[_Outcome, tuple[Any, Info] | None]:
+            if mode is AutoresetMode.NEXT_STEP and was_over:
+                observation, info = env.reset()
+                return (observation, 0.0, False, False, info), None
+            outcome = env.step(action)
+            has_ended = outcome[2] or outcome[3]
+            return outcome, env.reset() if has_ended and mode is AutoresetMode.SAME_STEP else None
+
+        return play
+
+    def _all(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        """Run calls at the same time; raise the first error once all have finished."""
+        if len(calls) == 1:
+            return [calls[0]()]
+        futures = [self._threads.submit(call) for call in calls]
+        wait(futures)
+        return [future.result() for future in futures]
+
+    def _observation(self) -> Any:
+        observations = (
+            create_empty_array(self.single_observation_space, self.num_envs) if self.copy else self._observations
+        )
+        return concatenate(self.single_observation_space, self._latest, observations)  # type: ignore[arg-type]
+
+
+def _seeds(seed: int | Sequence[int | None] | None, n_envs: int) -> Sequence[int | None]:
+    if seed is None:
+        return [None] * n_envs
+    if isinstance(seed, int | np.integer):
+        return [int(seed) + i for i in range(n_envs)]
+    if len(seed) != n_envs:
+        raise EnvironmentUsageError(f"seed: {len(seed)} seeds for {n_envs} environments")
+    return seed
+
+
+def _reset_mask(mask: Any, n_envs: int) -> NDArray[np.bool_]:
+    if mask is None:
+        return np.ones(n_envs, np.bool_)
+    if not (isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and mask.shape == (n_envs,)):
+        raise EnvironmentUsageError(f"options['reset_mask'] must be a bool array of shape ({n_envs},)")
+    return mask
+
+
+def _autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
+    if isinstance(mode, AutoresetMode):
+        return mode
+    known = {item.value: item for item in AutoresetMode} | {item.name.lower(): item for item in AutoresetMode}
+    if mode not in known:
+        raise EnvironmentUsageError(f"autoreset_mode: unknown mode {mode!r}{did_you_mean(str(mode), known)}")
+    return known[mode]
