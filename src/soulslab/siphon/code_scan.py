@@ -58,13 +58,13 @@ class CodeScan:
         self._n_old = 0
 
     def run(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Scan ranges; a match lies in one of them with all of its bytes.
+        """Scan ranges; a match lies in one of them with all of its bytes. Ranges that overlap count as one.
 
         Raises:
             PatternError: A pattern has more than 4096 matches.
             ProcessExitedError: The process has ended.
         """
-        for start, end in sorted(ranges):
+        for start, end in _merged(ranges):
             n_before = self.n_unreadable
             self._scan_range(start, end)
             if self.n_unreadable > n_before:
@@ -113,6 +113,17 @@ class CodeScan:
             return True
         found.append(self._address + end - self._lengths[index])
         return False
+
+
+def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return ranges ascending, with those that overlap made one."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
 
 
 @lru_cache(maxsize=8)

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from soulslab.errors import PatternError, ProfileError
 from soulslab.siphon.code_scan import N_SHOWN, CodeScan
+from soulslab.siphon.image import Image, module_base
 from soulslab.siphon.memory import Memory
-
-if TYPE_CHECKING:
-    from soulslab.siphon.image import Image
-    from soulslab.siphon.profile import Base, Profile
+from soulslab.siphon.profile import Base, Profile
 
 MAX_LENGTH = 256
 _BYTE = re.compile(r"[0-9A-Fa-f?]{2}")
@@ -76,7 +73,7 @@ def scan(patterns: Mapping[str, Pattern], memory: Memory, ranges: Sequence[tuple
     Args:
         patterns: By name.
         memory: Where to look.
-        ranges: Start and end of each range, none overlapping; a match lies in one of them with all of its bytes.
+        ranges: Start and end of each range; a match lies in one of them with all of its bytes.
 
     Returns:
         The addresses where each pattern starts, ascending.
@@ -106,6 +103,7 @@ def resolve_bases(profile: Profile, memory: Memory, image: Image) -> dict[str, i
 
     Raises:
         PatternError: A pattern was found nowhere, or in several places of which none is picked.
+        ImageError: A module is not loaded.
         MemoryAccessError: A displacement could not be read.
         ProcessExitedError: The process has ended.
     """
@@ -121,7 +119,7 @@ def resolve_bases(profile: Profile, memory: Memory, image: Image) -> dict[str, i
     mistakes: list[PatternError] = []
     for name, base in profile.bases.items():
         try:
-            start = _pick(name, base, matches[name]) if base.pattern else _module_base(base.module, memory, image)
+            start = _pick(name, base, matches[name]) if base.pattern else _start_of(base.module, memory, image)
         except PatternError as mistake:
             mistakes.append(mistake)
         else:
@@ -151,10 +149,8 @@ def _pick(name: str, base: Base, matches: Sequence[int]) -> int:
     return matches[base.pick or 0]
 
 
-def _module_base(module: str, memory: Memory, image: Image) -> int:
-    """Return where a module is loaded."""
-    from soulslab.siphon.image import module_base  # noqa: PLC0415  (patterns alone need no image)
-
+def _start_of(module: str, memory: Memory, image: Image) -> int:
+    """Return where a module is loaded; "" stands for the executable."""
     return module_base(memory, module) if module else image.base
 
 
