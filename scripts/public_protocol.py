@@ -1,0 +1,116 @@
+"""Writes ``rpc/public/siphon_service_pb2.py`` and ``.pyi``; run it after a change of ``siphon_service.proto``.
+
+The code that protoc itself generates registers the messages in protobuf's one pool per process, where they would clash
+with those of a public client in the same process, and it refuses every runtime that is older than the compiler. So the
+compiled description is kept instead, in a pool of its own, and protobuf makes the classes from it.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import grpc_tools
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorSet
+from grpc_tools import protoc
+
+FOLDER = Path(__file__).resolve().parent.parent / "src" / "soulslab" / "siphon" / "rpc" / "public"
+PROTO = FOLDER / "siphon_service.proto"
+MODULE = FOLDER / "siphon_service_pb2.py"
+STUB = FOLDER / "siphon_service_pb2.pyi"
+
+F = FieldDescriptorProto
+TYPES = {
+    F.TYPE_STRING: "str",
+    F.TYPE_BYTES: "bytes",
+    F.TYPE_BOOL: "bool",
+    F.TYPE_FLOAT: "float",
+    F.TYPE_DOUBLE: "float",
+    F.TYPE_INT32: "int",
+    F.TYPE_INT64: "int",
+    F.TYPE_UINT32: "int",
+    F.TYPE_UINT64: "int",
+}
+BYTES_PER_LINE = 48
+
+MODULE_TEXT = '''"""The messages of the public Siphon protocol. Written by scripts/public_protocol.py."""
+
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
+_DESCRIPTION = (
+{description}
+)
+
+DESCRIPTOR = DescriptorPool().AddSerializedFile(_DESCRIPTION)
+
+{classes}
+'''
+
+STUB_HEAD = '''"""Types of siphon_service_pb2.py. Written by scripts/public_protocol.py."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol, Self
+
+DESCRIPTOR: Any
+
+class Repeated(Protocol):
+    def __iter__(self) -> Any: ...
+    def __len__(self) -> int: ...
+    def extend(self, values: Iterable[Any]) -> None: ...
+    def add(self) -> Any: ...
+
+class Message:
+    @classmethod
+    def FromString(cls, data: bytes) -> Self: ...
+    def SerializeToString(self) -> bytes: ...
+    def WhichOneof(self, name: str) -> str | None: ...
+'''
+
+
+def generate() -> dict[Path, str]:
+    """Return what the generated files have to contain."""
+    with tempfile.TemporaryDirectory() as folder:
+        compiled = Path(folder) / "compiled"
+        include = Path(grpc_tools.__file__).parent / "_proto"
+        status = protoc.main(
+            ["protoc", f"-I{FOLDER}", f"-I{include}", f"--descriptor_set_out={compiled}", str(PROTO)],
+        )
+        if status:
+            sys.exit(f"protoc refused {PROTO.name}")
+        (file,) = FileDescriptorSet.FromString(compiled.read_bytes()).file
+    for message in file.message_type:
+        for field in message.field:
+            field.ClearField("json_name")
+    data = file.SerializeToString(deterministic=True)
+    rows = [f"    {data[i : i + BYTES_PER_LINE]!r}" for i in range(0, len(data), BYTES_PER_LINE)]
+    classes = [
+        f'{message.name} = GetMessageClass(DESCRIPTOR.message_types_by_name["{message.name}"])'
+        for message in file.message_type
+    ]
+    module = MODULE_TEXT.format(description="\n".join(rows), classes="\n".join(classes))
+    return {MODULE: module, STUB: STUB_HEAD + "".join(_stub(message) for message in file.message_type)}
+
+
+def _stub(message: DescriptorProto) -> str:
+    """Return the type of one message."""
+    fields = [(field.name, _type(field), field.label == F.LABEL_REPEATED) for field in message.field]
+    if not fields:
+        return f"\nclass {message.name}(Message): ...\n"
+    lines = [f"    {name}: {'Repeated' if repeated else kind}" for name, kind, repeated in fields]
+    arguments = [
+        f"        {name}: {f'Iterable[{kind}]' if repeated else kind} = ...," for name, kind, repeated in fields
+    ]
+    head = ["    def __init__(", "        self,", "        *,"]
+    return "\n".join([f"\nclass {message.name}(Message):", *lines, *head, *arguments, "    ) -> None: ...", ""])
+
+
+def _type(field: FieldDescriptorProto) -> str:
+    """Return the Python type of a field, without regard to its being repeated."""
+    return field.type_name.rpartition(".")[2] if field.type == F.TYPE_MESSAGE else TYPES[field.type]
+
+
+if __name__ == "__main__":
+    for path, text in generate().items():
+        path.write_text(text, encoding="utf-8")

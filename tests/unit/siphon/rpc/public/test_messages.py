@@ -1,0 +1,58 @@
+"""The messages: from the .proto beside them, and the same as those of pysiphon."""
+
+import subprocess
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
+
+SCRIPT = Path(__file__).parents[5] / "scripts" / "public_protocol.py"
+
+
+def description_of(module):
+    """Return what a module's messages are: their fields and calls, without their order in the file."""
+    file = FileDescriptorProto()
+    module.DESCRIPTOR.CopyToProto(file)
+    fields = {
+        (
+            message.name,
+            field.name,
+            field.number,
+            field.type,
+            field.label,
+            field.type_name,
+            field.HasField("oneof_index"),
+        )
+        for message in file.message_type
+        for field in message.field
+    }
+    calls = {
+        (call.name, call.input_type, call.output_type, call.client_streaming, call.server_streaming)
+        for service in file.service
+        for call in service.method
+    }
+    return file.package, file.syntax, fields, calls
+
+
+def test_what_is_generated_is_what_is_kept():
+    spec = spec_from_file_location("public_protocol", SCRIPT)
+    script = module_from_spec(spec)
+    spec.loader.exec_module(script)
+    for path, text in script.generate().items():
+        assert path.read_text(encoding="utf-8") == text, f"run python {SCRIPT.name}"
+
+
+def test_every_name_number_and_type_is_that_of_pysiphon():
+    from pysiphon.generated import siphon_service_pb2 as public
+
+    assert description_of(messages) == description_of(public)
+    assert len(description_of(messages)[3]) == 17
+
+
+def test_a_public_client_can_live_in_the_same_process_in_any_order():
+    ours, theirs = "soulslab.siphon.rpc.public.siphon_service_pb2", "pysiphon.generated.siphon_service_pb2"
+    for first, second in ((ours, theirs), (theirs, ours)):
+        subprocess.run([sys.executable, "-c", f"import {first}, {second}"], check=True, timeout=60)
