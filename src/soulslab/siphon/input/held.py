@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 import msgspec
@@ -129,14 +129,20 @@ class HeldInput:
                 return
             self._is_closed = True
             held, self._held = self._held, frozenset()
+            changes = [Change(key_named(name), False) for name in sorted(held)]
             try:
-                if held:
-                    self._sender.send([Change(key_named(name), False) for name in sorted(held)])
-            except (WindowGoneError, DisplayError) as error:
-                # Keys are held by a window or a server; where that has ended, none is down.
-                _log.debug("nothing to release: %s", error)
+                if changes:
+                    self._unless_gone(lambda: self._sender.send(changes))
             finally:
-                self._sender.close()
+                self._unless_gone(self._sender.close)
+
+    @staticmethod
+    def _unless_gone(part: Callable[[], None]) -> None:
+        """Do a part of closing; keys are held by a window and a server, and where these have ended, none is down."""
+        try:
+            part()
+        except (WindowGoneError, DisplayError) as error:
+            _log.debug("nothing to release: %s", error)
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -47,8 +47,11 @@ class XTestSender:
         self._owns_focus = owns_focus
         self._xtest: Any = self._x.extension(xcffib.xtest.key)
         self._repeats = False
+        self._has_focus = False
         if owns_focus:
             self._repeats = self._set_repeat(False)
+            self._x.select(window.id, xcffib.xproto.EventMask.FocusChange)
+            self._x.listen(self._on_event)
 
     def check(self, keys: Collection[Key]) -> None:
         """Refuse keys that the keyboard lacks, and those that would reach another window."""
@@ -88,6 +91,7 @@ class XTestSender:
 
     def close(self) -> None:
         """Give the repetition of keys back."""
+        self._x.unlisten(self._on_event)
         self._guard.close()
         if self._repeats:
             self._set_repeat(True)
@@ -95,10 +99,21 @@ class XTestSender:
     def _fake(self, kind: int, detail: int, x: int = 0, y: int = 0, *, delay_ms: int = 0) -> Any:
         return self._xtest.FakeInput(kind, detail, delay_ms, 0, x, y, 0, is_checked=True)
 
+    def _on_event(self, event: Any) -> None:
+        if isinstance(event, xcffib.xproto.FocusOutEvent) and event.event == self._window.id:
+            self._has_focus = False
+
     def _check_focus(self) -> None:
-        """See to it that keys reach the game."""
+        """See to it that keys reach the game.
+
+        Where the game is alone, nobody takes the focus from it but itself, so that to follow its events will do.
+        Elsewhere the user may do so at any time, and each time is asked.
+        """
+        if self._has_focus:
+            return
         focus = self._x.core.GetInputFocus().reply().focus
         if self._is_ours(focus):
+            self._has_focus = self._owns_focus
             return
         if not self._owns_focus:
             raise InputError(

@@ -1,0 +1,12 @@
+"""Finding where a game keeps a value: scans that narrow down over rounds, pointer paths, and the profile entry.
+
+::
+
+    scan = ValueScan(memory, "i32")
+    scan.first(Condition("exact", 100))       # the health is 100; thousands of places are
+    scan.narrow(Condition("exact", 97))       # lose some health; a few are left
+    address = scan.candidates()[0].address
+    path = PointerMap(memory, modules_of(memory, image)).paths_to(address)[0]
+    found = Found(name="player.hp", path=path, type="i32", range=(0, 200), source="scan of my game 1.0")
+    append_entry(Path("my_game.toml"), profile_entry(found))
+"""

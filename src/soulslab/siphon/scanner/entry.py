@@ -1,0 +1,145 @@
+"""Writing what a scan has found into a profile."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+from soulslab.errors import ProfileError
+from soulslab.siphon.profile import Attribute, Profile, ValueType
+from soulslab.siphon.profile_loading import parse_profile
+from soulslab.siphon.scanner.pointers import PointerPath
+from soulslab.siphon.scanner.signature import Signature
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that was found, as an attribute of a profile (see `Attribute` for what the names mean).
+
+    Attributes:
+        name: Of the attribute.
+        path: How it is reached.
+        type: Its type.
+        range: Least and most plausible value; needed for numbers.
+        length: See `Attribute`.
+        scale: See `Attribute`.
+        unit: See `Attribute`.
+        source: How it was found.
+        signature: Pattern for the start of the path; None for the offset from the module.
+    """
+
+    name: str
+    path: PointerPath
+    type: ValueType
+    range: tuple[float, float] | None = None
+    length: int = 1
+    scale: float = 1.0
+    unit: str = ""
+    source: str
+    signature: Signature | None = None
+
+
+def profile_entry(found: Found) -> str:
+    """Return the TOML of a base and an attribute for a value; their names are the same."""
+    key = _key(found.name)
+    signature = found.signature
+    if signature is None:
+        base: dict[str, object] = {"module": found.path.module, "offset": _Hex(found.path.offset)}
+        base["source"] = found.source
+    else:
+        base = {
+            name: value
+            for name, value in msgspec.structs.asdict(signature.base).items()
+            if name in ("pattern", "displacement_at", "instruction_end", "source")
+        }
+    offsets = (signature.distance if signature else 0, *found.path.offsets)
+    attribute: dict[str, object] = {"base": found.name, "offsets": [_Hex(offset) for offset in offsets]}
+    attribute["type"] = found.type
+    defaults = {field.name: field.default for field in msgspec.structs.fields(Attribute)}
+    for name in ("length", "scale", "unit"):
+        value = getattr(found, name)
+        if value != defaults[name]:
+            attribute[name] = value
+    if found.range is not None:
+        attribute["range"] = list(found.range)
+    attribute["source"] = found.source
+    return f"[bases.{key}]\n{_lines(base)}\n[attributes.{key}]\n{_lines(attribute)}"
+
+
+def append_entry(file: Path, entry: str) -> Profile:
+    """Add an entry to a profile, below what is there; comments stay, and the file is never left half-written.
+
+    Args:
+        file: The profile.
+        entry: From `profile_entry`.
+
+    Returns:
+        The profile as it is now.
+
+    Raises:
+        ProfileError: The file cannot be read or written, or would be no valid profile (it may have an attribute of
+            that name already); it is unchanged.
+    """
+    file = file.resolve()  # a link stays one
+    try:
+        text = file.read_text(encoding="utf-8")
+        new = f"{text.rstrip()}\n\n{entry}" if text.strip() else entry
+        profile = parse_profile(tomllib.loads(new), str(file))
+        _replace(file, new)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProfileError(f"cannot be read or written: {error}", source=file) from error
+    except (ValueError, RecursionError) as error:
+        raise ProfileError(f"cannot take the entry: {error}", source=file) from error
+    return profile
+
+
+class _Hex(int):
+    """A number that is written in hexadecimal digits."""
+
+
+def _replace(file: Path, text: str) -> None:
+    """Put a new file in the place of the old one, all at once."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", newline="", dir=file.parent, prefix=f".{file.name}.", delete=False
+    ) as new:
+        try:
+            new.write(text)
+            new.flush()
+            os.fchmod(new.fileno(), file.stat().st_mode & 0o7777)
+            os.fsync(new.fileno())
+            Path(new.name).replace(file)
+        except BaseException:
+            Path(new.name).unlink()
+            raise
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else _text(name)
+
+
+def _text(text: str) -> str:
+    """Return a basic string of TOML: JSON's escapes are also TOML's, but for characters beyond 16 bits."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _lines(table: dict[str, object]) -> str:
+    return "".join(f"{name} = {_value(value)}\n" for name, value in table.items())
+
+
+def _value(value: object) -> str:
+    match value:
+        case str():
+            return _text(value)
+        case list():
+            return f"[{', '.join(map(_value, value))}]"
+        case _Hex() if value >= 0:
+            return f"{value:#x}"
+        case _:
+            return repr(value)

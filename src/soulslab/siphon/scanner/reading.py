@@ -1,0 +1,74 @@
+"""Reading large parts of a process's memory in pieces, without those that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.errors import MemoryAccessError
+from soulslab.siphon.memory import Memory, Region
+
+#: Bytes read at a time; small enough for the processor's cache, large enough for system calls not to matter.
+CHUNK_BYTES = 1 << 20
+PAGE_BYTES = 4096
+
+Bytes = NDArray[np.uint8]
+
+
+def writable_regions(memory: Memory, *, with_stacks: bool = False) -> list[Region]:
+    """Return the regions that hold a game's values: those that it may read and write.
+
+    Args:
+        memory: Of the game.
+        with_stacks: Also the stack of the main thread, where values live for moments only. The stacks of other threads
+            look like any other memory.
+    """
+    return [
+        region
+        for region in memory.regions()
+        if region.is_readable
+        and region.is_writable
+        and (with_stacks or region.path != "[stack]")
+        # The memory of a graphics card and the like: slow, and reading may have effects.
+        and (not region.path.startswith("/dev/") or region.path.startswith(("/dev/shm/", "/dev/zero")))  # noqa: S108
+    ]
+
+
+def chunks(memory: Memory, regions: Iterable[Region], extra: int = 0) -> Iterator[tuple[int, Bytes]]:
+    """Read regions in pieces.
+
+    Args:
+        memory: Of the game.
+        regions: What to read.
+        extra: Bytes that follow a piece and are read with it, where there are such, so that no value is cut in two.
+
+    Yields:
+        Address and bytes of each piece: at most `CHUNK_BYTES` + `extra`, in a buffer that the next one reuses. What
+        cannot be read is left out: a game may free memory at any time.
+    """
+    buffer = np.empty(CHUNK_BYTES + extra, np.uint8)
+    for region in regions:
+        for start in range(region.start, region.end, CHUNK_BYTES):
+            size = min(CHUNK_BYTES + extra, region.end - start)
+            try:
+                memory.read_into(start, buffer[:size].data)
+            except MemoryAccessError:
+                yield from readable_runs(memory, start, start + size)
+            else:
+                yield start, buffer[:size]
+
+
+def readable_runs(memory: Memory, start: int, end: int) -> Iterator[tuple[int, Bytes]]:
+    """Yield address and bytes of each part of a range that can be read; page by page, so it is slow."""
+    run = bytearray()
+    for page in range(start, end, PAGE_BYTES):
+        try:
+            run += memory.read(page, min(PAGE_BYTES, end - page))
+        except MemoryAccessError:
+            if run:
+                yield page - len(run), np.frombuffer(run, np.uint8)
+            run = bytearray()
+    if run:
+        yield end - len(run), np.frombuffer(run, np.uint8)

@@ -1,0 +1,246 @@
+"""A scan for a number that narrows down over rounds, as memory scanners do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.errors import MemoryAccessError, ScanError
+from soulslab.siphon.memory import Memory
+from soulslab.siphon.profile import NumberType
+from soulslab.siphon.scanner.conditions import COMPARING, DTYPES, Condition, Values, check_condition, mask_of
+from soulslab.siphon.scanner.reading import CHUNK_BYTES, Bytes, chunks, readable_runs, writable_regions
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called now and then with the bytes that were looked through, and all that there are."""
+
+#: Fewer candidates than this in one piece of memory are read one by one.
+_FEW = 64
+_DEFAULT_MAX_BYTES = 4 << 30
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A place that may hold the value.
+
+    Attributes:
+        address: Where.
+        value: What was there in the last round.
+    """
+
+    address: int
+    value: int | float
+
+
+class _Block(msgspec.Struct, frozen=True, eq=False):
+    """The candidates in one piece of memory.
+
+    Attributes:
+        start: Address of the piece.
+        offsets: (n,) uint32, bytes from there, ascending; None for every position.
+        values: (n,) what was there in the last round.
+    """
+
+    start: int
+    offsets: NDArray[np.uint32] | None
+    values: Values
+
+
+class ValueScan:
+    """The candidates for one number.
+
+    Args:
+        memory: Of the game.
+        value_type: How the game stores the number.
+        alignment: Candidates lie at multiples of it; 0 for the size of the type, 1 to miss none.
+        with_stacks: Look into the stack of the main thread, too.
+        max_bytes: Most that the candidates may take up here.
+
+    Attributes:
+        n_candidates: How many there are now.
+        n_rounds: How many rounds have been done.
+        n_bytes: Bytes that the first round looked through.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        value_type: NumberType,
+        *,
+        alignment: int = 0,
+        with_stacks: bool = False,
+        max_bytes: int = _DEFAULT_MAX_BYTES,
+    ) -> None:
+        self._memory = memory
+        self._value_type = value_type
+        self._dtype = DTYPES[value_type]
+        self._alignment = alignment or self._dtype.itemsize
+        if not 1 <= self._alignment <= 4096 or self._alignment & (self._alignment - 1):
+            raise ScanError(f"an alignment has to be a power of two up to 4096; {alignment} is none")
+        self._with_stacks = with_stacks
+        self._max_bytes = max_bytes
+        self._blocks: list[_Block] = []
+        self.n_candidates = 0
+        self.n_rounds = 0
+        self.n_bytes = 0
+
+    def first(self, condition: Condition, progress: Progress | None = None) -> int:
+        """Look through all memory that the game may write; a scan that was under way is begun anew.
+
+        Args:
+            condition: ``exact``, ``between`` or ``unknown``.
+            progress: Told how far it is.
+
+        Returns:
+            How many candidates there are.
+
+        Raises:
+            ScanError: The condition compares with an earlier round or does not fit the type, or the candidates would
+                take up more than `max_bytes`.
+            ProcessExitedError: The game has ended.
+        """
+        check_condition(condition, self._value_type)
+        if condition.kind in COMPARING:
+            raise ScanError(f"a scan begins with exact, between or unknown; {condition.kind!r} compares with a round")
+        regions = writable_regions(self._memory, with_stacks=self._with_stacks)
+        self.n_bytes = sum(region.end - region.start for region in regions)
+        self._blocks, self.n_candidates, self.n_rounds = [], 0, 0
+        n_done = n_kept = 0
+        found: list[_Block] = []
+        for start, data in chunks(self._memory, regions, extra=self._dtype.itemsize - 1):
+            block = self._search(start, data, condition)
+            if block is not None:
+                found.append(block)
+                n_kept += _size_of(block)
+                self._check_size(n_kept)
+            n_done += min(data.size, CHUNK_BYTES)
+            if progress is not None:
+                progress(n_done, self.n_bytes)
+        self._keep(found)
+        return self.n_candidates
+
+    def narrow(self, condition: Condition, progress: Progress | None = None) -> int:
+        """Keep the candidates that fulfil a condition now.
+
+        Args:
+            condition: Any.
+            progress: Told how far it is.
+
+        Returns:
+            How many are left.
+
+        Raises:
+            ScanError: There was no first round, or the condition does not fit the type.
+            ProcessExitedError: The game has ended.
+        """
+        check_condition(condition, self._value_type)
+        if not self.n_rounds:
+            raise ScanError("there is nothing to narrow down; begin with a first round")
+        left: list[_Block] = []
+        n_done = n_kept = 0
+        for block in self._blocks:
+            kept = self._narrow(block, condition)
+            if kept is not None:
+                left.append(kept)
+                n_kept += _size_of(kept)
+                self._check_size(n_kept)
+            n_done += block.values.size
+            if progress is not None:
+                progress(n_done, self.n_candidates)
+        self._keep(left)
+        return self.n_candidates
+
+    def candidates(self, limit: int = 100) -> list[Candidate]:
+        """Return the first candidates, by ascending address, with their values in the last round."""
+        found: list[Candidate] = []
+        for block in self._blocks:
+            n = min(limit - len(found), block.values.size)
+            offsets = self._offsets_of(block)[:n].tolist()
+            values = block.values[:n].tolist()
+            found += [Candidate(block.start + at, value) for at, value in zip(offsets, values, strict=True)]
+            if len(found) >= limit:
+                break
+        return found
+
+    def _search(self, start: int, data: Bytes, condition: Condition) -> _Block | None:
+        """Return the candidates of a piece of memory."""
+        skip = -start % self._alignment
+        start, data = start + skip, data[skip:]
+        # The extra bytes are one too few for a value that begins in the next piece.
+        n = -(-max(0, data.size - self._dtype.itemsize + 1) // self._alignment)
+        view: Values = np.ndarray((n,), self._dtype, buffer=data.data, strides=(self._alignment,))
+        if condition.kind == "unknown":
+            return _Block(start, None, view.copy()) if view.size else None
+        indices = np.flatnonzero(mask_of(condition, view, None))
+        if not indices.size:
+            return None
+        return _Block(start, (indices * self._alignment).astype(np.uint32), view[indices])
+
+    def _narrow(self, block: _Block, condition: Condition) -> _Block | None:
+        """Return the candidates of a block that are left."""
+        offsets = self._offsets_of(block)
+        now, is_readable = self._read(block.start, offsets)
+        mask = mask_of(condition, now, block.values)
+        if is_readable is not None:
+            mask &= is_readable
+        if not mask.any():
+            return None
+        if block.offsets is None and mask.all():
+            return _Block(block.start, None, now)
+        return _Block(block.start, offsets[mask], now[mask])
+
+    def _offsets_of(self, block: _Block) -> NDArray[np.uint32]:
+        if block.offsets is not None:
+            return block.offsets
+        return np.arange(block.values.size, dtype=np.uint32) * np.uint32(self._alignment)
+
+    def _read(self, start: int, offsets: NDArray[np.uint32]) -> tuple[Values, NDArray[np.bool_] | None]:
+        """Return the values at some positions now, and which of them could be read; None if all of them."""
+        size = self._dtype.itemsize
+        first = int(offsets[0])
+        n_bytes = int(offsets[-1]) + size - first
+        data = np.zeros(n_bytes, np.uint8)
+        relative = offsets - np.uint32(first)
+        runs: list[tuple[int, Bytes]] = []
+        is_complete = True
+        try:
+            if offsets.size > _FEW or n_bytes <= _FEW * size:
+                self._memory.read_into(start + first, data.data)
+            else:
+                for at in relative.tolist():
+                    self._memory.read_into(start + first + at, data[at : at + size].data)
+        except MemoryAccessError:
+            is_complete = False
+            runs = list(readable_runs(self._memory, start + first, start + first + n_bytes))
+        for address, run in runs:
+            at = address - start - first
+            data[at : at + run.size] = run
+        shifted = np.ndarray((n_bytes - size + 1,), self._dtype, buffer=data.data, strides=(1,))
+        now = shifted[relative]
+        if is_complete:
+            return now, None
+        is_there = np.zeros(offsets.size, np.bool_)
+        for address, run in runs:
+            at = address - start - first
+            is_there |= (relative >= at) & (relative + np.uint32(size) <= at + run.size)
+        return now, is_there
+
+    def _keep(self, blocks: list[_Block]) -> None:
+        self._blocks = blocks
+        self.n_candidates = sum(block.values.size for block in blocks)
+        self.n_rounds += 1
+
+    def _check_size(self, n_bytes: int) -> None:
+        if n_bytes > self._max_bytes:
+            raise ScanError(
+                f"the candidates take up more than {self._max_bytes / 2**20:.0f} MiB here; "
+                f"begin with exact or between, or raise max_bytes"
+            )
+
+
+def _size_of(block: _Block) -> int:
+    """Return how many bytes a block takes up."""
+    return block.values.nbytes + (0 if block.offsets is None else block.offsets.nbytes)
