@@ -183,6 +183,11 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         """The session with the game, for whoever looks closer; it is opened if it is not yet."""
         return self._keeper.session
 
+    @property
+    def needs_reset(self) -> bool:
+        """Whether `step` would be refused: no episode has begun, or it is over or has failed."""
+        return not self._is_ready
+
     def _make_look(self) -> Step:
         """Return the step that only looks."""
         settings, clock = self._settings, self.profile.clock
@@ -244,7 +249,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         info: Info = {
             "clock": self._grade,
             "late_s": result.advance.late_s,
-            "game_time_s": result.snapshot.game_time_s - self._start_s,
+            "game_time_s": round(result.snapshot.game_time_s - self._start_s, 9),
             "n_restarts": self._n_restarts,
         }
         if self._settings.info:

@@ -79,7 +79,7 @@ class Condition(_Table, frozen=True):
 
     def __str__(self) -> str:
         words = (("at least", self.at_least), ("at most", self.at_most), ("equal to", self.equals))
-        said = [f"{word} {value}" for word, value in words if value is not None]
+        said = [f"{word} {_short(value)}" for word, value in words if value is not None]
         if self.multiple_of is not None:
             said.append(f"a multiple of {self.multiple_of}")
         return f"{self.attribute} to be {' and '.join(said)}"
@@ -184,3 +184,7 @@ class EnvSettings(_Table, frozen=True, kw_only=True):
 def tick_s(profile: Profile) -> float:
     """Return the length of a step of the game's simulation; where it is not known, of a short look."""
     return 1.0 / profile.clock.tick_hz if profile.clock.tick_hz else FALLBACK_TICK_S
+
+
+def _short(value: float | str) -> str:
+    return f"{value:g}" if isinstance(value, float) else repr(value)

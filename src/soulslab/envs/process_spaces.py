@@ -98,7 +98,7 @@ def attribute_space(fact: Attribute) -> spaces.Space[Any]:
     limits = np.iinfo(np.int64)
     if is_whole and limits.min <= low and high < limits.max:
         return spaces.Box(math.ceil(low), math.floor(high), (fact.length,), np.int64)
-    return spaces.Box(low, high, (fact.length,), np.float32)
+    return spaces.Box(float(low), float(high), (fact.length,), np.float32)
 
 
 def pixel_space(pixels: Pixels) -> spaces.Box:

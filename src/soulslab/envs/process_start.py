@@ -139,7 +139,7 @@ class EpisodeStart:
         Raises:
             SiphonError: A step failed; a restart may help.
         """
-        is_fresh = keeper.is_lost
+        is_fresh = keeper.is_lost or not keeper.is_open
         if keeper.is_lost:
             keeper.recover(deadline)
         # Whatever was held is released, and time is in our hand before anything is written.

@@ -75,8 +75,10 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         chosen = np.flatnonzero(which).tolist()
         calls = [self._resetter(i, seeds[i], options) for i in chosen]
         infos: Info = {}
-        for i, (observation, info) in zip(chosen, self._all(calls), strict=True):
-            self._latest[i] = observation
+        for i, result in zip(chosen, self._all(calls), strict=True):
+            if isinstance(result, BaseException):
+                raise result
+            self._latest[i], info = result
             self._is_over[i] = False
             infos = self._add_info(infos, info, i)
         return self._observation(), infos
@@ -90,22 +92,34 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         """
         if self._latest[0] is None:
             raise NotResetError("step: no episode has begun; call reset() first")
-        if self.autoreset_mode is AutoresetMode.DISABLED and self._is_over.any():
-            over = np.flatnonzero(self._is_over)
-            raise NotResetError(f"step: episodes {over[:8]} are over; reset them with options={{'reset_mask': ...}}")
+        will_reset = (
+            self._is_over if self.autoreset_mode is AutoresetMode.NEXT_STEP else np.zeros(self.num_envs, np.bool_)
+        )
+        stuck = [i for i, env in enumerate(self.envs) if env.needs_reset and not will_reset[i]]
+        if stuck:
+            raise NotResetError(
+                f"step: episodes {stuck[:8]} are over or have failed; reset them with options={{'reset_mask': ...}}"
+            )
         calls = [self._stepper(i, action) for i, action in enumerate(iterate(self.action_space, actions))]
         if len(calls) != self.num_envs:
             raise EnvironmentUsageError(f"{len(calls)} actions for {self.num_envs} environments")
         rewards = np.zeros(self.num_envs)
         terminated, truncated = np.zeros(self.num_envs, np.bool_), np.zeros(self.num_envs, np.bool_)
         infos: Info = {}
-        for i, (outcome, fresh) in enumerate(self._all(calls)):
+        failures: list[BaseException] = []
+        for i, result in enumerate(self._all(calls)):
+            if isinstance(result, BaseException):
+                failures.append(result)
+                continue
+            outcome, fresh = result
             self._latest[i], rewards[i], terminated[i], truncated[i], info = outcome
             if fresh is not None:
                 infos = self._add_info(infos, {"final_obs": outcome[0], "final_info": info}, i)
                 self._latest[i], info = fresh
             infos = self._add_info(infos, info, i)
-        self._is_over = terminated | truncated if self.autoreset_mode is not AutoresetMode.SAME_STEP else self._is_over
+        self._is_over = terminated | truncated
+        if failures:
+            raise failures[0]
         return self._observation(), rewards, terminated, truncated, infos
 
     def render(self) -> tuple[Any, ...] | None:
@@ -114,8 +128,11 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
 
     def close_extras(self, **_: Any) -> None:
         """End all games."""
-        self._all([env.close for env in self.envs])
+        results = self._all([env.close for env in self.envs])
         self._threads.shutdown()
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
 
     def _resetter(self, i: int, seed: int | None, options: dict[str, Any]) -> Callable[[], tuple[Any, Info]]:
         return lambda: self.envs[i].reset(seed=seed, options=options)
@@ -134,13 +151,11 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
 
         return play
 
-    def _all(self, calls: Sequence[Callable[[], T]]) -> list[T]:
-        """Run calls at the same time; raise the first error once all have finished."""
-        if len(calls) == 1:
-            return [calls[0]()]
+    def _all(self, calls: Sequence[Callable[[], T]]) -> list[T | BaseException]:
+        """Run calls at the same time; return what each gave or raised, once all have finished."""
         futures = [self._threads.submit(call) for call in calls]
         wait(futures)
-        return [future.result() for future in futures]
+        return [future.exception() or future.result() for future in futures]
 
     def _observation(self) -> Any:
         observations = (

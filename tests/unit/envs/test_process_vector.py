@@ -1,0 +1,142 @@
+"""Several games at once: Gymnasium's own vector semantics."""
+
+import threading
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from soulslab.envs.process_vector import ProcessVectorEnv
+from soulslab.envs.registration import PROCESS_ID
+from soulslab.errors import EnvironmentUsageError, InvalidActionError, NotResetError, ProcessExitedError
+from soulslab.learn.environment import make_vector
+from soulslab.siphon.fake import FakeSession
+from support.toy_env import Toys, toy_env, toy_profile, toy_table
+
+N = 3
+
+
+def vector(mode=AutoresetMode.NEXT_STEP, n=N, options=None, **changes):
+    toys = Toys(toy_table(**changes))
+    env = ProcessVectorEnv(n, mode, profile=toy_profile(**changes), session=toys, **(options or {}))
+    env.toys = toys
+    return env
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+@pytest.mark.parametrize("observation", ["state", "features"])
+def test_the_same_as_gymnasium_s_own(mode, observation):
+    fast = vector(mode, observation=observation)
+    slow = SyncVectorEnv([lambda: toy_env(observation=observation)] * N, autoreset_mode=mode)
+    assert fast.observation_space == slow.observation_space
+    assert fast.action_space == slow.action_space
+    compare(fast.reset(seed=5), slow.reset(seed=5))
+    rng = np.random.default_rng(0)
+    over = np.zeros(N, np.bool_)
+    for _ in range(60):
+        if mode is AutoresetMode.DISABLED and over.any():
+            compare(fast.reset(options={"reset_mask": over}), slow.reset(options={"reset_mask": over.copy()}))
+        actions = rng.choice([1, 2, 4, 4, 4, 5], N)
+        first, second = fast.step(actions), slow.step(actions)
+        compare(first, second)
+        over = first[2] | first[3]
+    fast.close()
+    slow.close()
+
+
+def compare(first, second):
+    assert len(first) == len(second)
+    for one, other in zip(first, second, strict=True):
+        compare_values(one, other)
+
+
+def compare_values(one, other):
+    if isinstance(other, dict):
+        assert set(one) == set(other)
+        for key in other:
+            compare_values(one[key], other[key])
+    elif isinstance(other, np.ndarray) and other.dtype != object:
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+    elif isinstance(other, np.ndarray):
+        for mine, its in zip(one, other, strict=True):
+            compare_values(mine, its)
+    else:
+        assert one == other
+
+
+def test_make_vec_and_the_learner_take_it():
+    options = {"profile": toy_profile(), "session": Toys(toy_table())}
+    env = gymnasium.make_vec(PROCESS_ID, num_envs=2, vectorization_mode="vector_entry_point", **options)
+    assert type(env) is ProcessVectorEnv
+    assert env.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    env.close()
+    learner = make_vector(PROCESS_ID, 2, {**options, "observation": "features"})
+    assert learner.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    observation, info = learner.reset(seed=1)
+    assert observation.shape == (2, 6)
+    assert info["action_mask"].tolist() == [[True] * 6] * 2
+    learner.close()
+
+
+def test_games_run_at_the_same_time():
+    env = vector()
+    env.reset()
+    meeting = threading.Barrier(N, timeout=20)
+    for session in env.toys.sessions:
+        toy, pass_time = session.toy, session.toy.pass_time
+        toy.pass_time = lambda seconds, pass_time=pass_time: (meeting.wait(), pass_time(seconds))
+    env.step(np.zeros(N, np.int64))
+    env.close()
+
+
+def test_without_copies_the_observations_are_one_buffer():
+    env = vector(options={"copy": False}, observation="features")
+    first, _ = env.reset()
+    second = env.step(np.array([1, 2, 3]))[0]
+    assert first is second
+    env.close()
+
+
+def test_one_game_that_fails_raises_and_can_be_reset_alone():
+    env = vector(AutoresetMode.SAME_STEP)
+    env.reset()
+    env.envs[1].session.toy.is_alive = False
+    with pytest.raises(ProcessExitedError):
+        env.step(np.array([3, 3, 3]))
+    with pytest.raises(NotResetError):
+        env.step(np.array([3, 3, 3]))
+    observation, info = env.reset(options={"reset_mask": np.array([False, True, False])})
+    assert observation["x"].ravel().tolist() == [2.0, 0.0, 2.0]
+    assert info["n_restarts"].tolist() == [0, 1, 0]
+    assert env.step(np.array([3, 3, 3]))[0]["x"].ravel().tolist() == [4.0, 2.0, 4.0]
+    env.close()
+
+
+def test_wrong_use():
+    with pytest.raises(EnvironmentUsageError, match="num_envs"):
+        vector(n=0)
+    with pytest.raises(EnvironmentUsageError, match="autoreset_mode"):
+        vector("sometimes")
+    env = vector("disabled")
+    with pytest.raises(NotResetError):
+        env.step(np.zeros(N, np.int64))
+    with pytest.raises(EnvironmentUsageError, match="2 seeds for 3"):
+        env.reset(seed=[1, 2])
+    with pytest.raises(EnvironmentUsageError, match="reset_mask"):
+        env.reset(options={"reset_mask": [True] * N})
+    env.reset()
+    with pytest.raises(InvalidActionError):
+        env.step(np.array([0, 0, 9]))
+    env.close()
+
+
+def test_close_ends_all_games_and_threads():
+    before = threading.active_count()
+    env = vector()
+    env.reset()
+    env.step(np.zeros(N, np.int64))
+    env.close()
+    assert threading.active_count() == before
+    assert all(isinstance(session, FakeSession) for session in env.toys.sessions)
