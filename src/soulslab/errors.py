@@ -53,6 +53,7 @@
         └── RemoteError              a session on a server failed as such
             ├── ServerUnavailableError   nobody answers there, or the answer came too late
             ├── AccessRefusedError       the token is missing or wrong, or TLS is needed
+            ├── ControlTakenError        another client has the keys and the time
             └── WireError                a message is malformed, or of another version
 
 Every message says what was wrong, where, and what to do. The fields carry the same for programs.
@@ -501,6 +502,18 @@ class ServerUnavailableError(RemoteError):
 
 class AccessRefusedError(RemoteError):
     """The token is missing or wrong, or the address needs TLS."""
+
+
+class ControlTakenError(RemoteError):
+    """Another client of the server controls the game; one may still look.
+
+    Attributes:
+        holder: The name of that client.
+    """
+
+    def __init__(self, problem: str, *, holder: str) -> None:
+        self.holder = holder
+        super().__init__(problem)
 
 
 class WireError(RemoteError):
