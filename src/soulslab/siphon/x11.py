@@ -65,6 +65,7 @@ class XConnection:
         self._atoms: dict[str, int] = {}
         self._extensions: dict[xcffib.ExtensionKey, Any] = {}
         self._listeners: list[EventListener] = []
+        self._selected: dict[int, int] = {}
         self._is_closed = False
         try:
             self.raw = _connect(display, cookie)
@@ -132,18 +133,35 @@ class XConnection:
         Raises:
             DisplayError: The server does not have it.
         """
-        with self.using(f"use the X extension {key.name}"):
-            extension = self._extensions.get(key)
-            if extension is None:
-                if not self.core.QueryExtension(len(key.name), key.name).reply().present:
-                    raise DisplayError(f"X display {self.display} lacks the extension {key.name}")
-                extension = self._extensions[key] = self.raw(key)
-            return extension
+        if not self.has_extension(key):
+            raise DisplayError(f"X display {self.display} lacks the extension {key.name}")
+        return self._extensions[key]
 
     def has_extension(self, key: xcffib.ExtensionKey) -> bool:
         """Tell whether the server has an extension."""
-        with self.using(f"ask for the X extension {key.name}"):
-            return bool(self.core.QueryExtension(len(key.name), key.name).reply().present)
+        if key not in self._extensions:
+            with self.using(f"ask for the X extension {key.name}"):
+                is_present = self.core.QueryExtension(len(key.name), key.name).reply().present
+                self._extensions[key] = self.raw(key) if is_present else None
+        return self._extensions[key] is not None
+
+    def select(self, window: int, mask: int) -> None:
+        """Ask for more kinds of events of a window; what was asked for before on this connection stays.
+
+        Args:
+            window: Its id.
+            mask: Of `xcffib.xproto.EventMask`.
+
+        Raises:
+            WindowGoneError: There is no such window.
+        """
+        with self.using("follow a window", window):
+            wanted = self._selected.get(window, 0) | mask
+            if wanted != self._selected.get(window):
+                values = [wanted]
+                event_mask = xcffib.xproto.CW.EventMask
+                self.core.ChangeWindowAttributes(window, event_mask, values, is_checked=True).check()
+                self._selected[window] = wanted
 
     def listen(self, listener: EventListener) -> None:
         """Have `dispatch` hand every event to this function."""
