@@ -17,6 +17,8 @@ _NAMES: dict[type[inspect.Type], str] = {
     inspect.NoneType: "unset",
 }
 _BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
+#: A bound beyond this is no part of a setting's meaning; it keeps numbers within what files and messages can hold.
+_MAX_BOUND = 2**53
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -82,19 +84,26 @@ def _words(described: inspect.Type) -> str:
     described, _ = _unwrap(described)
     match described:
         case inspect.LiteralType():
-            return " or ".join(toml_value(value) for value in described.values)
+            words = " or ".join(toml_value(value) for value in described.values)
         case inspect.UnionType():
-            return " or ".join(_words(option) for option in described.types)
+            words = " or ".join(_words(option) for option in described.types)
         case inspect.ListType() | inspect.VarTupleType():
-            return f"list of {_words(described.item_type)}"
+            words = f"list of {_words(described.item_type)}"
+        case inspect.TupleType():
+            words = f"list of {len(described.item_types)}: {', '.join(_words(item) for item in described.item_types)}"
         case inspect.DictType():
-            return f"table of {_words(described.value_type)}"
+            words = f"table of {_words(described.value_type)}"
         case inspect.StructType():
-            return f"table ({described.cls.__name__})"
-    name = _NAMES.get(type(described), type(described).__name__)
-    bounds = [f"{sign} {getattr(described, key):g}" for key, sign in _BOUNDS.items() if _has_bound(described, key)]
-    return " ".join([name, *([", ".join(bounds)] if bounds else [])])
+            words = f"table ({described.cls.__name__})"
+        case _:
+            words = _NAMES.get(type(described), type(described).__name__)
+            bounds = [
+                f"{sign} {getattr(described, key):g}" for key, sign in _BOUNDS.items() if _has_bound(described, key)
+            ]
+            words += f" {', '.join(bounds)}" if bounds else ""
+    return words
 
 
 def _has_bound(described: inspect.Type, key: str) -> bool:
-    return getattr(described, key, None) is not None
+    bound = getattr(described, key, None)
+    return bound is not None and abs(bound) <= _MAX_BOUND

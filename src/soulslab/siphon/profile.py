@@ -58,10 +58,11 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     Attributes:
         pattern: Hex bytes, ``??`` for any byte, ``4?`` and ``?8`` for any half of one.
-        displacement_at: Position in the pattern of a signed 32-bit displacement; None if the match is the place.
+        displacement_at: Position in the pattern, from 0, of a signed 32-bit displacement; unset if the match is the
+            place.
         instruction_end: Position where the instruction that holds the displacement ends: the displacement counts
             from there. Needed with `displacement_at`; it is not always displacement_at + 4, as an immediate may follow.
-        pick: Which of several matches to take, from 0, in ascending order; None if there must be exactly one.
+        pick: Which of several matches to take, from 0, in ascending order; unset if there must be exactly one.
         module: Module that `offset` counts from; "" for the executable itself.
         offset: Bytes from the module's base, instead of a pattern.
         adjust: Added to the place that was found.
@@ -110,7 +111,8 @@ class Attribute(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     Attributes:
         base: Name of the base that it starts from; "" if it starts from an entity.
         entity: Name of the entity that it starts from; "" if it starts from a base.
-        offsets: See the module's docstring; at least one.
+        offsets: The way to the value: each but the last is added, and the 8-byte pointer there is followed; the last
+            is only added.
         type: Of the value. ``flag`` is one bit of a byte (`bit`), read as bool. ``utf8`` and ``utf16`` end at the
             first zero character or at `length`.
         length: Bytes of ``bytes``, ``utf8`` and ``utf16``; for numbers above 1, a vector of so many of them.

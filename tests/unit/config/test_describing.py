@@ -3,6 +3,7 @@
 import pytest
 
 from soulslab.config import Setting, describe_settings, load_settings
+from soulslab.siphon.profile import Attribute
 from support.settings import Example
 
 
@@ -37,3 +38,9 @@ def test_types_and_defaults(path, kind, default):
 def test_every_default_loads_as_an_override():
     overrides = [f"{row.path}={row.default}" for row in describe_settings(Example) if row.default != "unset"]
     assert load_settings(Example, None, overrides) == Example()
+
+
+def test_tuples_and_bounds_that_only_keep_numbers_in_64_bits():
+    rows = {row.path: row.type for row in describe_settings(Attribute)}
+    assert rows["range"] == "list of 2: number, number or unset"
+    assert rows["offsets"] == "list of integer"

@@ -1,7 +1,9 @@
 """Profiles from files: what is right loads, and nothing gives anything but a profile or a ProfileError."""
 
 import random
+import re
 import tomllib
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -211,3 +213,16 @@ def test_a_thousand_mutated_structures(data):
     except ProfileError as error:
         assert error.problem
         assert error.source == "mutant"
+
+
+# --- the documentation --------------------------------------------------------------------------------------
+
+DOCS = Path(__file__).parents[3] / "docs" / "profiles.md"
+
+
+def test_the_examples_of_the_documentation_load():
+    example, entity = re.findall(r"```toml\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    profile = parse_profile(tomllib.loads(example), "docs")
+    assert profile.attributes["health"].range == (-200.0, 200.0)
+    world = '[bases.world]\npattern = "48 8B 05"\nsource = "made up"\n'
+    assert parse_profile(tomllib.loads(f"{example}\n{world}\n{entity}"), "docs").entities["boss"].id == 21300520
