@@ -81,10 +81,15 @@ class XTestSender:
         self._guard.free(key.name for key in released_keys(changes))
 
     def move_mouse(self, dx_px: int, dy_px: int) -> None:
-        """Move the pointer of the display; programs that take raw movements see them, too."""
+        """Move the pointer of the display; programs that take raw movements see them, too.
+
+        A pointer that has left the window of a game that is alone is put back into its middle first.
+        """
         if max(abs(dx_px), abs(dy_px)) > _FAR_PX:
             raise InputError(f"cannot move the mouse by ({dx_px}, {dy_px}) px at once; {_FAR_PX} is the most")
         with self._x.using("move the mouse", self._window.id):
+            if self._owns_focus:
+                self._check_pointer()
             cookie = self._fake(_MOTION, 1, dx_px, dy_px)
             sync_twice(self._x)
             cookie.check()

@@ -31,6 +31,8 @@ _NO_IMMEDIATE = frozenset(
 )
 _IMMEDIATE_8 = frozenset([0x6B, 0x80, 0x83, 0xC0, 0xC1, 0xC6])
 _IMMEDIATE_32 = frozenset([0x69, 0x81, 0xC7])
+_GROUP_3 = frozenset([0xF6, 0xF7])  # with an immediate for the first of their eight operations only
+_OPCODES = _NO_IMMEDIATE | _IMMEDIATE_8 | _IMMEDIATE_32 | _GROUP_3
 _TWO_BYTES = frozenset([*range(0x10, 0x18), 0x28, 0x29, *range(0x2A, 0x30), *range(0x40, 0x70), 0x7E, 0x7F])
 _TWO_BYTES_MORE = frozenset([0xAF, 0xB6, 0xB7, 0xBE, 0xBF, 0xD6])
 
@@ -144,7 +146,7 @@ def _decode(start: int, data: Bytes, at: int, place: int) -> _Reference | None:
         immediate = 1
     elif opcode in _IMMEDIATE_32 or (opcode == 0xF7 and not data[at - 1] & 0x38):
         immediate = 4
-    elif opcode not in _NO_IMMEDIATE and opcode not in (0xF6, 0xF7):
+    elif opcode not in _NO_IMMEDIATE | _GROUP_3:
         return None
     if data[first - 1] & 0xF0 == 0x40:  # REX
         first -= 1
@@ -174,6 +176,6 @@ def _moving(code: Sequence[int], reference: _Reference) -> Iterator[int]:
     for at in range(reference.end + 1, len(code)):
         before, last = code[at - 2], code[at - 1]
         is_jump = last in (0xE8, 0xE9) or (before == 0x0F and 0x80 <= last < 0x90)
-        is_operand = at - 2 >= reference.end and last & 0xC7 == 0x05 and before in _NO_IMMEDIATE | _IMMEDIATE_8
+        is_operand = at - 2 >= reference.end and last & 0xC7 == 0x05 and before in _OPCODES
         if is_jump or is_operand:
             yield at

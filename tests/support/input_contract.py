@@ -1,0 +1,96 @@
+"""What every way of sending keys has to do; a test class inherits it and gives the fixture `rig`."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from soulslab.errors import SessionStateError, UnknownKeyError
+
+SOME_KEYS = ("W", "A", "LEFT_SHIFT", "SPACE", "UP_ARROW", "KEYPAD_5", "F12", "MOUSE_LEFT", "MOUSE_RIGHT")
+
+
+class InputContract:
+    """`rig.input` is an open `Input`; `rig.new_events()` returns what reached the game since the last call.
+
+    Each event is the key's name and whether it went down.
+    """
+
+    def test_keys_that_are_held_reach_the_game(self, rig):
+        rig.input.set_held(["W", "LEFT_SHIFT"])
+        assert rig.new_events() == [("LEFT_SHIFT", True), ("W", True)]
+        assert rig.input.held == {"W", "LEFT_SHIFT"}
+
+    def test_only_changes_are_sent_and_releases_come_first(self, rig):
+        rig.input.set_held({"W", "A"})
+        rig.new_events()
+        rig.input.set_held({"A", "SPACE"})
+        assert rig.new_events() == [("W", False), ("SPACE", True)]
+        rig.input.set_held({"A", "SPACE"})
+        assert rig.new_events() == []
+
+    def test_buttons_are_held_like_keys(self, rig):
+        rig.input.set_held(["MOUSE_LEFT", "MOUSE_4"])
+        rig.input.set_held(["MOUSE_LEFT"])
+        assert rig.new_events() == [("MOUSE_4", True), ("MOUSE_LEFT", True), ("MOUSE_4", False)]
+
+    def test_the_wheel_turns_by_a_notch(self, rig):
+        rig.input.type(["MOUSE_WHEEL_UP", "MOUSE_WHEEL_DOWN"])
+        expected = [(name, down) for name in ("MOUSE_WHEEL_UP", "MOUSE_WHEEL_DOWN") for down in (True, False)]
+        assert rig.new_events() == expected
+
+    def test_typed_keys_go_down_and_up_one_after_another(self, rig):
+        rig.input.set_held(["W"])
+        rig.new_events()
+        rig.input.type(["A", "A", "ENTER"])
+        assert rig.new_events() == [(key, down) for key in ("A", "A", "ENTER") for down in (True, False)]
+        assert rig.input.held == {"W"}
+
+    def test_a_typed_key_that_is_held_stays_down(self, rig):
+        rig.input.set_held(["W"])
+        rig.input.type(["W"])
+        assert rig.new_events() == [("W", True), ("W", False), ("W", True)]
+        assert rig.input.held == {"W"}
+
+    @pytest.mark.parametrize("call", ["set_held", "type"])
+    def test_an_unknown_key_sends_nothing_and_leaves_what_is_held(self, rig, call):
+        rig.input.set_held(["W"])
+        rig.new_events()
+        with pytest.raises(UnknownKeyError, match="did you mean 'SPACE'"):
+            getattr(rig.input, call)(["A", "SPAC"])
+        assert rig.new_events() == []
+        assert rig.input.held == {"W"}
+
+    def test_close_releases_everything(self, rig):
+        rig.input.set_held(["W", "MOUSE_LEFT"])
+        rig.new_events()
+        rig.input.close()
+        assert rig.new_events() == [("MOUSE_LEFT", False), ("W", False)]
+        assert rig.input.held == frozenset()
+        rig.input.close()
+        assert rig.new_events() == []
+
+    def test_nothing_is_sent_after_close(self, rig):
+        rig.input.close()
+        with pytest.raises(SessionStateError):
+            rig.input.set_held(["W"])
+        with pytest.raises(SessionStateError):
+            rig.input.type(["W"])
+        with pytest.raises(SessionStateError):
+            rig.input.move_mouse(1, 0)
+        assert rig.new_events() == []
+
+    @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(steps=st.lists(st.sets(st.sampled_from(SOME_KEYS)), max_size=6))
+    def test_the_game_sees_exactly_what_is_held(self, rig, steps):
+        rig.input.set_held([])
+        rig.new_events()
+        before = set()
+        for held in steps:
+            rig.input.set_held(held)
+            events = rig.new_events()
+            changed = [name for name, _ in events]
+            assert sorted(changed) == sorted(before ^ held)
+            assert {name for name, is_press in events if is_press} == held - before
+            before = held
