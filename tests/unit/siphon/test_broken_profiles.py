@@ -1,4 +1,4 @@
-"""A file for each mistake that a profile can have; its first lines say where the mistake is and what is said about it."""
+"""A file for each mistake that a profile can have; its first lines say where it is and what is said about it."""
 
 from pathlib import Path
 
