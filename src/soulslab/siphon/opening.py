@@ -1,0 +1,263 @@
+"""Finding or starting a real game, and waiting until it is ready: memory, window, keys, frames, time."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from soulslab.errors import (
+    ClockUnavailableError,
+    ConfigError,
+    MemoryAccessError,
+    PatternError,
+    ProcessExitedError,
+    WaitTimeoutError,
+)
+from soulslab.siphon.attributes import AttributeTable
+from soulslab.siphon.capture import Capture
+from soulslab.siphon.capture.open import open_capture
+from soulslab.siphon.clock import Clock
+from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage, attach_lockstep
+from soulslab.siphon.clock.realtime import RealtimeClock
+from soulslab.siphon.clock.scaled import ScaledClock
+from soulslab.siphon.display import PrivateDisplay
+from soulslab.siphon.image import Image, read_image
+from soulslab.siphon.input import Input
+from soulslab.siphon.input.open import open_input
+from soulslab.siphon.launch import GameProcess, launch
+from soulslab.siphon.memory.linux import LinuxMemory
+from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.process import check_version, executable_of, find_process, has_ended, refuse_anti_cheat
+from soulslab.siphon.profile import Profile
+from soulslab.siphon.session import SessionInfo, SessionOptions
+from soulslab.siphon.window import wait_for_window
+from soulslab.siphon.x11 import XConnection
+
+POLL_S = 0.02
+CHOICES = {
+    "launch": ("auto", "always", "never"),
+    "input_backend": ("", "auto", "xtest", "xsendevent"),
+    "clock": ("", "lockstep", "scaled", "realtime"),
+    "on_orphan": ("end", "run", "paused"),
+}
+
+_log = logging.getLogger(__name__)
+
+
+class RealGame:
+    """The parts of a running game (`soulslab.siphon.local.Game`).
+
+    Attributes:
+        info: What it is.
+        attributes: Its values.
+        clock: Its time.
+        input: Its keys; None without a window.
+        capture: Its pictures; None without a window.
+        parts: What closes them, the last that was opened first.
+    """
+
+    info: SessionInfo
+    attributes: AttributeTable
+    clock: Clock
+    input: Input | None = None
+    capture: Capture | None = None
+
+    def __init__(self, pid: int, process: GameProcess | None) -> None:
+        self.pid = pid
+        self.process = process
+        self.parts = ExitStack()
+        if process is not None:
+            self.parts.callback(process.kill)
+
+    def check_alive(self) -> None:
+        """Raise `ProcessExitedError` if it has ended."""
+        if has_ended(self.pid) if self.process is None else self.process.status() is not None:
+            raise self.explain_exit(ProcessExitedError(f"process {self.pid} has ended", pid=self.pid))
+
+    def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:
+        """Return the error with the exit status and what the game printed last, if we started it."""
+        if self.process is None or error.status is not None:
+            return error
+        status, tail = self.process.status(), self.process.output_tail()
+        how = "" if status is None else f" (exit status {status})" if status >= 0 else f" (signal {-status})"
+        printed = f"; it printed last:\n{tail}" if tail else ""
+        return ProcessExitedError(f"{error}{how}{printed}", pid=self.pid, status=status)
+
+    def close(self) -> None:
+        """Release keys and time, end the game if we started it; a second call does nothing."""
+        self.parts.close()
+
+
+class RealGameOpener:
+    """Finds or starts real games (`soulslab.siphon.local.GameOpener`); keeps its private display between starts."""
+
+    def __init__(self) -> None:
+        self._display: PrivateDisplay | None = None
+
+    def open(self, profile: Profile, options: SessionOptions) -> RealGame:
+        """Find or start the game and wait until it is ready.
+
+        Raises:
+            SiphonError: See `soulslab.siphon.local.open_session`; nothing of this start is left behind.
+        """
+        _check(options)
+        deadline = time.monotonic() + options.deadline_s
+        with ExitStack() as undo:
+            page = LockstepPage.create(options.on_orphan) if _wants_lockstep(profile, options) else None
+            if page is not None:
+                undo.callback(page.close)
+            game = self._start(profile, options, page) if _is_to_start(profile, options) else _find(profile, options)
+            undo.callback(game.close)
+            self._complete(game, profile, options, page, deadline)
+            undo.pop_all()
+        _log.info("%s: process %d, clock %s", profile.name, game.pid, game.clock.grade)
+        return game
+
+    def close(self) -> None:
+        """Close the private display; a second call does nothing."""
+        display, self._display = self._display, None
+        if display is not None:
+            display.close()
+
+    def _start(self, profile: Profile, options: SessionOptions, page: LockstepPage | None) -> RealGame:
+        """Start the game."""
+        display, environment = options.display, dict(page.environment()) if page else {}
+        if display == "private":
+            if self._display is None:
+                self._display = PrivateDisplay(options.screen_px)
+            display = self._display.name
+            environment |= self._display.environment()
+        process = launch(profile.process, options=options.options, display=display, extra_environment=environment)
+        return RealGame(process.pid, process)
+
+    def _complete(
+        self, game: RealGame, profile: Profile, options: SessionOptions, page: LockstepPage | None, deadline: float
+    ) -> None:
+        """Open all the parts of a process that runs."""
+        refuse_anti_cheat(game.pid, profile.process)
+        memory = LinuxMemory(game.pid)
+        game.parts.callback(memory.close)
+        image, game.attributes = _wait_for_memory(game, profile, memory, deadline)
+        check_version(image, profile.process, options.allow_unknown_version)
+        display = self._open_window(game, profile, options, deadline) if options.with_window else ""
+        game.clock = _open_clock(game, profile, options, page)
+        game.parts.callback(game.clock.close)
+        game.info = SessionInfo(
+            pid=game.pid,
+            executable=executable_of(game.pid),
+            version=image.version,
+            module_base=image.base,
+            is_child=game.process is not None,
+            is_read_only=options.is_read_only,
+            clock_grade=game.clock.grade,
+            input_backend=game.input.backend if game.input else "",
+            capture_backend=game.capture.backend if game.capture else "",
+            window_px=game.capture.size_px if game.capture else (0, 0),
+            display=display,
+        )
+
+    def _open_window(self, game: RealGame, profile: Profile, options: SessionOptions, deadline: float) -> str:
+        """Wait for the window; open its keys and frames. Returns the name of its display."""
+        if game.process is None:
+            name = _display_of(game.pid) if options.display in ("", "private") else options.display
+        else:
+            name = self._display.name if self._display else options.display
+        connection = XConnection(name)
+        game.parts.callback(connection.close)
+        window = wait_for_window(
+            connection, game.pid, profile.process.window_title, deadline_s=max(deadline - time.monotonic(), 0.0)
+        )
+        game.capture = open_capture(window, self._display if game.process else None)
+        game.parts.callback(game.capture.close)
+        game.input = open_input(
+            window,
+            options.input_backend or profile.input.backend,
+            is_private=game.process is not None and self._display is not None,
+        )
+        game.parts.callback(game.input.close)
+        return name
+
+
+def _display_of(pid: int) -> str:
+    """Return the display that a process was started with; "" for that of this process."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError as error:
+        _log.info("cannot tell the display of process %d (%s); taking our own", pid, error.strerror)
+        return ""
+    return next((text[8:].decode() for text in variables if text.startswith(b"DISPLAY=")), "")
+
+
+def _check(options: SessionOptions) -> None:
+    """Raise `ConfigError` for an option that is none of its choices."""
+    for name, choices in CHOICES.items():
+        if getattr(options, name) not in choices:
+            known = ", ".join(repr(choice) for choice in choices)
+            raise ConfigError(f"is {getattr(options, name)!r}, not one of {known}", path=name, source="session options")
+    if options.pid and options.launch == "always":
+        raise ConfigError("names a process, but launch says 'always'", path="pid", source="session options")
+
+
+def _is_to_start(profile: Profile, options: SessionOptions) -> bool:
+    """Tell whether the game is to be started, and not to be found."""
+    if options.launch == "auto":
+        return not options.pid and bool(profile.process.command)
+    return options.launch == "always"
+
+
+def _find(profile: Profile, options: SessionOptions) -> RealGame:
+    """Find the game among the processes that run."""
+    return RealGame(find_process(profile.process, options.pid), None)
+
+
+def _wants_lockstep(profile: Profile, options: SessionOptions) -> bool:
+    """Tell whether a game that is started gets the clock library."""
+    if not _is_to_start(profile, options):
+        return False
+    return (options.clock or profile.clock.grade) == "lockstep"
+
+
+def _wait_for_memory(
+    game: RealGame, profile: Profile, memory: LinuxMemory, deadline: float
+) -> tuple[Image, AttributeTable]:
+    """Wait until the executable is mapped and all of its patterns are in it."""
+    started = time.monotonic()
+    while True:
+        game.check_alive()
+        try:
+            image = read_image(memory, profile.process.executable)
+            return image, AttributeTable(profile, memory, resolve_bases(profile, memory, image))
+        except (PatternError, MemoryAccessError) as error:
+            # A game that has just been started unpacks itself, and Wine maps the program after its own loader;
+            # in one that we found all is there, so its profile does not fit.
+            if game.process is None:
+                raise
+            if time.monotonic() >= deadline:
+                raise WaitTimeoutError(
+                    f"the code of {profile.process.executable}", time.monotonic() - started, str(error)
+                ) from error
+        time.sleep(POLL_S)
+
+
+def _open_clock(game: RealGame, profile: Profile, options: SessionOptions, page: LockstepPage | None) -> Clock:
+    """Open the best clock that can be had, or the one that was asked for."""
+    if page is not None:
+        return LockstepClock(page, game.pid, profile.clock.tick_hz)
+    wanted = options.clock
+    if wanted == "lockstep" or (not wanted and profile.clock.grade == "lockstep"):
+        try:
+            return attach_lockstep(game.pid, profile.clock.tick_hz)
+        except ClockUnavailableError as error:
+            if wanted:
+                raise
+            _log.info("no lockstep clock: %s", error)
+    speed = profile.clock.speed_attribute
+    if wanted in ("", "scaled") and speed and not options.is_read_only:
+        attributes = game.attributes
+        return ScaledClock(lambda: attributes.read(speed), lambda value: attributes.write({speed: value}), game.pid)
+    if wanted == "scaled":
+        why = "the session is read-only" if speed else "the profile names no clock.speed_attribute"
+        raise ClockUnavailableError(f"cannot scale the time of {profile.name}: {why}")
+    return RealtimeClock(game.pid)

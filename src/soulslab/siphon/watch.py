@@ -1,0 +1,152 @@
+"""What a person sees of a session: tables for the terminal, pictures in files, values as they are typed."""
+
+from __future__ import annotations
+
+import statistics
+import time
+import tomllib
+from collections import deque
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import cv2
+import numpy as np
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from soulslab.errors import ConfigError, ProcessExitedError, SessionStateError, SiphonError, UnknownAttributeError
+from soulslab.siphon.profile import Profile, Value
+from soulslab.siphon.session import Frame, Session, SessionInfo
+
+MEDIAN_OF = 50
+
+
+def info_table(info: SessionInfo) -> Table:
+    """Return what a session is attached to, one fact a row."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_row("process", f"{info.pid}, {info.executable}{f' {info.version}' if info.version else ''}")
+    table.add_row("loaded at", f"{info.module_base:#x}")
+    table.add_row("clock", info.clock_grade)
+    if info.capture_backend:
+        width, height = info.window_px
+        table.add_row("window", f"{width}x{height} px on {info.display}")
+        table.add_row("input, frames", f"{info.input_backend}, {info.capture_backend}")
+    return table
+
+
+def attribute_table(game: Session, names: Iterable[str] | None = None) -> tuple[Table, int]:
+    """Return the attributes of a game with their values, and how many of them could not be read.
+
+    An attribute that cannot be read has its error in place of its value; the others are read all the same.
+    """
+    names = list(game.profile.attributes if names is None else names)
+    table = Table(box=None, pad_edge=False)
+    for title in ("attribute", "value", "unit"):
+        table.add_column(title, overflow="fold")
+    values: Mapping[str, Value | SiphonError]
+    try:
+        values = game.snapshot(names)
+    except (ProcessExitedError, SessionStateError):
+        raise
+    except SiphonError:
+        values = {name: _read_or_error(game, name) for name in names}
+    for name in names:
+        value = values[name]
+        text = Text(str(value), style="red") if isinstance(value, SiphonError) else Text(shown(value))
+        table.add_row(Text(name), text, game.profile.attributes[name].unit)
+    return table, sum(isinstance(value, SiphonError) for value in values.values())
+
+
+def shown(value: Value) -> str:
+    """Return a value as a person wants to read it."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, np.ndarray):
+        return "  ".join(shown(part.item()) for part in value)
+    return value.hex(" ") if isinstance(value, bytes) else str(value)
+
+
+def watch(game: Session, console: Console, *, rate_hz: float, seconds: float | None = None) -> None:
+    """Show all attributes, again and again, with the time that reading them took.
+
+    Args:
+        game: The game.
+        console: Where to.
+        rate_hz: How often to look.
+        seconds: For how long; None until Ctrl-C, or until the game ends.
+
+    Raises:
+        ProcessExitedError: The game ended.
+    """
+    started = next_look = time.monotonic()
+    took_s: deque[float] = deque(maxlen=MEDIAN_OF)
+    with Live(console=console, refresh_per_second=max(rate_hz, 1), screen=False) as live:
+        while seconds is None or time.monotonic() - started < seconds:
+            before = time.perf_counter()
+            table, _ = attribute_table(game)
+            took_s.append(time.perf_counter() - before)
+            step = (
+                f"game time {game.clock.game_time_s:.2f} s, read in {1e6 * statistics.median(took_s):.0f} µs (median)"
+            )
+            live.update(Group(table, Text(step, style="dim")))
+            next_look += 1 / rate_hz
+            time.sleep(max(next_look - time.monotonic(), 0.0))
+
+
+def parse_values(profile: Profile, texts: Mapping[str, str]) -> dict[str, Value]:
+    """Read values as they are typed: TOML; a plain word for a text attribute is text.
+
+    Raises:
+        UnknownAttributeError: No such attribute.
+        ConfigError: Not a value.
+    """
+    values: dict[str, Value] = {}
+    for name, text in texts.items():
+        if name not in profile.attributes:
+            raise UnknownAttributeError(name, profile.attributes)
+        kind = profile.attributes[name].type
+        try:
+            values[name] = tomllib.loads(f"value = {text}")["value"]
+        except (ValueError, RecursionError) as error:
+            if kind not in ("utf8", "utf16"):
+                raise ConfigError(f"is no value of type {kind}: {error}", path=name, source=text) from error
+            values[name] = text
+        if kind == "bytes":
+            values[name] = _bytes(name, values[name])
+    return values
+
+
+def save_frame(frame: Frame, file: Path) -> None:
+    """Write a frame as a picture; the ending of the file says of which kind.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    pixels = frame.pixels if frame.pixels.ndim == 2 else cv2.cvtColor(frame.pixels, cv2.COLOR_RGB2BGR)
+    try:
+        is_encoded, data = cv2.imencode(file.suffix, pixels)
+    except cv2.error as error:
+        raise ConfigError("is no name of a picture that can be written; end it in .png", source=file) from error
+    if not is_encoded:
+        raise ConfigError("could not be encoded; end it in .png", source=file)
+    try:
+        file.write_bytes(data.tobytes())
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror or error}", source=file) from error
+
+
+def _read_or_error(game: Session, name: str) -> Value | SiphonError:
+    try:
+        return game.read(name)
+    except SiphonError as error:
+        return error
+
+
+def _bytes(name: str, value: Value) -> bytes:
+    """Return bytes from a hex text."""
+    try:
+        return bytes.fromhex(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigError("is no hex text, such as '90 90'", path=name, source=str(value)) from error
