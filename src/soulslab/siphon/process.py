@@ -26,7 +26,8 @@ from soulslab.errors import (
 )
 from soulslab.siphon.file_names import file_name, same_name
 from soulslab.siphon.image import Image
-from soulslab.siphon.memory.linux import YAMA, denied, read_regions
+from soulslab.siphon.memory.linux_maps import read_regions
+from soulslab.siphon.memory.linux_permission import denied
 from soulslab.siphon.profile import Process
 
 #: Characters that Linux keeps of a process's name (TASK_COMM_LEN - 1, include/linux/sched.h).
@@ -175,7 +176,7 @@ def executable_of(pid: int) -> str:
     except (FileNotFoundError, ProcessLookupError) as error:
         raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
     except PermissionError as error:
-        raise denied(pid, YAMA) from error
+        raise denied(pid) from error
     if file_name(path) in WINE_LOADERS:
         return next((argument for argument in arguments if argument.casefold().endswith(".exe")), path)
     return path

@@ -10,19 +10,15 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import re
 import select
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import (
-    AttachDeniedError,
     MemoryAccessError,
     ProcessExitedError,
     ProcessNotFoundError,
@@ -30,41 +26,17 @@ from soulslab.errors import (
     SiphonError,
 )
 from soulslab.siphon.memory import Region
+from soulslab.siphon.memory.linux_maps import read_regions
+from soulslab.siphon.memory.linux_permission import denied
 
 #: Parts that one call of ``process_vm_readv`` takes (IOV_MAX, limits.h).
 MAX_PARTS = 1024
 #: Addresses of a process lie below; the kernel's half of the address space begins above.
 ADDRESS_END = 2**63
-YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 _SCRATCH_SIZE = 4096
 _N_RETRIES = 3
 _PART = np.dtype([("address", "<u8"), ("size", "<u8")])
-_ESCAPED = re.compile(r"\\([0-7]{3})")
-#: They are mapped as readable, but belong to the kernel, which reads them for nobody else.
-_KERNEL_PAGES = ("[vvar]", "[vvar_vclock]", "[vsyscall]")
-
-_ADVICE = {
-    1: (
-        "kernel.yama.ptrace_scope is 1, so a process may only read those that it started: let soulslab start the game, "
-        "or run `sudo sysctl kernel.yama.ptrace_scope=0` (until the next boot), "
-        "or give this Python the right: `sudo setcap cap_sys_ptrace=ep {python}`"
-    ),
-    2: (
-        "kernel.yama.ptrace_scope is 2, so only CAP_SYS_PTRACE may read other processes: run "
-        "`sudo setcap cap_sys_ptrace=ep {python}`, "
-        "or `sudo sysctl kernel.yama.ptrace_scope=1` and let soulslab start the game"
-    ),
-    3: (
-        "kernel.yama.ptrace_scope is 3, so nobody may read other processes, and it can only be changed by a boot "
-        "with another value in /etc/sysctl.d"
-    ),
-}
-_OTHER_USER = (
-    "the process belongs to another user, or was started with rights of its own (setuid, capabilities): "
-    "run soulslab as the user that runs the game, let soulslab start it, or give this Python the right: "
-    "`sudo setcap cap_sys_ptrace=ep {python}`"
-)
 
 
 class LinuxMemory:
@@ -167,7 +139,7 @@ class LinuxMemory:
         if code == errno.ESRCH or self.check():
             return ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
         if code in (errno.EPERM, errno.EACCES):
-            return denied(self.pid, YAMA)
+            return denied(self.pid)
         return MemoryAccessError(f"cannot be {done}: not all of it is mapped", address=address, size=size, pid=self.pid)
 
     def _watch(self) -> Callable[[], list[tuple[int, int]]]:
@@ -228,51 +200,6 @@ class LinuxBatch:
         raise MemoryAccessError("is mapped anew all the time", address=address, size=size, pid=self._memory.pid)
 
 
-def read_regions(pid: int) -> list[Region]:
-    """Return what is mapped in a process, ascending; nothing for one that has ended.
-
-    Raises:
-        ProcessExitedError: There is no such process any more.
-        AttachDeniedError: The system does not let us.
-    """
-    try:
-        # Names of files are bytes; surrogates keep those that are no UTF-8.
-        text = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="surrogateescape")
-    except (FileNotFoundError, ProcessLookupError) as error:
-        raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
-    except PermissionError as error:
-        raise denied(pid, YAMA) from error
-    return [_parse_region(line) for line in text.split("\n") if line]
-
-
-def denied(pid: int, yama: Path) -> AttachDeniedError:
-    """Return the error for a process that the system does not let us read, with what to do about it.
-
-    Args:
-        pid: The process.
-        yama: File that says which processes may be read; absent where the kernel has no such rule.
-    """
-    scope = int(yama.read_text(encoding="ascii")) if yama.exists() else 0
-    advice = _ADVICE.get(scope, _OTHER_USER).format(python=Path(sys.executable).resolve())
-    return AttachDeniedError(f"process {pid} must not be read: {advice}", pid=pid)
-
-
-def _parse_region(line: str) -> Region:
-    """Parse a line of ``/proc/PID/maps``: ``start-end rwxp offset device inode   path``."""
-    addresses, access, _, _, _, *path = line.split(maxsplit=5)
-    start, end = addresses.split("-")
-    name = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), path[0]) if path else ""
-    is_file = name.startswith("/")
-    return Region(
-        start=int(start, 16),
-        end=int(end, 16),
-        is_readable=access[0] == "r" and name not in _KERNEL_PAGES,
-        is_writable=access[1] == "w",
-        is_executable=access[2] == "x",
-        path=name.removesuffix(" (deleted)") if is_file else "",
-    )
-
-
 def _open_pidfd(pid: int) -> int:
     try:
         return os.pidfd_open(pid)
@@ -288,7 +215,7 @@ def _open_memory(pid: int) -> int:
     try:
         return os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
     except PermissionError as error:
-        raise denied(pid, YAMA) from error
+        raise denied(pid) from error
     except (FileNotFoundError, ProcessLookupError) as error:
         raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
 
