@@ -10,6 +10,7 @@ from pathlib import Path
 from soulslab.errors import (
     ClockUnavailableError,
     ConfigError,
+    ImageError,
     MemoryAccessError,
     PatternError,
     ProcessExitedError,
@@ -229,7 +230,7 @@ def _wait_for_memory(
         try:
             image = read_image(memory, profile.process.executable)
             return image, AttributeTable(profile, memory, resolve_bases(profile, memory, image))
-        except (PatternError, MemoryAccessError) as error:
+        except (ImageError, PatternError, MemoryAccessError) as error:
             # A game that has just been started unpacks itself, and Wine maps the program after its own loader;
             # in one that we found all is there, so its profile does not fit.
             if game.process is None:
