@@ -10,7 +10,7 @@ from soulslab.siphon.input import Input
 from soulslab.siphon.input.guard import Guard, NoGuard, ProcessGuard
 from soulslab.siphon.input.held import HeldInput, Sender
 from soulslab.siphon.input.keycodes import read_keycodes
-from soulslab.siphon.input.server import is_alone
+from soulslab.siphon.input.server import is_alone, stop_repetition
 from soulslab.siphon.input.xsendevent import XSendEventSender
 from soulslab.siphon.input.xtest import XTestSender
 from soulslab.siphon.window import Window
@@ -53,6 +53,8 @@ def open_input(window: Window, backend: str = "auto", *, is_private: bool = Fals
     owns_focus = is_private or is_alone(window.x, window.id)
     if backend == "auto":
         backend = "xtest" if owns_focus else "xsendevent"
+    if is_private:
+        stop_repetition(window.x)
     keycodes = read_keycodes(window.x)
     guard: Guard = NoGuard() if is_private else ProcessGuard(window.x.display)
     _log.debug("keys of window %#x by %s, focus %s", window.id, backend, "ours" if owns_focus else "the user's")

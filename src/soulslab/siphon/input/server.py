@@ -41,6 +41,16 @@ def details_of(keys: Iterable[Key], keycodes: dict[str, int], display: str) -> d
     return details
 
 
+def stop_repetition(x: XConnection) -> None:
+    """Stop the server from repeating keys that are held.
+
+    The repetition comes in wall time, so a game whose time we control would see it at random. It is a setting of the
+    whole display, and stays; so this is for displays that end with us.
+    """
+    with x.using("switch off the repetition of keys"):
+        x.core.ChangeKeyboardControl(xcffib.xproto.KB.AutoRepeatMode, [0], is_checked=True).check()
+
+
 def has_window_manager(x: XConnection) -> bool:
     """Tell whether somebody manages the windows: only one client may have the map requests of the root window."""
     with x.using("look for a window manager"):

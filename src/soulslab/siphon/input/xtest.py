@@ -46,10 +46,8 @@ class XTestSender:
         self._guard = guard
         self._owns_focus = owns_focus
         self._xtest: Any = self._x.extension(xcffib.xtest.key)
-        self._repeats = False
         self._has_focus = False
         if owns_focus:
-            self._repeats = self._set_repeat(False)
             self._x.select(window.id, xcffib.xproto.EventMask.FocusChange)
             self._x.listen(self._on_event)
 
@@ -95,11 +93,9 @@ class XTestSender:
             cookie.check()
 
     def close(self) -> None:
-        """Give the repetition of keys back."""
+        """End the guard."""
         self._x.unlisten(self._on_event)
         self._guard.close()
-        if self._repeats:
-            self._set_repeat(True)
 
     def _fake(self, kind: int, detail: int, x: int = 0, y: int = 0, *, delay_ms: int = 0) -> Any:
         return self._xtest.FakeInput(kind, detail, delay_ms, 0, x, y, 0, is_checked=True)
@@ -146,17 +142,6 @@ class XTestSender:
             )
         middle = (state.width_px // 2, state.height_px // 2)
         self._x.core.WarpPointer(0, self._window.id, 0, 0, 0, 0, *middle, is_checked=True).check()
-
-    def _set_repeat(self, is_on: bool) -> bool:
-        """Switch the server's repetition of held keys; return whether it was on.
-
-        It comes in wall time, so a game whose time we control would see it at random.
-        """
-        with self._x.using("switch the repetition of keys"):
-            was_on = bool(self._x.core.GetKeyboardControl().reply().global_auto_repeat)
-            mode = xcffib.xproto.KB.AutoRepeatMode
-            self._x.core.ChangeKeyboardControl(mode, [int(is_on)], is_checked=True).check()
-        return was_on
 
 
 def _type(change: Change) -> int:

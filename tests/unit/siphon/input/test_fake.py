@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support.input_contract import InputContract
 
 from soulslab.siphon.input import Input
 from soulslab.siphon.input.fake import FakeInput
+from support.input_contract import InputContract
 
 
 class Rig:

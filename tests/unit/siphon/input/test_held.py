@@ -18,6 +18,7 @@ class BrokenSender:
         self.refusal = None
 
     def check(self, keys):
+        del keys
         if self.refusal:
             raise self.refusal
 
@@ -27,7 +28,7 @@ class BrokenSender:
             raise self.error
 
     def move_mouse(self, dx_px, dy_px):
-        raise AssertionError("not moved")
+        raise AssertionError(f"moved by {dx_px}, {dy_px}")
 
     def close(self):
         self.is_closed = True

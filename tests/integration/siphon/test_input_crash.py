@@ -1,0 +1,94 @@
+"""However a program that holds keys ends, none stays down; on a display that outlives it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+from soulslab.siphon.display import PrivateDisplay
+from support.key_listener import listening
+
+DEADLINE_S = 20.0
+HOLD = """
+import os, sys
+from soulslab.siphon.input.open import open_input
+from soulslab.siphon.window import find_window
+from soulslab.siphon.x11 import XConnection
+
+x = XConnection(os.environ["DISPLAY"])
+keys = open_input(find_window(x, int(sys.argv[1])), sys.argv[2])
+keys.set_held(["A", "SPACE"])
+keys.set_held(["W", "SPACE", "MOUSE_LEFT"])
+print("holds", flush=True)
+sys.stdin.readline()
+"""
+W, SPACE, LEFT_BUTTON = 25, 65, -1
+
+
+@pytest.fixture(scope="module")
+def display():
+    with PrivateDisplay((320, 240)) as display:
+        yield display
+
+
+@contextmanager
+def holding(listener, display, backend):
+    """Start a program that holds keys of the listener, which has a display that does not end with it."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(listener.pid), backend],
+        env={**os.environ, **display.environment()},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "holds\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
+def wait_until(condition, what):
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.01)
+
+
+def guards_of(pid):
+    """Return the processes that watch over one."""
+    guards = []
+    for process in psutil.process_iter(["cmdline"]):
+        command = process.info["cmdline"] or []
+        if any(word.endswith("guard_process.py") for word in command) and command[-1] == str(pid):
+            guards.append(process)
+    return guards
+
+
+@pytest.mark.parametrize("backend", ["xtest", "xsendevent"])
+@pytest.mark.parametrize("end", ["SIGKILL", "SIGTERM", "exit"])
+def test_keys_are_released_when_their_holder_ends(display, backend, end):
+    with listening(display.name) as listener, holding(listener, display, backend) as holder:
+        assert listener.down() == {W, SPACE, LEFT_BUTTON}
+        assert len(guards_of(holder.pid)) == 1
+        if end == "exit":
+            holder.stdin.write("\n")
+            holder.stdin.flush()
+        else:
+            holder.send_signal(signal.Signals[end])
+        wait_until(lambda: not listener.down(), "the release of the keys")
+        holder.wait()
+        # Each key went down and up once: what had been released before was not released again.
+        assert [event["kind"] for event in listener.events if event.get("detail") == 38] == ["press", "release"]
+        wait_until(lambda: not guards_of(holder.pid), "the end of the guard")
+        assert listener.ask("keymap") == []
