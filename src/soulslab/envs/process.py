@@ -249,7 +249,8 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         info: Info = {
             "clock": self._grade,
             "late_s": result.advance.late_s,
-            "game_time_s": round(result.snapshot.game_time_s - self._start_s, 9),
+            # Whole nanoseconds are not alike in two episodes, where a tick is none: 1/35 s.
+            "game_time_s": round(result.snapshot.game_time_s - self._start_s, 6),
             "n_restarts": self._n_restarts,
         }
         if self._settings.info:

@@ -1,0 +1,196 @@
+"""Doom as an environment, on the real game."""
+
+import os
+import signal
+
+import gymnasium
+import msgspec
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from soulslab.envs.doom import DoomEnv, DoomVectorEnv
+from soulslab.envs.registration import DOOM_ID
+from soulslab.errors import EnvironmentUsageError, NotResetError, PointerError, ProcessExitedError
+from soulslab.games.doom import PROFILE_PATH
+from soulslab.siphon.image import read_image
+from soulslab.siphon.memory.linux import LinuxMemory
+from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.profile import load_profile
+
+PROFILE = load_profile(PROFILE_PATH)
+EXACT = ("health", "bullets", "x", "y", "angle")
+
+
+@pytest.fixture
+def make():
+    """Make environments that are closed, whatever happens."""
+    made = []
+
+    def make_one(**options):
+        made.append(DoomEnv(**{"observation": "state", **options}))
+        return made[-1]
+
+    yield make_one
+    for env in made:
+        env.close()
+
+
+def play(env, n_steps, seed):
+    """Play random actions; return what was observed at each step."""
+    rng = np.random.default_rng(seed)
+    observation, _ = env.reset()
+    seen = [tuple(observation[name].item() for name in (*EXACT, "level_time"))]
+    for _ in range(n_steps):
+        observation, _, terminated, truncated, info = env.step(rng.integers(2, size=env.action_space.n))
+        assert (info["ticks"], info["ticks_expected"]) == (1, 1)
+        seen.append(tuple(observation[name].item() for name in (*EXACT, "level_time")))
+        if terminated or truncated:
+            break
+    return seen
+
+
+def test_a_thousand_tics_are_the_same_after_a_reset_and_in_another_process(make):
+    """Random keys, one seed: equal health, ammunition, position and angle at each tic; none is lost or doubled."""
+    env = make(frame_skip=1, skill=4, action_mode="multi_binary")
+    first = play(env, 1000, seed=7)
+    play(env, 33, seed=8)
+    second = play(env, 1000, seed=7)
+    third = play(make(frame_skip=1, skill=4, action_mode="multi_binary"), 1000, seed=7)
+    assert first == second == third
+    times = [step[-1] for step in first]
+    assert times == list(range(times[0], times[0] + len(times)))
+    assert len({step[2] for step in first}) > 100
+
+
+def test_the_next_level_starts_the_same_from_any_state(make):
+    env = make(frame_skip=1, action_mode="multi_binary")
+    expected = play(env, 40, seed=1)
+    env.session.write({"health": 1, "body_health": 1, "bullets": 3})
+    assert play(env, 40, seed=1) == expected
+    env.session.write({"game_action": 6})  # the level's exit
+    *_, terminated, _, info = env.step(np.zeros(9, np.int8))
+    assert (terminated, info["end"]) == (True, "exit")
+    assert play(env, 40, seed=1) == expected
+    assert env.reset()[1]["n_restarts"] == 0
+
+
+@pytest.mark.parametrize("observation", ["features", "both"])
+def test_gymnasium_s_checker_finds_nothing(make, observation):
+    check_env(make(observation=observation), skip_render_check=True)
+
+
+def test_pixels_show_the_game(make):
+    env = make(observation="pixels", pixels={"is_grey": False}, render_mode="rgb_array")
+    picture, _ = env.reset()
+    assert (picture.shape, picture.dtype) == ((84, 84, 3), np.uint8)
+    assert picture.std() > 20
+    moved = env.step(1)[0]
+    for _ in range(5):
+        moved = env.step(3)[0]
+    assert (moved != picture).mean() > 0.3
+    height, width, channels = env.render().shape
+    assert (channels, width > 200, height > 150) == (3, True, True)
+
+
+def test_death_ends_an_episode(make):
+    env = make()
+    env.reset()
+    env.session.write({"health": 0, "body_health": 0})
+    _, _, terminated, truncated, info = env.step(0)
+    assert (terminated, truncated, info["end"]) == (True, False, "death")
+    assert env.reset()[0]["health"] == 100
+
+
+def test_time_ends_an_episode(make):
+    env = make(max_tics=10, frame_skip=4)
+    env.reset()
+    assert [env.step(0)[3] for _ in range(3)] == [False, False, True]
+
+
+def test_maps_skills_and_phase_2(make):
+    info = make(map=2, skill=1).reset()[1]["values"]
+    assert (info["episode"], info["map"], info["skill"]) == (1, 2, 0)
+    info = make(iwad="freedoom2", map=11, skill=5).reset()[1]["values"]
+    assert (info["map"], info["skill"]) == (11, 4)
+
+
+# --- what goes wrong ----------------------------------------------------------------------------------------------
+
+
+def test_a_game_that_is_killed_during_a_step(make):
+    env = make(skill=2)
+    expected, _ = env.reset()
+    os.kill(env.session.info.pid, signal.SIGKILL)
+    with pytest.raises(ProcessExitedError, match="signal 9"):
+        for _ in range(100):
+            env.step(1)
+    with pytest.raises(NotResetError):
+        env.step(1)
+    observation, info = env.reset()
+    assert info["n_restarts"] == 1
+    assert all(np.array_equal(observation[name], expected[name]) for name in expected)
+    env.step(1)
+
+
+def test_a_chain_of_pointers_that_breaks_during_a_level_change(make):
+    """Between two levels the player's body is taken away; the game itself does not need it there."""
+    table = {**PROFILE.env, "end": {"death": PROFILE.env["end"]["death"]}}
+    env = make(profile=msgspec.structs.replace(PROFILE, env=table), frame_skip=1)
+    env.reset()
+    env.session.write({"game_action": 6})  # the level's exit
+    assert env.step(0)[4]["ticks"] == 1
+    memory = LinuxMemory(env.session.info.pid)
+    image = read_image(memory, PROFILE.process.executable)
+    memory.write(resolve_bases(PROFILE, memory, image)["players"], bytes(8))
+    memory.close()
+    with pytest.raises(PointerError, match="offsets"):
+        env.step(0)
+    observation, info = env.reset()
+    assert (observation["health"], info["n_restarts"]) == (100, 1)
+    env.step(0)
+
+
+def test_several_at_once():
+    env = DoomVectorEnv(2, "SameStep", observation="features", max_tics=40, map=2)
+    try:
+        assert env.reset(seed=1)[0].shape == (2, env.single_observation_space.shape[0])
+        pids = {one.session.info.pid for one in env.envs}
+        assert len(pids) == 2
+        for _ in range(10):
+            observation, _, _, truncated, info = env.step(np.array([1, 3]))
+        assert truncated.all()
+        assert len(info["final_obs"]) == 2
+        assert not np.array_equal(info["final_obs"][0], info["final_obs"][1])
+        assert np.array_equal(observation[0], observation[1])
+    finally:
+        env.close()
+
+
+def test_by_its_id():
+    env = gymnasium.make(DOOM_ID, observation="both", action_mode="multi_discrete")
+    try:
+        assert type(env) is DoomEnv
+        observation, _ = env.reset(seed=0)
+        assert observation["pixels"].shape == (84, 84, 1)
+        assert env.observation_space.contains(env.step(env.action_space.sample())[0])
+    finally:
+        env.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"map": 10},
+        {"map": 0},
+        {"skill": 6},
+        {"episode": 5},
+        {"frame_skip": 0},
+        {"max_tics": -1},
+        {"mpa": 1},
+        {"max_steps": 1},
+    ],
+)
+def test_wrong_options(options):
+    with pytest.raises(EnvironmentUsageError, match=next(iter(options))):
+        DoomEnv(**options)
