@@ -12,9 +12,9 @@ import logging
 import os
 import select
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import xcffib.res
@@ -42,6 +42,9 @@ LAYOUT_EVENTS = (
     xcffib.xproto.GravityNotifyEvent,
 )
 
+Rectangle: TypeAlias = tuple[int, int, int, int]
+"""Left, top, width, height."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -53,8 +56,10 @@ class WindowState(msgspec.Struct, frozen=True):
         y_px: Top edge, from the top.
         width_px: Of its inside.
         height_px: Of its inside.
+        border_px: Width of the border around it.
         depth: Bits per pixel of its colours.
-        is_covered: Another window may lie over a part of it.
+        hidden_px: Left, top, width and height, within the window, of what other windows may cover or what lies off the
+            screen; the smallest such rectangle around all of it, (0, 0, 0, 0) if nothing is hidden.
         is_on_screen: All of it lies on the screen.
     """
 
@@ -62,9 +67,15 @@ class WindowState(msgspec.Struct, frozen=True):
     y_px: int
     width_px: int
     height_px: int
+    border_px: int
     depth: int
-    is_covered: bool
+    hidden_px: Rectangle
     is_on_screen: bool
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether a part of it may be covered, or lies off the screen."""
+        return self.hidden_px[2] > 0
 
 
 class Window:
@@ -74,12 +85,14 @@ class Window:
         x: The connection it is known by.
         id: Its number on that display.
         pid: Of its process.
+        n_changes: How often something changed that may concern its place, its size or what lies over it.
     """
 
     def __init__(self, x: XConnection, window_id: int, pid: int = 0) -> None:
         self.x = x
         self.id = window_id
         self.pid = pid
+        self.n_changes = 0
         self._state: WindowState | None = None
         x.select(x.root, EventMask.SubstructureNotify)
         x.select(window_id, EventMask.StructureNotify)
@@ -133,6 +146,7 @@ class Window:
     def _on_event(self, event: Any) -> None:
         if isinstance(event, LAYOUT_EVENTS):
             self._state = None
+            self.n_changes += 1
 
     def _ask(self) -> WindowState:
         """Ask the server for everything; about six round trips."""
@@ -146,14 +160,19 @@ class Window:
                     f"window {self.id:#x} on {x.display} is not mapped (hidden or iconified), so it has no picture; "
                     f"show it again"
                 )
-            rectangle = (place.dst_x, place.dst_y, geometry.width, geometry.height)
-            is_covered = any(_intersect(rectangle, other) for other in self._above())
+            inside = (place.dst_x, place.dst_y, geometry.width, geometry.height)
             screen = x.core.GetGeometry(x.root).reply()
-        left, top, width, height = rectangle
-        is_on_screen = left >= 0 and top >= 0 and left + width <= screen.width and top + height <= screen.height
-        return WindowState(left, top, width, height, geometry.depth, is_covered, is_on_screen)
+            hidden = [overlap(inside, other) for other in (*self._above(), *_around(screen.width, screen.height))]
+        left, top, width, height = inside
+        return WindowState(
+            *inside,
+            border_px=geometry.border_width,
+            depth=geometry.depth,
+            hidden_px=_bounds([(part[0] - left, part[1] - top, *part[2:]) for part in hidden if part[2] and part[3]]),
+            is_on_screen=left >= 0 and top >= 0 and left + width <= screen.width and top + height <= screen.height,
+        )
 
-    def _above(self) -> Iterator[tuple[int, int, int, int]]:
+    def _above(self) -> Iterator[Rectangle]:
         """Yield the places, on the screen, of all visible windows above this one and its ancestors."""
         x, window = self.x, self.id
         while window != x.root:
@@ -335,11 +354,28 @@ def _property(x: XConnection, window: int, name: str) -> bytes:
         return bytes(x.core.GetProperty(False, window, x.atom(name), kind, 0, 256).reply().value.raw)
 
 
-def _intersect(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> bool:
-    """Tell whether two rectangles (left, top, width, height) share a pixel."""
+def overlap(one: Rectangle, other: Rectangle) -> Rectangle:
+    """Return what two rectangles share; its width or height is 0 if that is nothing."""
+    left, top = max(one[0], other[0]), max(one[1], other[1])
+    right, bottom = min(one[0] + one[2], other[0] + other[2]), min(one[1] + one[3], other[1] + other[3])
+    return (left, top, max(right - left, 0), max(bottom - top, 0))
+
+
+def _bounds(parts: Collection[Rectangle]) -> Rectangle:
+    """Return the smallest rectangle around all."""
+    if not parts:
+        return (0, 0, 0, 0)
+    left, top = min(part[0] for part in parts), min(part[1] for part in parts)
+    right, bottom = max(part[0] + part[2] for part in parts), max(part[1] + part[3] for part in parts)
+    return (left, top, right - left, bottom - top)
+
+
+def _around(width_px: int, height_px: int) -> tuple[Rectangle, ...]:
+    """Return four rectangles that are all of the plane but the screen."""
+    far = 1 << 16  # more than X's coordinates
     return (
-        one[0] < other[0] + other[2]
-        and other[0] < one[0] + one[2]
-        and one[1] < other[1] + other[3]
-        and other[1] < one[1] + one[3]
+        (-far, -far, far, 3 * far),
+        (width_px, -far, far, 3 * far),
+        (-far, -far, 3 * far, far),
+        (-far, height_px, 3 * far, far),
     )

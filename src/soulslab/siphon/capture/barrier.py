@@ -1,0 +1,78 @@
+"""Waits until the X server has drawn all that the game has asked it to draw so far."""
+
+from __future__ import annotations
+
+import select
+
+import xcffib.sync
+
+from soulslab.siphon.x11 import XConnection
+
+LOW_PRIORITY = -1_000_000
+#: A client that sends without end is not waited for longer than this.
+PATIENCE_S = 0.25
+
+
+class Barrier:
+    """A connection of its own whose requests the server handles only when nobody else has any.
+
+    A server takes turns among its clients, so the answer to a request of ours does not mean that what the game had sent
+    before was drawn; measured with a program that does not wait for its own drawing, 1 frame in 100 was an old one. The
+    server prefers clients of higher priority (SYNC extension, SetPriority), so the answer to one of the lowest does.
+
+    Args:
+        x: The connection that the events come to.
+    """
+
+    def __init__(self, x: XConnection) -> None:
+        self._x = x
+        self._own = XConnection(x.display)
+        try:
+            self._has_priority = x.has_extension(xcffib.sync.key)
+            if self._has_priority:
+                self._prepare()
+        except BaseException:
+            self._own.close()
+            raise
+
+    def wait(self) -> None:
+        """Wait for the server; then all events up to now have arrived at the connection too.
+
+        Raises:
+            DisplayError: The display has ended.
+        """
+        with self._own.using("wait for the display"):
+            cookie = self._own.core.GetInputFocus()
+            self._own.raw.flush()
+            if self._has_priority and not self._poll.poll(PATIENCE_S * 1000):
+                self._hurry()
+            cookie.reply()
+
+    def close(self) -> None:
+        """Disconnect; a second call does nothing."""
+        self._own.close()
+
+    def _prepare(self) -> None:
+        """Take the lowest priority."""
+        own = self._own
+        self._poll = select.poll()
+        self._poll.register(own.fileno(), select.POLLIN)
+        with own.using("wait for the display"):
+            # Something of ours, by which the other connection can name this one.
+            self._name = own.raw.generate_id()
+            own.core.CreatePixmap(own.root_depth, self._name, own.root, 1, 1, is_checked=True).check()
+        for connection in (own, self._x):
+            sync = connection.extension(xcffib.sync.key)
+            with connection.using("wait for the display"):
+                sync.Initialize(3, 1).reply()
+        self._set_priority(LOW_PRIORITY)
+
+    def _hurry(self) -> None:
+        """Let the answer come although somebody sends without end."""
+        self._set_priority(0)
+        self._poll.poll()
+        self._set_priority(LOW_PRIORITY)
+
+    def _set_priority(self, priority: int) -> None:
+        with self._x.using("wait for the display"):
+            self._x.extension(xcffib.sync.key).SetPriority(self._name, priority, is_checked=True).check()

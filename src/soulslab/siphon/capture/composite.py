@@ -1,0 +1,137 @@
+"""All the pixels of a window, also those that other windows cover or that lie off the screen (XComposite)."""
+
+from __future__ import annotations
+
+import select
+import time
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import xcffib.composite
+import xcffib.damage
+from numpy.typing import NDArray
+
+from soulslab.errors import DisplayError, WindowError, WindowGoneError
+from soulslab.siphon.capture.shm import SharedImage
+from soulslab.siphon.window import Rectangle, Window, WindowState, overlap
+
+#: How long a window that was covered when we came may take to draw what nobody kept.
+REPAINT_DEADLINE_S = 1.0
+
+
+class RedirectedWindow:
+    """A window that the server draws into memory of its own, and from there to the screen.
+
+    What was covered when this began, the server did not have; the game is asked to draw it (an Expose event), and until
+    it has, there is no picture.
+
+    Args:
+        window: The window.
+
+    Raises:
+        DisplayError: The server lacks Composite.
+        WindowGoneError: The window was closed or is not mapped.
+    """
+
+    def __init__(self, window: Window) -> None:
+        x = window.x
+        self._window = window
+        self._x = x
+        self._composite = x.extension(xcffib.composite.key)
+        self._damage = x.extension(xcffib.damage.key)
+        self._damage_id = 0
+        self._pixmap = 0
+        self._named_at = -1
+        self._drawn_px: Rectangle = (0, 0, 0, 0)
+        x.listen(self._on_event)
+        with x.using("have a window drawn apart", window.id):
+            self._composite.QueryVersion(0, 4).reply()
+            self._damage.QueryVersion(1, 1).reply()
+            # Nobody may draw between the two: what is drawn before we watch would be waited for in vain.
+            x.core.GrabServer(is_checked=True).check()
+            try:
+                self._missing_px = window.state().hidden_px
+                self._composite.RedirectWindow(window.id, xcffib.composite.Redirect.Automatic, is_checked=True).check()
+                if self._missing_px[2]:
+                    number = x.raw.generate_id()
+                    level = xcffib.damage.ReportLevel.BoundingBox
+                    self._damage.Create(number, window.id, level, is_checked=True).check()
+                    self._damage_id = number
+            finally:
+                x.core.UngrabServer()
+                x.raw.flush()
+
+    def read(self, state: WindowState, image: SharedImage) -> NDArray[np.uint8]:
+        """Return the whole window: (H, W, 4) uint8, BGRX, in the memory of `image`.
+
+        Raises:
+            WindowError: A part of it has not been drawn since it was covered.
+            WindowGoneError: It was closed.
+            xcffib.xproto.MatchError: It changed its size or was hidden a moment ago.
+        """
+        self.wait_for_repaint()
+        if self._named_at != self._window.n_changes:
+            # Size and mapping change the pixmap; the old one goes on to exist, but stays as it was.
+            self._free_pixmap()
+            number = self._x.raw.generate_id()
+            self._composite.NameWindowPixmap(self._window.id, number, is_checked=True).check()
+            self._pixmap = number
+            self._named_at = self._window.n_changes
+        border = state.border_px
+        return image.read(self._pixmap, border, border, state.width_px, state.height_px)
+
+    def wait_for_repaint(self) -> None:
+        """Wait until all has been drawn that was covered when we came. Raises as `read`."""
+        if not self._damage_id:
+            return
+        deadline = time.monotonic() + REPAINT_DEADLINE_S
+        while True:
+            self._x.sync()
+            self._x.dispatch()
+            state = self._window.state()
+            missing = overlap(self._missing_px, (0, 0, state.width_px, state.height_px))
+            if _contains(self._drawn_px, missing):
+                break
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise WindowError(
+                    f"a part of window {self._window.id:#x} on {self._x.display} was covered or off the screen, and "
+                    f"the game has not drawn it since (it stands still); let its time go on, or uncover the window"
+                )
+            select.select([self._x.fileno()], [], [], left_s)
+        self._damage.Destroy(self._damage_id, is_checked=True).check()
+        self._damage_id = 0
+
+    def close(self) -> None:
+        """Have the window drawn as before; a second call does nothing."""
+        self._x.unlisten(self._on_event)
+        if self._composite is None:
+            return
+        # A window or a display that is gone needs no undoing.
+        with suppress(WindowGoneError, DisplayError), self._x.using("have a window drawn as before", self._window.id):
+            self._free_pixmap()
+            if self._damage_id:
+                self._damage.Destroy(self._damage_id, is_checked=True).check()
+            update = xcffib.composite.Redirect.Automatic
+            self._composite.UnredirectWindow(self._window.id, update, is_checked=True).check()
+        self._composite = None
+
+    def _free_pixmap(self) -> None:
+        if self._pixmap:
+            number, self._pixmap = self._pixmap, 0
+            self._x.core.FreePixmap(number, is_checked=True).check()
+
+    def _on_event(self, event: Any) -> None:
+        if isinstance(event, xcffib.damage.NotifyEvent) and event.damage == self._damage_id:
+            area = event.area
+            self._drawn_px = (area.x, area.y, area.width, area.height)
+
+
+def _contains(outer: Rectangle, inner: Rectangle) -> bool:
+    return (
+        outer[0] <= inner[0]
+        and outer[1] <= inner[1]
+        and outer[0] + outer[2] >= inner[0] + inner[2]
+        and outer[1] + outer[3] >= inner[1] + inner[3]
+    )

@@ -1,0 +1,144 @@
+"""Takes pictures of a real window, each in the cheapest way that is right at that moment."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import numpy as np
+import xcffib.composite
+import xcffib.damage
+import xcffib.xproto
+from numpy.typing import NDArray
+
+from soulslab.errors import WindowError, WindowGoneError
+from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.capture.barrier import Barrier
+from soulslab.siphon.capture.composite import RedirectedWindow
+from soulslab.siphon.capture.framebuffer import Framebuffer
+from soulslab.siphon.capture.pixels import convert
+from soulslab.siphon.capture.shm import SharedImage
+from soulslab.siphon.display import PrivateDisplay
+from soulslab.siphon.window import Window, WindowState
+
+#: How often to look again if the window changes between looking at its place and at its pixels.
+MAX_TRIES = 5
+
+
+class WindowCapture:
+    """Pictures of a window (`soulslab.siphon.capture.Capture`).
+
+    On a private display: its framebuffer file, while nothing covers the window and its colours are the screen's. Else
+    MIT-SHM; else, for what is covered or off the screen, the memory that XComposite has the window drawn into. A window
+    on a display that is not ours is drawn there from the start, as anything may come to lie over it.
+
+    Every picture is taken after the server has drawn what the game had asked for until then (`Barrier`), and is of the
+    window's size at that moment. A game whose time runs on may draw the next picture while this one is copied; one
+    whose time stands cannot.
+
+    Args:
+        window: The window.
+        display: The private display that it is on; None if it is on another.
+
+    Attributes:
+        backend: How the last picture was taken: ``framebuffer``, ``shm`` or ``composite``.
+    """
+
+    def __init__(self, window: Window, display: PrivateDisplay | None) -> None:
+        self.backend = "shm" if display is None else "framebuffer"
+        self._window = window
+        self._redirected: RedirectedWindow | None = None
+        with ExitStack() as undo:
+            self._barrier = Barrier(window.x)
+            undo.callback(self._barrier.close)
+            self._image = SharedImage(window.x)
+            undo.callback(self._image.close)
+            self._framebuffer = None if display is None else Framebuffer(display.framebuffer)
+            if self._framebuffer is not None:
+                undo.callback(self._framebuffer.close)
+            elif self._can_redirect():
+                self._redirected = RedirectedWindow(window)
+                undo.callback(self._redirected.close)
+            self._parts = undo.pop_all()
+        self._is_closed = False
+
+    @property
+    def size_px(self) -> tuple[int, int]:
+        """See `Capture.size_px`."""
+        with self._window.x.lock:
+            self._refuse_closed()
+            self._barrier.wait()
+            state = self._window.state()
+            return state.width_px, state.height_px
+
+    def grab(self, frame_format: FrameFormat) -> NDArray[np.uint8]:
+        """See `Capture.grab`.
+
+        Raises:
+            WindowGoneError: The window was closed or unmapped.
+            WindowError: It was covered when we came, and has not been drawn since.
+            DisplayError: The display has ended.
+        """
+        x = self._window.x
+        with x.using("take a picture", self._window.id):
+            self._refuse_closed()
+            for _ in range(MAX_TRIES):
+                self._barrier.wait()
+                state = self._window.state()
+                try:
+                    pixels = self._read(state)
+                except xcffib.xproto.MatchError:
+                    # Moved, resized or hidden since; its events tell how.
+                    continue
+                return convert(pixels, frame_format)
+        raise WindowError(f"window {self._window.id:#x} on {x.display} changes too fast to take a picture of it")
+
+    def close(self) -> None:
+        """See `Capture.close`."""
+        self._is_closed = True
+        self._parts.close()
+
+    def _read(self, state: WindowState) -> NDArray[np.uint8]:
+        """Return the pixels, (H, W, 4) BGRX, in memory that changes."""
+        window = self._window
+        size = (state.width_px, state.height_px)
+        if not state.is_covered and self._redirected is None:
+            if self._framebuffer is not None and state.depth == window.x.root_depth:
+                self.backend = "framebuffer"
+                return self._framebuffer.read(state.x_px, state.y_px, *size)
+            self.backend = "shm"
+            return self._image.read(window.id, 0, 0, *size)
+        if self._redirected is None:
+            if not self._can_redirect():
+                raise WindowError(
+                    f"window {window.id:#x} is covered or reaches off the screen, and X display {window.x.display} "
+                    f"lacks Composite, with which it could still be seen; uncover it"
+                )
+            self._redirected = RedirectedWindow(window)
+            self._parts.callback(self._redirected.close)
+        if state.is_covered:
+            self.backend = "composite"
+            return self._redirected.read(state, self._image)
+        self.backend = "shm"
+        return self._image.read(window.id, 0, 0, *size)
+
+    def _can_redirect(self) -> bool:
+        x = self._window.x
+        return x.has_extension(xcffib.composite.key) and x.has_extension(xcffib.damage.key)
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise WindowGoneError("this capture was closed")
+
+
+def open_capture(window: Window, display: PrivateDisplay | None = None) -> WindowCapture:
+    """Return what takes pictures of a window.
+
+    Args:
+        window: The window.
+        display: The private display that it is on; None if it is on another.
+
+    Raises:
+        WindowGoneError: The window was closed or is not mapped.
+        DisplayError: The display cannot share memory with us.
+    """
+    return WindowCapture(window, display)

@@ -1,0 +1,207 @@
+"""A small X client that paints known pixels and does to its windows what games do: a child with one answer per command.
+
+with Painter(display) as painter:
+    window = painter.open(10, 20, 320, 200)
+    painter.paint(window, seed=1)          # the pixels of `pattern(320, 200, 1)`
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xcffib
+import xcffib.xproto
+from xcffib.xproto import CW, GC, ConfigWindow, EventMask, ExposeEvent
+
+DEADLINE_S = 20.0
+MAX_PART_BYTES = 200_000
+
+
+def pattern(width: int, height: int, seed: int):
+    """Return (H, W, 3) uint8, RGB: noise, so that a pixel at the wrong place is seen."""
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+class Painter:
+    """The child, and the commands it knows. Each returns when the X server has done it."""
+
+    def __init__(self, display: str, environment: Mapping[str, str] | None = None) -> None:
+        self.display = display
+        self.process = subprocess.Popen(
+            [sys.executable, __file__],
+            env={**os.environ, "DISPLAY": display, **(environment or {})},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.pid = self.process.pid
+
+    def ask(self, command: str, **values: Any) -> Any:
+        self.process.stdin.write(json.dumps([command, values]).encode() + b"\n")
+        self.process.stdin.flush()
+        assert select.select([self.process.stdout], [], [], DEADLINE_S)[0], f"the painter does not answer {command}"
+        return json.loads(self.process.stdout.readline())
+
+    def open(self, x: int, y: int, width: int, height: int, *, title: str = "painter", depth: int = 24) -> int:
+        return self.ask("open", x=x, y=y, width=width, height=height, title=title, depth=depth)
+
+    def paint(self, window: int, seed: int) -> None:
+        self.ask("paint", window=window, seed=seed)
+
+    def configure(self, window: int, **values: int) -> None:
+        """x, y, width, height, stack_mode (0 above, 1 below)."""
+        self.ask("configure", window=window, values=values)
+
+    def do(self, request: str, window: int) -> None:
+        """MapWindow, UnmapWindow, DestroyWindow."""
+        self.ask("do", request=request, window=window)
+
+    def burst(self, window: int, n: int, rgb: int) -> None:
+        """Fill the window n times in black and then in a colour; returns when it is sent, not when it is done."""
+        self.ask("burst", window=window, n=n, rgb=rgb)
+
+    def cursor(self, window: int) -> None:
+        """Have the pointer shown as a cross over the window, and put it into its middle."""
+        self.ask("cursor", window=window)
+
+    def set_repaints(self, is_on: bool) -> None:
+        """Whether it answers when a part of a window comes to light, as a game that is held does not."""
+        self.ask("set_repaints", is_on=is_on)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+    def __enter__(self) -> Painter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Client:
+    """The other side."""
+
+    def __init__(self) -> None:
+        self.raw = xcffib.connect()
+        self.core = self.raw.core
+        self.screen = self.raw.setup.roots[0]
+        self.windows: dict[int, dict[str, int]] = {}
+        self.repaints = True
+
+    def open(self, x, y, width, height, title, depth):
+        window = self.raw.generate_id()
+        visual, mask, values = self.screen.root_visual, CW.EventMask, [EventMask.Exposure]
+        if depth != self.screen.root_depth:
+            allowed = next(entry for entry in self.screen.allowed_depths if entry.depth == depth)
+            visual = allowed.visuals[0].visual_id
+            colormap = self.raw.generate_id()
+            self.core.CreateColormap(0, colormap, self.screen.root, visual, is_checked=True).check()
+            mask, values = CW.BorderPixel | CW.EventMask | CW.Colormap, [0, EventMask.Exposure, colormap]
+        self.core.CreateWindow(
+            depth, window, self.screen.root, x, y, width, height, 0, 1, visual, mask, values, is_checked=True
+        ).check()
+        name = title.encode()
+        self.core.ChangeProperty(0, window, 39, 31, 8, len(name), name)  # WM_NAME, STRING
+        gc = self.raw.generate_id()
+        self.core.CreateGC(gc, window, GC.GraphicsExposures, [0])
+        self.windows[window] = {"depth": depth, "gc": gc, "pixmap": 0}
+        self.core.MapWindow(window)
+        return window
+
+    def paint(self, window, seed):
+        about = self.windows[window]
+        size = self.core.GetGeometry(window).reply()
+        if about["pixmap"]:
+            self.core.FreePixmap(about["pixmap"])
+        about["pixmap"] = self.raw.generate_id()
+        self.core.CreatePixmap(about["depth"], about["pixmap"], window, size.width, size.height)
+        bgrx = np.zeros((size.height, size.width, 4), np.uint8)
+        bgrx[..., :3] = pattern(size.width, size.height, seed)[..., ::-1]
+        rows = max(MAX_PART_BYTES // (size.width * 4), 1)
+        for top in range(0, size.height, rows):
+            part = bgrx[top : top + rows]
+            data = part.tobytes()
+            place = (size.width, len(part), 0, top, 0, about["depth"], len(data), data)
+            self.core.PutImage(2, about["pixmap"], about["gc"], *place, is_checked=True).check()
+        self.show(window)
+
+    def show(self, window):
+        about = self.windows[window]
+        if about["pixmap"]:
+            size = self.core.GetGeometry(about["pixmap"]).reply()
+            self.core.CopyArea(about["pixmap"], window, about["gc"], 0, 0, 0, 0, size.width, size.height)
+
+    def configure(self, window, values):
+        names = {"x": ConfigWindow.X, "y": ConfigWindow.Y, "width": ConfigWindow.Width, "height": ConfigWindow.Height}
+        names["stack_mode"] = ConfigWindow.StackMode
+        chosen = [name for name in names if name in values]
+        mask = sum(names[name] for name in chosen)
+        signed = [values[name] & 0xFFFFFFFF for name in chosen]
+        self.core.ConfigureWindow(window, mask, signed, is_checked=True).check()
+
+    def do(self, request, window):
+        getattr(self.core, request)(window, is_checked=True).check()
+
+    def burst(self, window, n, rgb):
+        gc = self.windows[window]["gc"]
+        everything = [xcffib.xproto.RECTANGLE.synthetic(0, 0, 4096, 4096)]
+        self.core.ChangeGC(gc, GC.Foreground, [0])
+        for _ in range(n):
+            self.core.PolyFillRectangle(window, gc, 1, everything)
+        self.core.ChangeGC(gc, GC.Foreground, [rgb])
+        self.core.PolyFillRectangle(window, gc, 1, everything)
+        self.raw.flush()
+
+    def cursor(self, window):
+        font, cursor = self.raw.generate_id(), self.raw.generate_id()
+        self.core.OpenFont(font, 6, "cursor", is_checked=True).check()
+        self.core.CreateGlyphCursor(cursor, font, font, 30, 31, 0, 0, 0, 0xFFFF, 0, 0)
+        self.core.ChangeWindowAttributes(window, CW.Cursor, [cursor], is_checked=True).check()
+        size = self.core.GetGeometry(window).reply()
+        self.core.WarpPointer(0, window, 0, 0, 0, 0, size.width // 2, size.height // 2)
+
+    def set_repaints(self, is_on):
+        self.repaints = is_on
+
+    def run(self):
+        poll = select.poll()
+        poll.register(sys.stdin, select.POLLIN)
+        poll.register(self.raw.get_file_descriptor(), select.POLLIN)
+        while True:
+            while (event := self.raw.poll_for_event()) is not None:
+                if isinstance(event, ExposeEvent) and self.repaints:
+                    self.show(event.window)
+                    self.raw.flush()
+            if 0 not in dict(poll.poll(50)):
+                continue
+            line = sys.stdin.buffer.readline()
+            if not line:
+                return
+            command, values = json.loads(line)
+            answer = getattr(self, command)(**values)
+            if command != "burst":
+                self.core.GetInputFocus().reply()
+            sys.stdout.write(json.dumps(answer) + "\n")
+            sys.stdout.flush()
+
+
+def wait_until(condition, what: str) -> None:
+    """Poll a condition until it holds."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited for {what}"
+        time.sleep(0.005)
+
+
+if __name__ == "__main__":
+    _Client().run()
