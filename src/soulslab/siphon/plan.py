@@ -116,6 +116,7 @@ class ReadPlan:
         pointers = self._pointers
         for level in self._levels:
             for listed in level.searched:
+                self._check_pointers(level.first)
                 self._search(listed)
             np.add(pointers[level.parents], level.offsets, out=level.batch.addresses)
             try:
@@ -130,9 +131,17 @@ class ReadPlan:
 
     def _search(self, listed: Listed) -> None:
         """Find an entity in its list."""
-        self._check_pointers(listed.slot.index)
         begin, end = (int(self._pointers[cell.index]) for cell in (listed.begin, listed.end))
-        place = find_entity(self._memory, listed.name, listed.entity, begin, end)
+        try:
+            place = find_entity(self._memory, listed.name, listed.entity, begin, end)
+        except MemoryAccessError as error:
+            raise PointerError(
+                "leads to a list that is not mapped; the game may be loading",
+                attribute=listed.name,
+                level=listed.begin.level,
+                address=begin,
+                pid=self._memory.pid,
+            ) from error
         self._offsets[listed.slot.index] = place * listed.entity.stride
 
     def _read_final(self) -> memoryview:

@@ -120,9 +120,11 @@ def test_another_program_under_the_same_pid_is_not_ours(target: Target, memory: 
     target.exit()
     target.reap()
     with running([program]) as other:
-        memory._read_part = LinuxMemory(other.pid)._read_part
+        another = LinuxMemory(other.pid)
+        memory._read_part = another._read_part
         with pytest.raises(ProcessExitedError):
             memory.read(other.root, 8)
+        another.close()
 
 
 def test_another_users_process_is_refused_with_advice(target: Target):
