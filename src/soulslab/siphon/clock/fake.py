@@ -1,0 +1,81 @@
+"""A clock with no game behind it: its time passes only by `advance`, and at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from soulslab.errors import ConfigError, SessionStateError
+from soulslab.siphon.clock import Advance
+from soulslab.siphon.profile import ClockGrade
+
+
+class FakeClock:
+    """Tells a function of each advance (`soulslab.siphon.clock.Clock`).
+
+    Args:
+        on_advance: Called with the game time of each advance, in seconds; what it raises goes to the caller.
+        grade: What to pretend to be.
+        check_alive: Called before each change; raises `ProcessExitedError` when the game is to have ended.
+    """
+
+    def __init__(
+        self,
+        on_advance: Callable[[float], None],
+        grade: ClockGrade = "lockstep",
+        check_alive: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.grade = grade
+        self._on_advance = on_advance
+        self._check_alive = check_alive
+        self._speed = 1.0
+        self._time_ns = 0
+        self._rest_ns = 0.0
+        self._is_closed = False
+
+    @property
+    def game_time_s(self) -> float:
+        """See `Clock.game_time_s`."""
+        self._refuse_closed()
+        return self._time_ns * 1e-9
+
+    @property
+    def speed(self) -> float:
+        """See `Clock.speed`."""
+        self._refuse_closed()
+        return self._speed
+
+    def run(self, speed: float = 1.0) -> None:
+        """See `Clock.run`."""
+        if not (math.isfinite(speed) and speed > 0.0):
+            raise ConfigError(f"is {speed!r}; it has to be above 0", path="speed")
+        self._refuse_closed()
+        self._check_alive()
+        self._speed = speed
+
+    def pause(self) -> None:
+        """See `Clock.pause`."""
+        self._refuse_closed()
+        self._check_alive()
+        self._speed = 0.0
+
+    def advance(self, seconds: float, *, deadline_s: float = 10.0) -> Advance:
+        """See `Clock.advance`."""
+        del deadline_s
+        if not (math.isfinite(seconds) and seconds >= 0):
+            raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")
+        self.pause()
+        exact_ns = seconds * 1e9 + self._rest_ns
+        passed_ns = math.floor(exact_ns)
+        self._rest_ns = exact_ns - passed_ns
+        self._on_advance(seconds)
+        self._time_ns += passed_ns
+        return Advance(requested_s=seconds, elapsed_s=passed_ns * 1e-9)
+
+    def close(self) -> None:
+        """See `Clock.close`."""
+        self._is_closed = True
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise SessionStateError("the clock is closed; open another session")

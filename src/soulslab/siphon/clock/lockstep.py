@@ -1,0 +1,285 @@
+"""Lockstep: the game asks us what time it is, so it cannot run past the moment that we hold it at.
+
+::
+
+    page = LockstepPage.create(on_orphan="end")
+    game = launch(profile.process, extra_environment=page.environment(), ...)
+    clock = LockstepClock(page, game.pid, tick_hz=35.0)
+    clock.advance(1 / 35)
+
+How it works, what it cannot catch and what happens when we die: docs/clock.md.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import threading
+import time
+from collections.abc import Callable
+
+from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, SessionStateError
+from soulslab.siphon.clock import Advance
+from soulslab.siphon.clock.alive import ProcessWatch
+from soulslab.siphon.clock.native_library import FOREVER_NS, MAIN_RUNS, PARKED, UNIT_SPEED, native_library
+from soulslab.siphon.clock.page import LockstepPage, OnOrphan, open_page_of
+from soulslab.siphon.clock.quiet import Quiet
+from soulslab.siphon.profile import ClockGrade
+
+__all__ = ["LockstepClock", "LockstepPage", "OnOrphan", "attach_lockstep"]
+
+#: Substeps where the profile knows no tick: most games clamp the time of a frame that took longer.
+DEFAULT_STEP_S = 1 / 60
+#: A thread that asks for the time so often without sleeping is in a loop that waits for it.
+SPIN_READS = 10_000
+#: A main thread that has found no events so often, with questions for the time in between, goes round in its loop.
+SPIN_TURNS = 3
+#: How long to wait between looks at the process.
+_SLICE_NS = 20_000_000
+#: How long other threads than the main one may take to park before we look what they do.
+_OTHERS_NS = 2_000_000
+_LOAD_DEADLINE_S = 5.0
+_MAX_SPEED = 1000.0
+
+
+class LockstepClock:
+    """The time of a game that has the clock library (`soulslab.siphon.clock.Clock`).
+
+    Args:
+        page: Its page; `close` closes it.
+        pid: The game.
+        tick_hz: Steps of its simulation per second of game time; `advance` makes one at a time. 0 if unknown.
+        spin_reads: A thread is held if it asks for the time so often while time stands.
+        spin_turns: The main thread is held if it has looked for events in vain so often while time stands.
+
+    Raises:
+        ClockUnavailableError: The game has not loaded the library.
+        ProcessExitedError: It has ended.
+    """
+
+    grade: ClockGrade = "lockstep"
+
+    def __init__(
+        self,
+        page: LockstepPage,
+        pid: int,
+        tick_hz: float = 0.0,
+        *,
+        spin_reads: int = SPIN_READS,
+        spin_turns: int = SPIN_TURNS,
+    ) -> None:
+        self.pid = pid
+        self._page = page
+        self._native = native_library()
+        self._lock = threading.RLock()
+        self._watch = ProcessWatch(pid)
+        self._quiet = Quiet(pid)
+        self._step_s = 1.0 / tick_hz if tick_hz > 0 else DEFAULT_STEP_S
+        self._rest_ns = 0.0  # of a nanosecond, to go into the next advance
+        try:
+            self._await_library()
+        except BaseException:
+            self._watch.close()
+            raise
+        self._was_held = self.speed == 0
+        self._is_held = False  # time stands and the game is known to be parked there
+        self._native.set_spin(page.address, spin_reads, spin_turns)
+
+    # --- what time it is ------------------------------------------------------------------------------------
+
+    @property
+    def game_time_s(self) -> float:
+        """See `Clock.game_time_s`: since the library was loaded."""
+        return self._now()[0] * 1e-9
+
+    @property
+    def speed(self) -> float:
+        """See `Clock.speed`."""
+        return self._now()[1] / UNIT_SPEED
+
+    def _now(self) -> tuple[int, int]:
+        """Return the game time (ns) and the speed (1 / `UNIT_SPEED`)."""
+        started_ns, speed = ctypes.c_int64(), ctypes.c_int64()
+        with self._lock:
+            now_ns = self._native.now(self._address(), ctypes.byref(started_ns), ctypes.byref(speed))
+        return now_ns - max(started_ns.value, 0), speed.value
+
+    # --- setting it -----------------------------------------------------------------------------------------
+
+    def run(self, speed: float = 1.0) -> None:
+        """See `Clock.run`."""
+        if not 0.0 < speed <= _MAX_SPEED:
+            raise ConfigError(f"is {speed!r}; it has to be above 0 and at most {_MAX_SPEED:g}", path="speed")
+        with self._lock:
+            address = self._address()
+            self._watch.check()
+            self._is_held = False
+            self._native.publish(address, max(round(speed * UNIT_SPEED), 1), 0, FOREVER_NS)
+
+    def pause(self, *, deadline_s: float = 10.0) -> None:
+        """See `Clock.pause`.
+
+        Raises:
+            ClockStalledError: Time stands, but the game computes on and has not asked for it within `deadline_s`.
+        """
+        with self._lock:
+            address = self._address()
+            self._watch.check()
+            if self.speed != 0:
+                self._native.publish(address, 0, 0, FOREVER_NS)
+            self._hold(self._native.wait(address, self.pid, _OTHERS_NS), time.monotonic(), deadline_s)
+
+    def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
+        """See `Clock.advance`.
+
+        The time of each substep (one tick) passes at once, so the game sees exactly one of it.
+
+        Args:
+            seconds: Game time, at least 0.
+            deadline_s: Wall time that the game may take for it.
+            speed: Let time flow instead, at so many times wall time, up to the limit: for games that need to see it
+                pass. How many frames they draw on the way is chance then.
+        """
+        if not (math.isfinite(seconds) and seconds >= 0):
+            raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")
+        if speed is not None and not 0.0 < speed <= _MAX_SPEED:
+            raise ConfigError(f"is {speed!r}; it has to be above 0 and at most {_MAX_SPEED:g}", path="speed")
+        with self._lock:
+            started_s = time.monotonic()
+            self.pause(deadline_s=deadline_s)
+            exact_ns = seconds * 1e9 + self._rest_ns
+            total_ns = math.floor(exact_ns)
+            self._rest_ns = exact_ns - total_ns
+            n_steps = 1 if speed else max(1, math.ceil(seconds / self._step_s - 1e-6))
+            done_ns = 0
+            for i in range(1, n_steps + 1):
+                target_ns = total_ns * i // n_steps
+                if target_ns > done_ns:
+                    self._step(target_ns - done_ns, speed, started_s, deadline_s)
+                done_ns = target_ns
+            return Advance(requested_s=seconds, elapsed_s=total_ns * 1e-9)
+
+    def align(self, tick: Callable[[], int], tick_s: float, *, deadline_s: float = 10.0) -> None:
+        """Move to the middle of a tick of the game, so that steps of whole ticks have half a tick to spare.
+
+        Games count ticks in rounded time (SDL_GetTicks cuts to milliseconds). From the very edge of a tick, steps of
+        exactly one tick would see now none and now two of them.
+
+        Args:
+            tick: Reads the game's count of ticks.
+            tick_s: Length of one.
+            deadline_s: Wall time that the game may take.
+
+        Raises:
+            ClockStalledError: The count did not move within 10 ticks of game time, or not before the deadline.
+        """
+        with self._lock:
+            started_s = time.monotonic()
+            self.pause(deadline_s=deadline_s)
+            before = tick()
+            for _ in range(math.ceil(10 * tick_s / 1e-3)):
+                self._step(1_000_000, None, started_s, deadline_s)
+                if tick() != before:
+                    self.advance(tick_s / 2, deadline_s=deadline_s)
+                    return
+        raise ClockStalledError(
+            f"the tick counter of process {self.pid} stayed at {before} for {10 * tick_s:.3f} s of game time; is the "
+            "game in a menu, or the counter another one?",
+            time.monotonic() - started_s,
+        )
+
+    def close(self) -> None:
+        """See `Clock.close`."""
+        with self._lock:
+            if not self._page.address:
+                return
+            if not self._was_held:
+                self._native.publish(self._page.address, UNIT_SPEED, 0, FOREVER_NS)
+            self._page.close()
+            self._watch.close()
+
+    # --- waiting --------------------------------------------------------------------------------------------
+
+    def _step(self, step_ns: int, speed: float | None, started_s: float, deadline_s: float) -> None:
+        """Let time get on by so much and wait until the game stands there."""
+        address = self._address()
+        self._is_held = False
+        self._quiet.reset()
+        if speed is None:
+            result = self._native.step(address, self.pid, step_ns, _OTHERS_NS)
+        else:
+            self._native.publish(address, max(round(speed * UNIT_SPEED), 1), 0, step_ns)
+            result = self._native.wait(address, self.pid, _OTHERS_NS)
+        self._hold(result, started_s, deadline_s)
+
+    def _hold(self, result: int, started_s: float, deadline_s: float) -> None:
+        """Wait until the game is parked, given what the first wait came to."""
+        address = self._address()
+        while result != PARKED:
+            self._watch.check()
+            if self._settle(result, is_frozen=self.speed == 0):
+                break
+            waited_s = time.monotonic() - started_s
+            if waited_s > deadline_s:
+                raise ClockStalledError(
+                    f"process {self.pid} did not come to rest within {waited_s:.1f} s of wall time: it computes and "
+                    "neither sleeps nor looks at the clock, or waits for something else. Give it longer (deadline_s), "
+                    "or see docs/clock.md for games that lockstep cannot hold",
+                    waited_s,
+                )
+            result = self._native.wait(address, self.pid, _SLICE_NS if result == MAIN_RUNS else _OTHERS_NS)
+        if result == PARKED:
+            self._quiet.has_parked = True
+        self._is_held = True
+
+    def _settle(self, result: int, *, is_frozen: bool) -> bool:
+        """Look what the threads do that are not parked; tell whether the game stands all the same."""
+        if not is_frozen:
+            return False
+        if result == MAIN_RUNS:
+            return self._quiet.is_idle()
+        tids = (ctypes.c_int * 64)()
+        n = self._native.running(self._address(), self.pid, tids, len(tids))
+        for tid in tids[:n]:
+            if self._quiet.is_blocked(tid):
+                self._native.ignore(self._address(), self.pid, tid)
+        return False
+
+    def _await_library(self) -> None:
+        """Wait until the game, which may just have been started, has the page."""
+        deadline = time.monotonic() + _LOAD_DEADLINE_S
+        while not self._page.was_loaded_by(self.pid):
+            self._watch.check()
+            if time.monotonic() > deadline:
+                raise ClockUnavailableError(
+                    f"process {self.pid} has not loaded the clock library: it is statically linked, a 32-bit or a "
+                    "privileged program, or was started in a sandbox. Use the grade realtime or scaled"
+                )
+            time.sleep(0.005)
+
+    def _address(self) -> int:
+        if not self._page.address:
+            raise SessionStateError("the clock is closed; open another session")
+        return self._page.address
+
+
+def attach_lockstep(pid: int, tick_hz: float = 0.0, *, on_orphan: OnOrphan | str = "run") -> LockstepClock:
+    """Take over the clock of a game that was started with the library before. Its time goes on as it is.
+
+    Args:
+        pid: The game.
+        tick_hz: See `LockstepClock`.
+        on_orphan: What it does when we die, from now on: ``end``, ``run`` on at 1x or stay ``paused``.
+
+    Raises:
+        ClockUnavailableError: It was not started with the library.
+        ClockError: Another process controls it.
+        AttachDeniedError: We may not look into it.
+        ProcessExitedError: It has ended.
+    """
+    page = LockstepPage(open_page_of(pid), on_orphan)
+    try:
+        return LockstepClock(page, pid, tick_hz)
+    except BaseException:
+        page.close()
+        raise

@@ -1,0 +1,261 @@
+/* Finding the page, the real functions, a slot for each thread that waits; noticing the death of the controller.
+ *
+ * Everything here may run inside any call for the time: in a signal handler, under a lock of malloc, before main. So
+ * there is no malloc and no lock, and until we are ready calls go to the kernel.
+ */
+#define _GNU_SOURCE
+#include "preload.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+/* An exit status that a person can look up (docs/clock.md). */
+#define ORPHAN_STATUS 97
+/* Out of the way of programs that expect the first free numbers. */
+#define LOWEST_FD 200
+
+struct real real;
+struct clock_page *page;
+__thread struct thread self __attribute__((tls_model("initial-exec"))) = {.seen_ns = -1};
+
+enum { UNTRIED, TRYING, ATTACHED, ABSENT };
+static _Atomic int state = UNTRIED;
+static int page_fd = -1;
+static ino_t page_inode;
+static pthread_key_t exit_key;
+static pid_t own_pid;
+
+int64_t clock_real_ns(void)
+{
+    struct timespec now;
+    if (real.clock_gettime == NULL)
+        syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    else
+        real.clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * CLOCK_SECOND + now.tv_nsec;
+}
+
+/* pthread_cond_* have an old version on x86-64, of another size, which dlsym may give. */
+static void *find(const char *name)
+{
+    void *found = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
+    return found != NULL ? found : dlsym(RTLD_NEXT, name);
+}
+
+static void find_real(void)
+{
+    real.nanosleep = dlsym(RTLD_NEXT, "nanosleep");
+    real.clock_nanosleep = dlsym(RTLD_NEXT, "clock_nanosleep");
+    real.poll = dlsym(RTLD_NEXT, "poll");
+    real.ppoll = dlsym(RTLD_NEXT, "ppoll");
+    real.select = dlsym(RTLD_NEXT, "select");
+    real.pselect = dlsym(RTLD_NEXT, "pselect");
+    real.epoll_wait = dlsym(RTLD_NEXT, "epoll_wait");
+    real.epoll_pwait = dlsym(RTLD_NEXT, "epoll_pwait");
+    real.cond_timedwait = find("pthread_cond_timedwait");
+    real.cond_clockwait = find("pthread_cond_clockwait");
+    real.sem_timedwait = dlsym(RTLD_NEXT, "sem_timedwait");
+    real.sem_clockwait = dlsym(RTLD_NEXT, "sem_clockwait");
+    real.mutex_timedlock = dlsym(RTLD_NEXT, "pthread_mutex_timedlock");
+    real.mutex_clocklock = dlsym(RTLD_NEXT, "pthread_mutex_clocklock");
+    /* Last: from here on clock_real_ns uses it. */
+    real.clock_gettime = dlsym(RTLD_NEXT, "clock_gettime");
+}
+
+static void forget_thread(void *slot)
+{
+    (void)slot;
+    if (self.slot != NULL) {
+        atomic_store(&self.slot->parked, 0);
+        atomic_store(&self.slot->pid, 0);
+        atomic_store(&self.slot->tid, 0);
+        /* A controller that waits for this thread looks again. */
+        atomic_fetch_add(&page->arrivals, 1);
+        clock_futex(&page->arrivals, FUTEX_WAKE, INT_MAX, NULL);
+    }
+    if (self.waiter != NULL) {
+        int fd = atomic_exchange(&self.waiter->wake_fd, -1);
+        if (fd >= 0)
+            close(fd);
+        atomic_store(&self.waiter->is_used, 0);
+    }
+    self = (struct thread){.seen_ns = -1};
+}
+
+/* The new process has one thread, and that one is not the thread that its memory says it is. */
+static void after_fork(void)
+{
+    self = (struct thread){.seen_ns = -1};
+    own_pid = getpid();
+    reset_helper();
+}
+
+/* SOULSLAB_CLOCK is PATH#KEY. The path leads through the controller, and may lead elsewhere when that is gone; so only
+ * a page that bears the key is ours. */
+static bool map_page(void)
+{
+    const char *place = getenv("SOULSLAB_CLOCK");
+    const char *mark = place == NULL ? NULL : strchr(place, '#');
+    char path[64];
+    if (mark == NULL || mark - place >= (ptrdiff_t)sizeof path)
+        return false;
+    memcpy(path, place, (size_t)(mark - place));
+    path[mark - place] = 0;
+    uint64_t key = strtoull(mark + 1, NULL, 16);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    page_fd = fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_FD);
+    if (page_fd < 0)
+        page_fd = fd;
+    else
+        close(fd);
+    struct stat about;
+    void *mapped = MAP_FAILED;
+    if (fstat(page_fd, &about) == 0 && about.st_size >= (off_t)sizeof(struct clock_page))
+        mapped = mmap(NULL, sizeof(struct clock_page), PROT_READ | PROT_WRITE, MAP_SHARED, page_fd, 0);
+    struct clock_page *found = mapped;
+    if (mapped == MAP_FAILED || found->magic != CLOCK_MAGIC || found->layout != CLOCK_LAYOUT || found->key != key) {
+        if (mapped != MAP_FAILED)
+            munmap(mapped, sizeof(struct clock_page));
+        close(page_fd);
+        return false;
+    }
+    page_inode = about.st_ino;
+    page = found;
+    return true;
+}
+
+bool is_attached(void)
+{
+    int now = atomic_load_explicit(&state, memory_order_acquire);
+    if (now == ATTACHED)
+        return true;
+    if (now != UNTRIED || !atomic_compare_exchange_strong(&state, &now, TRYING))
+        return false; /* TRYING: this is a call from within find_real, or a thread that was faster than the loader */
+    find_real();
+    if (!map_page()) {
+        atomic_store(&state, ABSENT);
+        return false;
+    }
+    own_pid = getpid();
+    pthread_key_create(&exit_key, forget_thread);
+    pthread_atfork(NULL, NULL, after_fork);
+    struct clock_moment moment;
+    clock_look(page, &moment);
+    int64_t none = -1;
+    atomic_compare_exchange_strong(&page->started_ns, &none, moment.virtual_ns);
+    atomic_store_explicit(&state, ATTACHED, memory_order_release);
+    return true;
+}
+
+__attribute__((constructor(101))) static void at_load(void)
+{
+    is_attached();
+}
+
+bool is_main_thread(void)
+{
+    if (self.tid == 0)
+        self.tid = (int32_t)syscall(SYS_gettid);
+    return self.tid == own_pid;
+}
+
+/* A slot of a process that was killed is free again. One whose pid is 0 and whose tid is not is just being taken. */
+static bool take_slot(struct clock_slot *slot)
+{
+    int32_t tid = atomic_load(&slot->tid);
+    if (tid != 0) {
+        int32_t pid = atomic_load(&slot->pid);
+        if (pid == 0 || kill(pid, 0) == 0 || errno != ESRCH || !atomic_compare_exchange_strong(&slot->pid, &pid, 0))
+            return false;
+    }
+    return atomic_compare_exchange_strong(&slot->tid, &tid, self.tid);
+}
+
+struct thread *this_thread(void)
+{
+    if (self.slot != NULL)
+        return &self;
+    is_main_thread(); /* sets self.tid */
+    int saved_errno = errno;
+    for (uint32_t i = 0; i < CLOCK_N_SLOTS; i++) {
+        if (!take_slot(&page->slots[i]))
+            continue;
+        struct clock_slot *slot = &page->slots[i];
+        atomic_store(&slot->parked, 0);
+        atomic_store(&slot->is_ignored, 0);
+        atomic_store(&slot->pid, own_pid);
+        uint32_t n_slots = atomic_load(&page->n_slots);
+        while (n_slots < i + 1 && !atomic_compare_exchange_weak(&page->n_slots, &n_slots, i + 1))
+            ;
+        self.slot = slot;
+        /* The keys of the first programs come without malloc; ours is one of the first. */
+        pthread_setspecific(exit_key, slot);
+        break;
+    }
+    errno = saved_errno;
+    return &self;
+}
+
+void park(uint32_t generation)
+{
+    struct clock_slot *slot = this_thread()->slot;
+    if (slot == NULL || atomic_load_explicit(&slot->parked, memory_order_relaxed) == generation)
+        return;
+    atomic_store(&slot->is_ignored, 0);
+    atomic_store(&slot->parked, generation);
+    atomic_fetch_add(&page->arrivals, 1);
+    if (atomic_load(&page->n_watchers) != 0)
+        clock_futex(&page->arrivals, FUTEX_WAKE, INT_MAX, NULL);
+}
+
+void unpark(void)
+{
+    if (self.slot != NULL)
+        atomic_store(&self.slot->parked, 0);
+}
+
+static bool has_owner(int32_t owner)
+{
+    struct stat about;
+    struct flock lock = clock_owner_lock(F_WRLCK);
+    if (fstat(page_fd, &about) == 0 && about.st_ino == page_inode && fcntl(page_fd, F_OFD_GETLK, &lock) == 0)
+        return lock.l_type != F_UNLCK;
+    /* The game has closed our descriptor, as daemons close all. */
+    return kill(owner, 0) == 0 || errno != ESRCH;
+}
+
+void check_owner(int64_t real_ns)
+{
+    if (atomic_load_explicit(&page->is_ending, memory_order_relaxed))
+        _exit(ORPHAN_STATUS);
+    int64_t checked_ns = atomic_load_explicit(&page->checked_ns, memory_order_relaxed);
+    if (real_ns - checked_ns < CHECK_NS || !atomic_compare_exchange_strong(&page->checked_ns, &checked_ns, real_ns))
+        return;
+    int32_t owner = atomic_load(&page->owner);
+    if (owner == 0)
+        return;
+    int saved_errno = errno;
+    /* Only one of us acts; a new controller has put its own id there, and then none does. */
+    if (!has_owner(owner) && atomic_compare_exchange_strong(&page->owner, &owner, 0)) {
+        switch (atomic_load(&page->on_orphan)) {
+        case CLOCK_ORPHAN_RUN:
+            clock_publish(page, CLOCK_UNIT_SPEED, 0, CLOCK_FOREVER);
+            break;
+        case CLOCK_ORPHAN_PAUSED:
+            clock_publish(page, 0, 0, CLOCK_FOREVER);
+            break;
+        default:
+            atomic_store(&page->is_ending, 1);
+            clock_publish(page, CLOCK_UNIT_SPEED, 0, CLOCK_FOREVER);
+            _exit(ORPHAN_STATUS);
+        }
+    }
+    errno = saved_errno;
+}

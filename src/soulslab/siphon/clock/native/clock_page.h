@@ -1,0 +1,193 @@
+/* The page of memory that the game and its controller share: what time it is in the game, and who waits for it.
+ *
+ * Game time is a straight line, virtual = virtual_ns + speed * (real - real_ns), that ends at limit_ns. Publishing a new
+ * line is the only change there is: pause is speed 0, a step is a line of speed 0 that starts further on.
+ *
+ * Two things must never happen: that time goes back, and that a controller which dies in the middle of a change leaves
+ * the game hanging. So there are two lines, and `generation` says which of them is valid. An even generation is at
+ * rest. A writer makes it odd first, and no reader goes on while it is odd; only then does the writer look at the real
+ * clock, so the new line starts no earlier than anything that was ever read from the old one. The old line stays whole
+ * until the generation is even again, so readers who wait for a writer in vain take the change back (clock_await_writer).
+ */
+#ifndef SOULSLAB_CLOCK_PAGE_H
+#define SOULSLAB_CLOCK_PAGE_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CLOCK_MAGIC 0x4b4c4353u
+#define CLOCK_LAYOUT 1u
+#define CLOCK_N_SLOTS 256
+#define CLOCK_N_IDS 12 /* CLOCK_REALTIME ... CLOCK_TAI, <linux/time.h> */
+#define CLOCK_FOREVER INT64_MAX
+#define CLOCK_UNIT_SPEED ((int64_t)1 << 32)
+#define CLOCK_MS 1000000ll
+#define CLOCK_SECOND 1000000000ll
+/* A writer needs microseconds; one that takes this long is stopped or dead. */
+#define CLOCK_WRITER_NS (50 * CLOCK_MS)
+
+enum clock_orphan { CLOCK_ORPHAN_END, CLOCK_ORPHAN_RUN, CLOCK_ORPHAN_PAUSED };
+
+struct clock_line {
+    _Atomic int64_t real_ns;    /* CLOCK_MONOTONIC where the line starts */
+    _Atomic int64_t virtual_ns; /* game time there */
+    _Atomic int64_t limit_ns;   /* game time where it ends */
+    _Atomic int64_t speed;      /* in units of 2**-32: integers give the same result on both sides */
+};
+
+/* A thread that waits, or has waited, for time. */
+struct clock_slot {
+    _Atomic int32_t tid; /* 0: free */
+    _Atomic int32_t pid;
+    /* The generation in which it found that it waits for a time beyond where the clock stands; 0 while it runs. */
+    _Atomic uint32_t parked;
+    /* The controller found it blocked elsewhere, and does not wait for it until it parks again. */
+    _Atomic uint32_t is_ignored;
+    char pad[48]; /* a cache line each */
+};
+
+struct clock_page {
+    uint32_t magic;
+    uint32_t layout;
+    uint64_t key; /* random; tells this page from others */
+    _Atomic uint32_t generation; /* also the futex that sleepers in the game wait on */
+    _Atomic uint32_t arrivals;   /* grows with each thread that parks; the futex that the controller waits on */
+    _Atomic uint32_t n_watchers; /* controllers that wait on it */
+    _Atomic int32_t owner;       /* process id of the controller; 0 when it has let go in order, or was found dead */
+    _Atomic uint32_t on_orphan;
+    _Atomic uint32_t is_ending; /* every process with this page is to exit */
+    _Atomic int64_t checked_ns; /* when somebody last looked whether the owner lives */
+    _Atomic uint32_t spin_reads;
+    _Atomic uint32_t spin_turns;
+    _Atomic int64_t started_ns; /* game time when the first process mapped the page; -1 before */
+    int64_t base_ns[CLOCK_N_IDS]; /* each clock is its base plus the game time */
+    struct clock_line lines[2];
+    _Atomic uint32_t n_slots; /* how many have ever been used */
+    struct clock_slot slots[CLOCK_N_SLOTS];
+};
+
+/* One look at the clock. */
+struct clock_moment {
+    uint32_t generation;
+    int64_t real_ns;
+    int64_t virtual_ns;
+    int64_t limit_ns;
+    int64_t speed;
+    bool is_frozen; /* time does not get on until the next generation */
+};
+
+/* The real CLOCK_MONOTONIC; each library brings its own. */
+int64_t clock_real_ns(void);
+
+static inline long clock_futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
+{
+    return syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
+}
+
+/* Wait until the word is no longer `value`, for so long in real time at most; wakes early at any signal. */
+static inline void clock_futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns)
+{
+    struct timespec timeout = {timeout_ns / CLOCK_SECOND, timeout_ns % CLOCK_SECOND};
+    clock_futex(word, FUTEX_WAIT, value, &timeout);
+}
+
+/* Wait while a writer is at work, and take its change back if it does not come to an end. */
+static inline void clock_await_writer(struct clock_page *page, uint32_t odd)
+{
+    int64_t started_ns = clock_real_ns();
+    while (atomic_load_explicit(&page->generation, memory_order_acquire) == odd) {
+        if (clock_real_ns() - started_ns > CLOCK_WRITER_NS) {
+            atomic_compare_exchange_strong(&page->generation, &odd, odd - 1);
+            return;
+        }
+        sched_yield();
+    }
+}
+
+static inline int64_t clock_at(int64_t real_ns, int64_t start_real_ns, int64_t start_ns, int64_t speed, int64_t limit_ns)
+{
+    int64_t elapsed_ns = real_ns > start_real_ns ? real_ns - start_real_ns : 0;
+    __int128 now = start_ns + (((__int128)elapsed_ns * speed) >> 32);
+    return now < limit_ns ? (int64_t)now : limit_ns;
+}
+
+/* Look at a line that does not change; the caller checks that. */
+static inline void clock_look_at(struct clock_line *line, struct clock_moment *moment)
+{
+    int64_t start_real_ns = atomic_load_explicit(&line->real_ns, memory_order_relaxed);
+    int64_t start_ns = atomic_load_explicit(&line->virtual_ns, memory_order_relaxed);
+    moment->limit_ns = atomic_load_explicit(&line->limit_ns, memory_order_relaxed);
+    moment->speed = atomic_load_explicit(&line->speed, memory_order_relaxed);
+    moment->real_ns = clock_real_ns();
+    moment->virtual_ns = clock_at(moment->real_ns, start_real_ns, start_ns, moment->speed, moment->limit_ns);
+    moment->is_frozen = moment->speed == 0 || moment->virtual_ns >= moment->limit_ns;
+}
+
+static inline void clock_look(struct clock_page *page, struct clock_moment *moment)
+{
+    for (;;) {
+        uint32_t generation = atomic_load_explicit(&page->generation, memory_order_acquire);
+        if (generation & 1) {
+            clock_await_writer(page, generation);
+            continue;
+        }
+        clock_look_at(&page->lines[(generation >> 1) & 1], moment);
+        /* The line and the real clock have been read before this load. */
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load_explicit(&page->generation, memory_order_relaxed) == generation) {
+            moment->generation = generation;
+            return;
+        }
+    }
+}
+
+/* Start a new line here and now.
+ *
+ * speed    of the new line
+ * jump_ns  game time that passes at once
+ * run_ns   game time after that until the limit; CLOCK_FOREVER for none
+ */
+static inline void clock_publish(struct clock_page *page, int64_t speed, int64_t jump_ns, int64_t run_ns)
+{
+    for (;;) {
+        uint32_t even = atomic_load_explicit(&page->generation, memory_order_acquire);
+        if (even & 1) {
+            clock_await_writer(page, even);
+            continue;
+        }
+        if (!atomic_compare_exchange_strong(&page->generation, &even, even + 1))
+            continue;
+        uint32_t odd = even + 1;
+        struct clock_moment now;
+        clock_look_at(&page->lines[(even >> 1) & 1], &now);
+        struct clock_line *next = &page->lines[((even >> 1) + 1) & 1];
+        int64_t start_ns = now.virtual_ns + jump_ns;
+        int64_t limit_ns = run_ns == CLOCK_FOREVER ? CLOCK_FOREVER : start_ns + run_ns;
+        atomic_store_explicit(&next->real_ns, now.real_ns, memory_order_relaxed);
+        atomic_store_explicit(&next->virtual_ns, start_ns, memory_order_relaxed);
+        atomic_store_explicit(&next->limit_ns, limit_ns, memory_order_relaxed);
+        atomic_store_explicit(&next->speed, speed, memory_order_relaxed);
+        /* It fails if a reader has lost its patience with us and gone on with the old line. */
+        if (atomic_compare_exchange_strong(&page->generation, &odd, even + 2)) {
+            clock_futex(&page->generation, FUTEX_WAKE, INT_MAX, NULL);
+            return;
+        }
+    }
+}
+
+/* The lock of the controller on the file of the page; the kernel lets go of it when the controller dies. */
+static inline struct flock clock_owner_lock(short type)
+{
+    return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+}
+
+#endif

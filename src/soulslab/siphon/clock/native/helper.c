@@ -1,0 +1,112 @@
+/* A thread of ours in the game that wakes those who wait for a file or a condition, when the clock has changed.
+ *
+ * They cannot wait on the page at the same time. It is started by the first that needs it, and not when the library is
+ * loaded: programs that set up a sandbox must have one thread only.
+ */
+#define _GNU_SOURCE
+#include "preload.h"
+
+#include <signal.h>
+#include <sys/eventfd.h>
+
+#define STACK_BYTES (64 * 1024)
+/* A condition that is signalled a moment before the thread waits on it is lost; then it is signalled again. */
+#define AGAIN_NS (CLOCK_MS / 2)
+#define LOWEST_FD 210
+
+static struct waiter waiters[CLOCK_N_SLOTS];
+static _Atomic int is_started;
+
+struct waiter *this_waiter(void)
+{
+    if (self.waiter != NULL)
+        return self.waiter;
+    for (int i = 0; i < CLOCK_N_SLOTS; i++) {
+        int32_t none = 0;
+        if (!atomic_compare_exchange_strong(&waiters[i].is_used, &none, 1))
+            continue;
+        int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_FD);
+        if (high >= 0) {
+            close(fd);
+            fd = high;
+        }
+        atomic_store(&waiters[i].wake_fd, fd);
+        self.waiter = &waiters[i];
+        this_thread(); /* its end gives the waiter back */
+        return self.waiter;
+    }
+    return NULL;
+}
+
+/* Wake one; its condition cannot be destroyed meanwhile, as it does not leave while it is BUSY. */
+static void wake(struct waiter *waiter)
+{
+    int32_t waits = WAITER_WAITS;
+    if (!atomic_compare_exchange_strong(&waiter->state, &waits, WAITER_BUSY))
+        return;
+    pthread_cond_t *cond = atomic_load(&waiter->cond);
+    uint64_t one = 1;
+    if (cond != NULL)
+        pthread_cond_broadcast(cond); /* others wake for nothing, which they must be ready for */
+    else if (write(atomic_load(&waiter->wake_fd), &one, sizeof one) < 0)
+        errno = 0; /* EAGAIN: it is awake already */
+    atomic_store(&waiter->state, WAITER_WAITS);
+}
+
+static bool wake_those_behind(uint32_t generation)
+{
+    bool has_woken = false;
+    for (int i = 0; i < CLOCK_N_SLOTS; i++) {
+        struct waiter *waiter = &waiters[i];
+        if (atomic_load(&waiter->state) == WAITER_IDLE || atomic_load(&waiter->seen) == generation)
+            continue;
+        wake(waiter);
+        has_woken = true;
+    }
+    return has_woken;
+}
+
+static void *help(void *nothing)
+{
+    for (;;) {
+        uint32_t generation = atomic_load(&page->generation);
+        bool is_to_repeat = !(generation & 1) && wake_those_behind(generation);
+        clock_futex_wait(&page->generation, generation, is_to_repeat ? AGAIN_NS : CHECK_NS);
+        check_owner(clock_real_ns());
+    }
+    return nothing;
+}
+
+void start_helper(void)
+{
+    if (atomic_load_explicit(&is_started, memory_order_relaxed) || atomic_exchange(&is_started, 1))
+        return;
+    sigset_t all, before;
+    sigfillset(&all);
+    /* Signals are for the threads of the game. */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_t helper;
+    if (pthread_create(&helper, &attributes, help, NULL) != 0)
+        atomic_store(&is_started, 0);
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void reset_helper(void)
+{
+    atomic_store(&is_started, 0);
+    for (int i = 0; i < CLOCK_N_SLOTS; i++) {
+        /* The descriptors are shared with the parent; we make our own. */
+        if (atomic_load(&waiters[i].is_used) && atomic_load(&waiters[i].wake_fd) >= 0)
+            close(atomic_load(&waiters[i].wake_fd));
+        atomic_store(&waiters[i].is_used, 0);
+        atomic_store(&waiters[i].state, WAITER_IDLE);
+        atomic_store(&waiters[i].cond, NULL);
+        atomic_store(&waiters[i].wake_fd, -1);
+    }
+}

@@ -1,0 +1,243 @@
+/* Waiting for files with a timeout. The timeout is game time: the thread waits for its files and for the helper, who
+ * wakes it when the clock has changed. Without a timeout the call is none of our business; with one of 0 the program
+ * asks for events, once per turn of its loop. */
+#define _GNU_SOURCE
+#include "preload.h"
+
+#include <alloca.h>
+#include <string.h>
+
+/* Beyond that many files there is no room on the stack for another list of them; then the thread looks every
+ * millisecond. */
+#define MAX_FILES 4096
+
+static void begin_wait(struct waiter *waiter)
+{
+    if (waiter == NULL)
+        return;
+    start_helper();
+    atomic_store(&waiter->cond, NULL);
+    atomic_store(&waiter->state, WAITER_WAITS);
+}
+
+static void end_wait(struct waiter *waiter)
+{
+    int32_t waits = WAITER_WAITS;
+    if (waiter != NULL)
+        while (!atomic_compare_exchange_strong(&waiter->state, &waits, WAITER_IDLE))
+            waits = WAITER_WAITS; /* the helper is at it, for a system call */
+    unpark();
+}
+
+static void cancel_wait(void *waiter)
+{
+    end_wait(waiter);
+}
+
+/* Wait for files until a game time; the result is that of ppoll, 0 when the time has come. `all` has room for one more
+ * than `n`. */
+static int wait_for_files(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_t *mask)
+{
+    struct waiter *waiter = n < MAX_FILES ? this_waiter() : NULL;
+    int wake_fd = waiter == NULL ? -1 : atomic_load(&waiter->wake_fd);
+    int result;
+    begin_wait(waiter);
+    pthread_cleanup_push(cancel_wait, waiter);
+    for (;;) {
+        struct clock_moment moment;
+        look(&moment);
+        if (waiter != NULL)
+            atomic_store(&waiter->seen, moment.generation);
+        int64_t wait_ns = moment.virtual_ns >= until_ns ? 0 : real_wait_until_ns(&moment, until_ns);
+        if (wait_ns > 0 && moment.is_frozen)
+            park(moment.generation);
+        if (wake_fd < 0 && wait_ns > CLOCK_MS)
+            wait_ns = CLOCK_MS;
+        struct timespec timeout = to_timespec(wait_ns);
+        if (wake_fd >= 0)
+            all[n] = (struct pollfd){.fd = wake_fd, .events = POLLIN};
+        result = real.ppoll(all, wake_fd >= 0 ? n + 1 : n, &timeout, mask);
+        if (wake_fd >= 0 && result > 0 && all[n].revents != 0) {
+            uint64_t count;
+            if (read(wake_fd, &count, sizeof count) >= 0 || errno == EAGAIN)
+                result--;
+        }
+        if (result != 0 || wait_ns == 0)
+            break;
+    }
+    pthread_cleanup_pop(0);
+    int saved_errno = errno;
+    end_wait(waiter);
+    /* What it saw may be old by now, if it was a file that woke it. */
+    errno = saved_errno;
+    return result;
+}
+
+static int poll_until(struct pollfd *files, nfds_t n, int64_t until_ns, const sigset_t *mask)
+{
+    if (n >= MAX_FILES)
+        return wait_for_files(files, n, until_ns, mask);
+    struct pollfd *all = alloca((n + 1) * sizeof *all);
+    memcpy(all, files, n * sizeof *all);
+    int result = wait_for_files(all, n, until_ns, mask);
+    for (nfds_t i = 0; i < n && result >= 0; i++)
+        files[i].revents = all[i].revents;
+    return result;
+}
+
+PUBLIC int poll(struct pollfd *files, nfds_t n, int timeout_ms)
+{
+    if (!is_attached() || timeout_ms < 0)
+        return real.poll(files, n, timeout_ms);
+    if (timeout_ms > 0)
+        return poll_until(files, n, after(timeout_ms * CLOCK_MS), NULL);
+    int result = real.poll(files, n, 0);
+    if (result == 0)
+        count_turn();
+    return result;
+}
+
+PUBLIC int ppoll(struct pollfd *files, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
+{
+    if (!is_attached() || timeout == NULL || !is_valid(timeout))
+        return real.ppoll(files, n, timeout, mask);
+    if (to_ns(timeout) > 0)
+        return poll_until(files, n, after(to_ns(timeout)), mask);
+    int result = real.ppoll(files, n, timeout, mask);
+    if (result == 0)
+        count_turn();
+    return result;
+}
+
+/* What programs call that were compiled with _FORTIFY_SOURCE. */
+int __poll_chk(struct pollfd *files, nfds_t n, int timeout_ms, size_t size);
+int __ppoll_chk(struct pollfd *files, nfds_t n, const struct timespec *timeout, const sigset_t *mask, size_t size);
+
+PUBLIC int __poll_chk(struct pollfd *files, nfds_t n, int timeout_ms, size_t size)
+{
+    if (size / sizeof *files < n)
+        __builtin_trap();
+    return poll(files, n, timeout_ms);
+}
+
+PUBLIC int __ppoll_chk(struct pollfd *files, nfds_t n, const struct timespec *timeout, const sigset_t *mask, size_t size)
+{
+    if (size / sizeof *files < n)
+        __builtin_trap();
+    return ppoll(files, n, timeout, mask);
+}
+
+/* --- select, by way of poll ---------------------------------------------------------------------------------- */
+
+/* As in the kernel (fs/select.c: POLLIN_SET, POLLOUT_SET, POLLEX_SET). */
+#define READABLE (POLLRDNORM | POLLRDBAND | POLLIN | POLLHUP | POLLERR)
+#define WRITABLE (POLLWRBAND | POLLWRNORM | POLLOUT | POLLERR)
+#define SPECIAL POLLPRI
+
+static bool is_in(int fd, const fd_set *set)
+{
+    return set != NULL && (set->fds_bits[fd / __NFDBITS] >> (fd % __NFDBITS) & 1);
+}
+
+static int keep_if(bool is_ready, int fd, fd_set *set)
+{
+    if (!is_in(fd, set))
+        return 0;
+    if (!is_ready)
+        set->fds_bits[fd / __NFDBITS] &= ~((__fd_mask)1 << (fd % __NFDBITS));
+    return is_ready;
+}
+
+static int select_until(int n, fd_set *reading, fd_set *writing, fd_set *special, int64_t until_ns, const sigset_t *mask)
+{
+    if (n < 0 || n >= MAX_FILES) {
+        errno = EINVAL;
+        return -1;
+    }
+    struct pollfd *files = alloca(((size_t)n + 1) * sizeof *files);
+    nfds_t n_files = 0;
+    for (int fd = 0; fd < n; fd++) {
+        int events = (is_in(fd, reading) ? POLLIN | POLLRDNORM | POLLRDBAND : 0) |
+                     (is_in(fd, writing) ? POLLOUT | POLLWRNORM | POLLWRBAND : 0) | (is_in(fd, special) ? POLLPRI : 0);
+        if (events != 0)
+            files[n_files++] = (struct pollfd){.fd = fd, .events = (short)events};
+    }
+    int result = wait_for_files(files, n_files, until_ns, mask);
+    if (result < 0)
+        return -1;
+    int n_ready = 0;
+    for (nfds_t i = 0; i < n_files; i++) {
+        short got = files[i].revents;
+        if (got & POLLNVAL) {
+            errno = EBADF;
+            return -1;
+        }
+        n_ready += keep_if(got & READABLE, files[i].fd, reading) + keep_if(got & WRITABLE, files[i].fd, writing) +
+                   keep_if(got & SPECIAL, files[i].fd, special);
+    }
+    return n_ready;
+}
+
+PUBLIC int select(int n, fd_set *reading, fd_set *writing, fd_set *special, struct timeval *timeout)
+{
+    if (!is_attached() || timeout == NULL)
+        return real.select(n, reading, writing, special, timeout);
+    if (timeout->tv_sec == 0 && timeout->tv_usec == 0) {
+        int result = real.select(n, reading, writing, special, timeout);
+        if (result == 0)
+            count_turn();
+        return result;
+    }
+    if (timeout->tv_sec < 0 || timeout->tv_usec < 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    struct timespec duration = {timeout->tv_sec + timeout->tv_usec / 1000000, timeout->tv_usec % 1000000 * 1000};
+    int64_t until_ns = after(to_ns(&duration));
+    int result = select_until(n, reading, writing, special, until_ns, NULL);
+    /* Linux tells what is left of the timeout, and programs rely on it. */
+    int64_t left_ns = until_ns > self.seen_ns ? until_ns - self.seen_ns : 0;
+    *timeout = (struct timeval){left_ns / CLOCK_SECOND, left_ns % CLOCK_SECOND / 1000};
+    return result;
+}
+
+PUBLIC int pselect(int n, fd_set *reading, fd_set *writing, fd_set *special, const struct timespec *timeout,
+                   const sigset_t *mask)
+{
+    if (!is_attached() || timeout == NULL || !is_valid(timeout) || to_ns(timeout) == 0)
+        return real.pselect(n, reading, writing, special, timeout, mask);
+    return select_until(n, reading, writing, special, after(to_ns(timeout)), mask);
+}
+
+/* --- epoll: its descriptor can be polled itself ---------------------------------------------------------------- */
+
+static int epoll_until(int epoll, struct epoll_event *events, int n, int64_t until_ns, const sigset_t *mask)
+{
+    for (;;) {
+        int result = real.epoll_pwait(epoll, events, n, 0, mask);
+        if (result != 0)
+            return result;
+        struct pollfd file[2] = {{.fd = epoll, .events = POLLIN}};
+        result = wait_for_files(file, 1, until_ns, mask);
+        if (result <= 0)
+            return result;
+        /* Another thread may take the event first; then the wait goes on. */
+    }
+}
+
+PUBLIC int epoll_pwait(int epoll, struct epoll_event *events, int n, int timeout_ms, const sigset_t *mask)
+{
+    if (!is_attached() || timeout_ms < 0)
+        return real.epoll_pwait(epoll, events, n, timeout_ms, mask);
+    if (timeout_ms > 0)
+        return epoll_until(epoll, events, n, after(timeout_ms * CLOCK_MS), mask);
+    int result = real.epoll_pwait(epoll, events, n, 0, mask);
+    if (result == 0)
+        count_turn();
+    return result;
+}
+
+PUBLIC int epoll_wait(int epoll, struct epoll_event *events, int n, int timeout_ms)
+{
+    return epoll_pwait(epoll, events, n, timeout_ms, NULL);
+}

@@ -1,0 +1,101 @@
+/* What the files of the library that is loaded into the game share. */
+#ifndef SOULSLAB_PRELOAD_H
+#define SOULSLAB_PRELOAD_H
+
+#include "clock_page.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/time.h>
+
+#define PUBLIC __attribute__((visibility("default")))
+/* How often waiting threads look whether the controller lives, in real time. */
+#define CHECK_NS (100 * CLOCK_MS)
+
+/* The functions that we stand before. */
+struct real {
+    int (*clock_gettime)(clockid_t, struct timespec *);
+    int (*nanosleep)(const struct timespec *, struct timespec *);
+    int (*clock_nanosleep)(clockid_t, int, const struct timespec *, struct timespec *);
+    int (*poll)(struct pollfd *, nfds_t, int);
+    int (*ppoll)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
+    int (*select)(int, fd_set *, fd_set *, fd_set *, struct timeval *);
+    int (*pselect)(int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *);
+    int (*epoll_wait)(int, struct epoll_event *, int, int);
+    int (*epoll_pwait)(int, struct epoll_event *, int, int, const sigset_t *);
+    int (*cond_timedwait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+    int (*cond_clockwait)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *);
+    int (*sem_timedwait)(sem_t *, const struct timespec *);
+    int (*sem_clockwait)(sem_t *, clockid_t, const struct timespec *);
+    int (*mutex_timedlock)(pthread_mutex_t *, const struct timespec *);
+    int (*mutex_clocklock)(pthread_mutex_t *, clockid_t, const struct timespec *);
+};
+extern struct real real;
+
+/* What another thread of ours has to do to wake a thread that does not wait on the page itself. */
+enum waiter_state { WAITER_IDLE, WAITER_WAITS, WAITER_BUSY };
+struct waiter {
+    _Atomic int32_t is_used;
+    _Atomic int32_t state;
+    _Atomic int32_t wake_fd;
+    pthread_cond_t *_Atomic cond; /* NULL: it waits on wake_fd */
+    _Atomic uint32_t seen;        /* generation that it has taken note of */
+};
+
+struct thread {
+    struct clock_slot *slot;
+    struct waiter *waiter;
+    int32_t tid;
+    int64_t seen_ns;           /* game time that it saw last; -1 for none */
+    uint32_t count_generation; /* the counts below are of this generation */
+    uint32_t n_reads;
+    uint32_t n_turns;
+    bool has_read; /* since the last turn */
+};
+/* initial-exec: the other kind of TLS may allocate memory at the first access. */
+extern __thread struct thread self __attribute__((tls_model("initial-exec")));
+
+extern struct clock_page *page;
+
+/* attach.c */
+bool is_attached(void); /* maps the page at the first call; false: all calls go straight through */
+struct thread *this_thread(void);
+bool is_main_thread(void);
+void park(uint32_t generation);
+void unpark(void);
+void check_owner(int64_t real_ns);
+
+/* read.c */
+bool is_virtual(clockid_t clock);
+void look(struct clock_moment *moment); /* and remember what this thread saw */
+void count_turn(void);                  /* the thread asked for events and there were none */
+
+/* sleep.c */
+int64_t after(int64_t duration_ns);                /* game time, so long after now */
+int64_t real_wait_until_ns(const struct clock_moment *moment, int64_t until_ns);
+bool sleep_until(int64_t until_ns); /* false: a signal came */
+
+/* helper.c */
+struct waiter *this_waiter(void); /* NULL: there are too many threads */
+void start_helper(void);
+void reset_helper(void); /* in a new process, which has only the thread that forked */
+
+static inline int64_t to_ns(const struct timespec *time)
+{
+    return time->tv_sec > CLOCK_FOREVER / CLOCK_SECOND / 2 ? CLOCK_FOREVER / 2 : time->tv_sec * CLOCK_SECOND + time->tv_nsec;
+}
+
+static inline struct timespec to_timespec(int64_t ns)
+{
+    return (struct timespec){ns / CLOCK_SECOND, ns % CLOCK_SECOND};
+}
+
+static inline bool is_valid(const struct timespec *time)
+{
+    return time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < CLOCK_SECOND;
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* Sleeping. A sleeper knows the game time that it sleeps to and waits on the generation of the page: any change of the
+ * clock wakes it, and it works out anew how long that is in real time. */
+#define _GNU_SOURCE
+#include "preload.h"
+
+int64_t real_wait_until_ns(const struct clock_moment *moment, int64_t until_ns)
+{
+    if (moment->is_frozen)
+        return CHECK_NS;
+    int64_t target_ns = until_ns < moment->limit_ns ? until_ns : moment->limit_ns;
+    __int128 wait_ns = (((__int128)(target_ns - moment->virtual_ns) << 32) + moment->speed - 1) / moment->speed;
+    return wait_ns < CHECK_NS ? (int64_t)wait_ns : CHECK_NS;
+}
+
+/* Counted from what this thread knows of the time. If the controller moves the clock on after the game looked at it and
+ * before it goes to sleep, then a sleep that counted from now would skip what became due in between: the step would be
+ * over and the game would not even have seen it. Only for the thread that steps wait for: others may not have asked for
+ * the time in ages. */
+int64_t after(int64_t duration_ns)
+{
+    int64_t seen_ns = self.seen_ns;
+    struct clock_moment moment;
+    look(&moment);
+    int64_t from_ns = moment.is_frozen && seen_ns >= 0 && is_main_thread() ? seen_ns : moment.virtual_ns;
+    return duration_ns > CLOCK_FOREVER - from_ns ? CLOCK_FOREVER : from_ns + duration_ns;
+}
+
+bool sleep_until(int64_t until_ns)
+{
+    struct clock_moment moment;
+    bool has_slept = true;
+    for (look(&moment); moment.virtual_ns < until_ns; look(&moment)) {
+        if (moment.is_frozen)
+            park(moment.generation);
+        struct timespec timeout = to_timespec(real_wait_until_ns(&moment, until_ns));
+        if (clock_futex(&page->generation, FUTEX_WAIT, moment.generation, &timeout) != 0 && errno == EINTR) {
+            has_slept = false;
+            break;
+        }
+        /* Sleeping is a place where a thread can be cancelled; the futex is none. */
+        pthread_testcancel();
+    }
+    unpark();
+    pthread_testcancel();
+    return has_slept;
+}
+
+/* Sleep; 0 or an error number. */
+static int sleep_for(int64_t duration_ns, int64_t *left_ns)
+{
+    *left_ns = 0;
+    if (duration_ns == 0)
+        return sched_yield();
+    int64_t until_ns = after(duration_ns);
+    if (sleep_until(until_ns))
+        return 0;
+    *left_ns = until_ns > self.seen_ns ? until_ns - self.seen_ns : 0;
+    return EINTR;
+}
+
+PUBLIC int clock_nanosleep(clockid_t clock, int flags, const struct timespec *duration, struct timespec *left)
+{
+    if (!is_attached() || !is_virtual(clock))
+        return real.clock_nanosleep(clock, flags, duration, left);
+    if (!is_valid(duration))
+        return EINVAL;
+    int saved_errno = errno, error;
+    int64_t left_ns;
+    if (flags & TIMER_ABSTIME) {
+        error = sleep_until(to_ns(duration) - page->base_ns[clock]) ? 0 : EINTR;
+    } else {
+        error = sleep_for(to_ns(duration), &left_ns);
+        if (error == EINTR && left != NULL)
+            *left = to_timespec(left_ns);
+    }
+    errno = saved_errno; /* it reports by its result alone */
+    return error;
+}
+
+PUBLIC int nanosleep(const struct timespec *duration, struct timespec *left)
+{
+    if (!is_attached())
+        return real.nanosleep(duration, left);
+    int error = clock_nanosleep(CLOCK_MONOTONIC, 0, duration, left);
+    if (error == 0)
+        return 0;
+    errno = error;
+    return -1;
+}
+
+PUBLIC int usleep(useconds_t duration_us)
+{
+    struct timespec duration = to_timespec(duration_us * 1000ll);
+    return nanosleep(&duration, NULL);
+}
+
+PUBLIC unsigned int sleep(unsigned int duration_s)
+{
+    struct timespec duration = {duration_s, 0}, left = {0, 0};
+    if (nanosleep(&duration, &left) == 0)
+        return 0;
+    return (unsigned int)(left.tv_sec + (left.tv_nsec >= CLOCK_SECOND / 2));
+}

@@ -1,0 +1,91 @@
+"""The controller's half of the clock library, through ctypes (see ``native/control.c``)."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from soulslab.errors import ClockUnavailableError
+
+#: Units of speed in the page: integers give the same result in the game and here.
+UNIT_SPEED = 2**32
+FOREVER_NS = 2**63 - 1
+#: Results of `soulslab_clock_wait`: all that wait for time are parked; the main thread runs; only others do.
+PARKED, MAIN_RUNS, OTHERS_RUN = 0, 1, 2
+
+_PAGE, _INT, _NS = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
+_SIGNATURES = {
+    "create": (_INT, ()),
+    "map": (_INT, (_INT, ctypes.POINTER(ctypes.c_void_p))),
+    "unmap": (None, (_PAGE,)),
+    "own": (_INT, (_PAGE, _INT, _INT)),
+    "disown": (None, (_PAGE, _INT)),
+    "owner": (_INT, (_PAGE,)),
+    "key": (ctypes.c_uint64, (_PAGE,)),
+    "set_spin": (None, (_PAGE, ctypes.c_uint32, ctypes.c_uint32)),
+    "publish": (None, (_PAGE, _NS, _NS, _NS)),
+    "now": (_NS, (_PAGE, ctypes.POINTER(_NS), ctypes.POINTER(_NS))),
+    "wait": (_INT, (_PAGE, _INT, _NS)),
+    "step": (_INT, (_PAGE, _INT, _NS, _NS)),
+    "running": (_INT, (_PAGE, _INT, ctypes.POINTER(_INT), _INT)),
+    "ignore": (None, (_PAGE, _INT, _INT)),
+}
+
+
+class NativeLibrary:
+    """Its functions as attributes, without their prefix ``soulslab_clock_``."""
+
+    def __init__(self, path: Path) -> None:
+        library = ctypes.CDLL(str(path))
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(library, f"soulslab_clock_{name}")
+            function.restype = result
+            function.argtypes = arguments
+            setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)  # all are set above; this one tells the type checker that there are some
+
+
+def library_path(name: str) -> Path:
+    """Return the path of ``_preload`` or ``_control``.
+
+    Raises:
+        ClockUnavailableError: It was not built.
+    """
+    if not sys.platform.startswith("linux"):
+        raise ClockUnavailableError(f"the lockstep clock needs Linux; this is {sys.platform}. Use another clock grade")
+    found = sorted(Path(__file__).parent.glob(f"{name}*.so"))
+    if not found:
+        raise ClockUnavailableError(
+            "the clock library was not built when soulslab was installed, as there was no C compiler; install gcc and "
+            "libc6-dev (on Debian: sudo apt-get install gcc libc6-dev), then install soulslab again: "
+            "pip install --force-reinstall --no-deps soulslab, or -e . in a clone"
+        )
+    return found[0]
+
+
+@functools.cache
+def native_library() -> NativeLibrary:
+    """Load the controller's half.
+
+    Raises:
+        ClockUnavailableError: It was not built, or cannot be loaded.
+    """
+    path = library_path("_control")
+    try:
+        return NativeLibrary(path)
+    except (OSError, AttributeError) as error:
+        raise ClockUnavailableError(
+            f"the clock library cannot be loaded ({error}); install soulslab again: "
+            "pip install --force-reinstall --no-deps soulslab, or -e . in a clone"
+        ) from error
+
+
+def error_text(status: int) -> str:
+    """Return the words for a negative error number."""
+    return os.strerror(-status)

@@ -1,0 +1,83 @@
+"""The clock of a game whose time we cannot control: it can only wait, and say by how much it was late."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+
+from soulslab.errors import ClockUnavailableError, ConfigError
+from soulslab.siphon.clock import Advance
+from soulslab.siphon.clock.alive import ProcessWatch
+from soulslab.siphon.profile import ClockGrade
+
+
+class RealtimeClock:
+    """The time of a game that runs at 1x (`soulslab.siphon.clock.Clock`).
+
+    Advances keep a beat: each ends `seconds` after the end that the one before should have had, so what the caller does
+    between them does not slow the game's steps down. One that is late ends at once. If it is a whole step late, the
+    beat starts afresh, `seconds` from now.
+
+    Args:
+        pid: The game.
+
+    Raises:
+        ProcessExitedError: It has ended.
+    """
+
+    grade: ClockGrade = "realtime"
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._watch = ProcessWatch(pid)
+        self._lock = threading.Lock()
+        self._started_s = time.monotonic()
+        self._ended_s: float | None = None  # when the last advance did
+        self._beat_s = 0.0  # when it should have
+
+    @property
+    def game_time_s(self) -> float:
+        """See `Clock.game_time_s`: since we attached."""
+        return time.monotonic() - self._started_s
+
+    @property
+    def speed(self) -> float:
+        """See `Clock.speed`: 1."""
+        return 1.0
+
+    def run(self, speed: float = 1.0) -> None:
+        """See `Clock.run`."""
+        self._watch.check()
+        if speed != 1.0:
+            raise ClockUnavailableError(f"a realtime clock cannot run at {speed:g}x; {_HINT}")
+
+    def pause(self) -> None:
+        """Raise `ClockUnavailableError`."""
+        self._watch.check()
+        raise ClockUnavailableError(f"a realtime clock cannot pause; {_HINT}")
+
+    def advance(self, seconds: float, *, deadline_s: float = 10.0) -> Advance:
+        """See `Clock.advance`; `deadline_s` does not matter, as it takes the time that it takes."""
+        del deadline_s
+        if not (math.isfinite(seconds) and seconds >= 0):
+            raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")
+        with self._lock:
+            self._watch.check()
+            now_s = time.monotonic()
+            from_s = now_s if self._ended_s is None else self._ended_s
+            late_s = 0.0 if self._ended_s is None else max(now_s - self._beat_s - seconds, 0.0)
+            if self._ended_s is None or late_s >= seconds:
+                self._beat_s = now_s
+            self._beat_s += seconds
+            self._watch.wait(self._beat_s - now_s)
+            self._ended_s = time.monotonic()
+            late_s = max(late_s, self._ended_s - self._beat_s)
+            return Advance(requested_s=seconds, elapsed_s=self._ended_s - from_s, late_s=late_s)
+
+    def close(self) -> None:
+        """See `Clock.close`."""
+        self._watch.close()
+
+
+_HINT = "let soulslab start the game with the lockstep clock, or name clock.speed_attribute in its profile"

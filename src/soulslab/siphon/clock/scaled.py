@@ -1,0 +1,157 @@
+"""The clock of a game that has a speed of its own: an attribute that multiplies its time, where 0 stops it."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+
+from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError
+from soulslab.siphon.clock import Advance
+from soulslab.siphon.clock.alive import ProcessWatch
+from soulslab.siphon.profile import ClockGrade
+
+#: Between looks at the game's own time.
+_POLL_S = 0.0005
+#: A speed that reads back so far off was not taken.
+_TOLERANCE = 1e-3
+
+
+class ScaledClock:
+    """The time of a game that we speed up, slow down and stop (`soulslab.siphon.clock.Clock`).
+
+    Args:
+        read_speed: Reads the game's speed.
+        write_speed: Writes it.
+        pid: The game; 0 for none (its end is then noticed by the two above).
+        game_time: Reads the game's own time in seconds; None measures wall time times speed, which is off by a frame.
+        step_speed: Speed of the game in `advance`.
+
+    Raises:
+        ProcessExitedError: The game has ended.
+    """
+
+    grade: ClockGrade = "scaled"
+
+    def __init__(
+        self,
+        read_speed: Callable[[], float],
+        write_speed: Callable[[float], None],
+        pid: int = 0,
+        *,
+        game_time: Callable[[], float] | None = None,
+        step_speed: float = 1.0,
+    ) -> None:
+        self.pid = pid
+        self._read_speed = read_speed
+        self._write_speed = write_speed
+        self._game_time = game_time
+        self._step_speed = step_speed
+        self._lock = threading.RLock()
+        self._watch = ProcessWatch(pid) if pid else None
+        self._was_held = read_speed() == 0
+        self._is_closed = False
+        self._speed = float(read_speed())
+        self._since_s = time.monotonic()
+        self._passed_s = 0.0  # up to _since_s
+        self._zero_s = game_time() if game_time else 0.0
+        self._rest_s = 0.0  # that the last advance was short (above 0) or long by
+
+    @property
+    def game_time_s(self) -> float:
+        """See `Clock.game_time_s`: since we attached."""
+        with self._lock:
+            if self._game_time is not None:
+                # A level that starts anew may reset the game's own count.
+                self._passed_s = max(self._passed_s, self._game_time() - self._zero_s)
+                return self._passed_s
+            return self._passed_s + (time.monotonic() - self._since_s) * self._speed
+
+    @property
+    def speed(self) -> float:
+        """See `Clock.speed`."""
+        return self._speed
+
+    def run(self, speed: float = 1.0) -> None:
+        """See `Clock.run`."""
+        if not (math.isfinite(speed) and speed > 0.0):
+            raise ConfigError(f"is {speed!r}; it has to be above 0", path="speed")
+        self._set(speed)
+
+    def pause(self) -> None:
+        """See `Clock.pause`; the game stands from its next frame on."""
+        self._set(0.0)
+
+    def advance(self, seconds: float, *, deadline_s: float = 10.0) -> Advance:
+        """See `Clock.advance`. What one step is too long the next is shorter."""
+        if not (math.isfinite(seconds) and seconds >= 0):
+            raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")
+        with self._lock:
+            self._check()
+            before_s = self.game_time_s
+            wanted_s = max(seconds + self._rest_s, 0.0)
+            deadline = time.monotonic() + deadline_s
+            if wanted_s > 0.0:
+                self._set(self._step_speed)
+                try:
+                    self._await(before_s + wanted_s, deadline, deadline_s)
+                finally:
+                    self._set(0.0)
+            else:
+                self._set(0.0)
+            elapsed_s = self.game_time_s - before_s
+            self._rest_s = wanted_s - elapsed_s
+            return Advance(requested_s=seconds, elapsed_s=elapsed_s)
+
+    def close(self) -> None:
+        """See `Clock.close`."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            try:
+                if not self._was_held and self._speed != 1.0 and self._is_alive():
+                    self._write_speed(1.0)
+            finally:
+                if self._watch is not None:
+                    self._watch.close()
+
+    def _await(self, target_s: float, deadline: float, deadline_s: float) -> None:
+        """Wait until the game's time is there."""
+        while (left_s := target_s - self.game_time_s) > 0:
+            now = time.monotonic()
+            if now > deadline:
+                raise ClockStalledError(
+                    f"the time of the game is {left_s:.3f} s short of its step after {deadline_s:.1f} s of wall time; "
+                    "is it in a menu, or was its speed changed by others?",
+                    deadline_s,
+                )
+            wait_s = _POLL_S if self._game_time else min(left_s / self._step_speed, deadline - now + _POLL_S)
+            if self._watch is None:
+                time.sleep(wait_s)
+            else:
+                self._watch.wait(wait_s)
+
+    def _set(self, speed: float) -> None:
+        with self._lock:
+            self._check()
+            # First, so that no time is counted twice; the game takes the new speed within a frame.
+            now_s = time.monotonic()
+            self._passed_s = self.game_time_s
+            self._since_s = now_s
+            self._write_speed(speed)
+            got = self._read_speed()
+            self._speed = float(got)
+            if abs(got - speed) > _TOLERANCE * max(speed, 1.0):
+                raise ClockUnavailableError(
+                    f"the game's speed reads {got:g} after {speed:g} was written; the profile's clock.speed_attribute "
+                    "is not its speed, or the game does not allow this one"
+                )
+
+    def _check(self) -> None:
+        if self._watch is not None:
+            self._watch.check()
+
+    def _is_alive(self) -> bool:
+        return self._watch is None or self._watch.is_alive()
