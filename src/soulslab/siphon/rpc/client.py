@@ -1,0 +1,376 @@
+"""A session with a game that a server has: the methods of `soulslab.siphon.session.Session`, each one round trip.
+
+::
+
+    with connect("unix:/run/user/1000/doom.sock", token=token) as game:
+        game.step(Step(held=("W",), advance_s=0.1, frame=FrameFormat(84, 84, True)))
+
+A connection that is lost is told once, by the call that notices it, with `ServerUnavailableError`; the server has then
+released all keys. The call after it connects again, and so does `restart` at once.
+"""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+import platform
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self, TypeVar
+
+import msgspec
+
+from soulslab.errors import (
+    InvalidValueError,
+    ServerUnavailableError,
+    SessionStateError,
+    SoulslabError,
+    WindowNotFoundError,
+)
+from soulslab.siphon.capture import NATIVE, FrameFormat
+from soulslab.siphon.clock import Advance, Clock
+from soulslab.siphon.input import Input
+from soulslab.siphon.profile import ClockGrade, Value
+from soulslab.siphon.rpc import messages as m
+from soulslab.siphon.rpc.connection import Connection, Endpoint, make_endpoint
+from soulslab.siphon.rpc.values import UNSENDABLE, encode
+from soulslab.siphon.rpc.watchdog import Watchdog
+from soulslab.siphon.session import Frame, SessionInfo, Snapshot, Step, StepResult
+
+#: Of the patience with an answer, what the server may spend waiting for other clients: it then says so itself.
+WAIT_SHARE = 0.8
+LEAVE_S = 5.0
+
+A = TypeVar("A", bound=m.Message)
+
+_log = logging.getLogger(__name__)
+
+
+class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to talk to a server.
+
+    Attributes:
+        frames: How pictures come: ``auto`` through shared memory on the same machine, else as they are; ``raw`` as they
+            are; ``jpeg`` with losses, for slow lines.
+        jpeg_quality: 1 to 100.
+        restart_s: Wall time that a restart of the game may take.
+        name: How the server calls us when others ask who controls the game; "" for user, machine and process.
+    """
+
+    frames: Literal["auto", "raw", "jpeg"] = "auto"
+    jpeg_quality: int = 90
+    restart_s: float = 90.0
+    name: str = ""
+
+
+def connect(
+    address: str,
+    *,
+    token: str = "",
+    tls: Path | str | None = None,
+    deadline_s: float = 10.0,
+    options: ClientOptions | None = None,
+) -> RemoteSession:
+    """Attach to the game of a server.
+
+    Args:
+        address: ``host:port`` or ``unix:/path``.
+        token: What the server wants to be sent.
+        tls: File with the server's certificate, or that of who signed it; needed for other machines.
+        deadline_s: For each answer; a step and an advance have their own on top.
+        options: The rest.
+
+    Raises:
+        ServerUnavailableError: Nobody answers there.
+        AccessRefusedError: The token is wrong, or TLS is missing.
+        WireError: The server speaks another version.
+        ConfigError: The address is malformed.
+        SiphonError: The server cannot open the game.
+    """
+    endpoint = make_endpoint(address, token, None if tls is None else Path(tls))
+    return RemoteSession(endpoint, deadline_s, options or ClientOptions())
+
+
+class RemoteSession:
+    """A session with a game on a server (`soulslab.siphon.session.Session`); see `connect`.
+
+    Attributes:
+        profile: The game as data, as the server has it.
+    """
+
+    def __init__(self, endpoint: Endpoint, deadline_s: float, options: ClientOptions) -> None:
+        self._endpoint = endpoint
+        self._deadline_s = deadline_s
+        self._options = options
+        self._lock = threading.RLock()
+        self._is_closed = False
+        self._input = RemoteInput(self)
+        self._clock = RemoteClock(self)
+        self._watchdog = Watchdog()
+        try:
+            self._connection: Connection | None = self._attach()
+        except BaseException:
+            self._watchdog.close()
+            raise
+
+    # --- what it is -----------------------------------------------------------------------------------------
+
+    @property
+    def info(self) -> SessionInfo:
+        """See `Session.info`."""
+        with self._lock:
+            return self._noted(self.ask(m.Info(), m.InfoNow).info)
+
+    @property
+    def input(self) -> Input:
+        """See `Session.input`."""
+        self._refuse_closed()
+        if not self._input.backend:
+            raise WindowNotFoundError("the server has this game without its window, so it has no keys")
+        return self._input
+
+    @property
+    def clock(self) -> Clock:
+        """See `Session.clock`."""
+        self._refuse_closed()
+        return self._clock
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether pictures come through shared memory."""
+        return self._connection is not None and self._connection.frames.is_shared
+
+    # --- using it -------------------------------------------------------------------------------------------
+
+    def read(self, name: str) -> Value:
+        """See `Session.read`."""
+        return self.ask(m.Read(name), m.ReadValue).value
+
+    def snapshot(self, names: Sequence[str] | None = None) -> Snapshot:
+        """See `Session.snapshot`."""
+        return _snapshot(self.ask(m.Snap(None if names is None else tuple(names)), m.Values))
+
+    def write(self, values: Mapping[str, Value]) -> None:
+        """See `Session.write`."""
+        for name, value in values.items():
+            try:
+                encode(value)
+            except UNSENDABLE as error:
+                raise InvalidValueError(name, value, str(error)) from error
+        self.ask(m.Write(dict(values)), m.Done)
+
+    def capture(self, frame_format: FrameFormat = NATIVE) -> Frame:
+        """See `Session.capture`."""
+        with self._lock:
+            return self._unpack(self.ask(m.Grab(frame_format), m.FrameData))
+
+    def step(self, step: Step) -> StepResult:
+        """See `Session.step`."""
+        with self._lock:
+            done = self.ask(m.DoStep(step), m.Stepped, step.deadline_s)
+            frame = None if done.frame is None else self._unpack(done.frame)
+        return StepResult(done.advance, _snapshot(done.values), frame)
+
+    def watch(
+        self, rate_hz: float, attributes: Sequence[str] | None = None, frame: FrameFormat | None = None
+    ) -> Iterator[StepResult]:
+        """Yield what the game looks like at a rate, without touching it, until the iterator is closed.
+
+        Args:
+            rate_hz: Looks per second of wall time; fewer come if we cannot follow.
+            attributes: What to read; None for all.
+            frame: What picture to take; None for none.
+
+        Raises:
+            SiphonError: What `read` and `capture` raise; it ends the stream.
+        """
+        names = None if attributes is None else tuple(attributes)
+        encoding: m.FrameEncoding = "jpeg" if self._options.frames == "jpeg" else "raw"
+        with self._lock:
+            connection = self._connected()
+        for look in connection.watch(m.Watch(rate_hz, names, frame, encoding, self._options.jpeg_quality)):
+            picture = None if look.frame is None else connection.frames.unpack(look.frame)
+            yield StepResult(Advance(0.0, 0.0), _snapshot(look.values), picture)
+
+    # --- its life -------------------------------------------------------------------------------------------
+
+    def restart(self, options: Mapping[str, str] | None = None) -> None:
+        """See `Session.restart`; it connects again where the connection is lost."""
+        with self._lock:
+            if self._connection is not None and not self._connection.is_alive:
+                self._drop()
+            self.ask(m.Restart(None if options is None else dict(options)), m.Done, self._options.restart_s)
+            self._noted(self.ask(m.Info(), m.InfoNow).info)
+
+    def close(self) -> None:
+        """Release keys and leave the server; the game stays there, as it is. A second call does nothing."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            connection, self._connection = self._connection, None
+            try:
+                if connection is not None and connection.is_alive:
+                    connection.ask(m.Leave(), m.Done, wait_s=LEAVE_S, deadline_s=LEAVE_S)
+            except SoulslabError as error:  # it is the end in any case: the server notices that the stream is over
+                _log.info("left without a good-bye: %s", error)
+            finally:
+                if connection is not None:
+                    connection.close()
+                self._watchdog.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- the wire -------------------------------------------------------------------------------------------
+
+    def ask(self, request: m.AnyRequest, kind: type[A], needed_s: float = 0.0) -> A:
+        """Send a request and return its answer.
+
+        Args:
+            request: It.
+            kind: What the answer has to be.
+            needed_s: Wall time that the game may take for it, on top of the deadline of this session.
+
+        Raises:
+            SoulslabError: What the server raised, or `RemoteError`.
+        """
+        with self._lock:
+            connection = self._connected()
+            try:
+                return connection.ask(
+                    request, kind, wait_s=WAIT_SHARE * self._deadline_s, deadline_s=self._deadline_s + needed_s
+                )
+            finally:
+                if not connection.is_alive:
+                    self._drop()
+
+    def _connected(self) -> Connection:
+        """Return the connection, a new one if the loss of the last one was told."""
+        self._refuse_closed()
+        if self._connection is None:
+            self._connection = self._attach()
+        elif not self._connection.is_alive:
+            self._drop()
+            raise ServerUnavailableError(
+                f"the connection to {self._endpoint.address} was lost, and the server has released our keys; "
+                f"the next call connects again"
+            )
+        return self._connection
+
+    def _attach(self) -> Connection:
+        options = self._options
+        name = options.name or f"{getpass.getuser()}@{platform.node()}, process {os.getpid()}"
+        hello = m.Hello(m.VERSION, name[:200], "jpeg" if options.frames == "jpeg" else "raw", options.jpeg_quality)
+        connection = Connection(
+            self._endpoint,
+            hello,
+            offers_memory=options.frames == "auto",
+            watchdog=self._watchdog,
+            deadline_s=self._deadline_s,
+        )
+        self.profile = connection.welcome.profile
+        self._noted(connection.welcome.info)
+        return connection
+
+    def _noted(self, info: SessionInfo) -> SessionInfo:
+        self._input.backend, self._clock.grade = info.input_backend, info.clock_grade
+        return info
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _unpack(self, data: m.FrameData) -> Frame:
+        if self._connection is None:
+            raise SessionStateError("the connection was closed before its last picture was unpacked")
+        return self._connection.frames.unpack(data)
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise SessionStateError("the session is closed; connect again")
+
+
+class RemoteInput:
+    """Keys and mouse of a game on a server (`soulslab.siphon.input.Input`).
+
+    Attributes:
+        backend: How the server sends them; "" if it cannot.
+    """
+
+    def __init__(self, session: RemoteSession) -> None:
+        self.backend = ""
+        self._session = session
+
+    @property
+    def held(self) -> frozenset[str]:
+        """See `Input.held`."""
+        return frozenset(self._session.ask(m.Held(), m.HeldKeys).keys)
+
+    def set_held(self, keys: Collection[str]) -> None:
+        """See `Input.set_held`."""
+        self._session.ask(m.Hold(tuple(keys)), m.Done)
+
+    def type(self, keys: Collection[str]) -> None:
+        """See `Input.type`."""
+        self._session.ask(m.Type(tuple(keys)), m.Done)
+
+    def move_mouse(self, dx_px: int, dy_px: int) -> None:
+        """See `Input.move_mouse`."""
+        self._session.ask(m.MoveMouse(dx_px, dy_px), m.Done)
+
+    def close(self) -> None:
+        """Release everything that is held."""
+        self.set_held(())
+
+
+class RemoteClock:
+    """The time of a game on a server (`soulslab.siphon.clock.Clock`).
+
+    Attributes:
+        grade: What the server's clock can do.
+    """
+
+    grade: ClockGrade = "realtime"
+
+    def __init__(self, session: RemoteSession) -> None:
+        self._session = session
+
+    @property
+    def game_time_s(self) -> float:
+        """See `Clock.game_time_s`."""
+        return self._session.ask(m.Time(), m.TimeState).game_time_s
+
+    @property
+    def speed(self) -> float:
+        """See `Clock.speed`."""
+        return self._session.ask(m.Time(), m.TimeState).speed
+
+    def run(self, speed: float = 1.0) -> None:
+        """See `Clock.run`."""
+        self._session.ask(m.Run(speed), m.Done)
+
+    def pause(self) -> None:
+        """See `Clock.pause`."""
+        self._session.ask(m.Pause(), m.Done)
+
+    def advance(self, seconds: float, *, deadline_s: float = 10.0) -> Advance:
+        """See `Clock.advance`."""
+        return self._session.ask(m.DoAdvance(seconds, deadline_s), m.Advanced, deadline_s).advance
+
+    def close(self) -> None:
+        """Let the game run at 1x."""
+        self.run()
+
+
+def _snapshot(values: m.Values) -> Snapshot:
+    return Snapshot(values.values, values.game_time_s, values.wall_time_s)

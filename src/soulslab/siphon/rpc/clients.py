@@ -1,0 +1,117 @@
+"""The clients of a server: who is attached, and who of them controls the game."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+
+from soulslab.errors import AccessRefusedError, ControlTakenError
+from soulslab.siphon.rpc.frames import FrameSender
+from soulslab.siphon.rpc.messages import Hello
+
+
+class Client:
+    """One attached client.
+
+    Attributes:
+        id: Secret that names it.
+        name: For people.
+        frames: How it gets pictures.
+        has_input: It has sent keys, so that some may be held.
+        last_s: When it last controlled the game, by `time.monotonic`.
+    """
+
+    def __init__(self, hello: Hello) -> None:
+        self.id = secrets.token_hex(16)
+        self.name = hello.name
+        self.frames = FrameSender(hello.frames, hello.jpeg_quality, hello.memory)
+        self.has_input = False
+        self.last_s = 0.0
+
+
+class Clients:
+    """All attached clients of a game, one of which may control it.
+
+    The first that sends anything that changes the game gets control. It keeps it until it leaves, or has sent nothing
+    of the kind for `lease_s` and another one wants it.
+
+    Args:
+        lease_s: See above.
+        limit: How many may be attached.
+    """
+
+    def __init__(self, lease_s: float, limit: int) -> None:
+        self._lease_s = lease_s
+        self._limit = limit
+        self._clients: dict[str, Client] = {}
+        self._holder: Client | None = None
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def join(self, hello: Hello) -> Client:
+        """Attach a client.
+
+        Raises:
+            AccessRefusedError: There are too many.
+        """
+        with self._lock:
+            if len(self._clients) >= self._limit:
+                raise AccessRefusedError(f"{self._limit} clients are attached already, and no more are let in")
+            client = Client(hello)
+            self._clients[client.id] = client
+            return client
+
+    def find(self, client_id: str) -> Client:
+        """Return the client of that id.
+
+        Raises:
+            AccessRefusedError: None has it.
+        """
+        client = self._clients.get(client_id)
+        if client is None:
+            raise AccessRefusedError("no attached client has this id; attach, then take the id of the answer")
+        return client
+
+    def leave(self, client: Client) -> None:
+        """Detach a client; whatever it controlled is free. Its keys are to be released before."""
+        with self._lock:
+            self._clients.pop(client.id, None)
+            if self._holder is client:
+                self._holder = None
+        client.frames.close()
+
+    def check_control(self, client: Client) -> None:
+        """Raise what `take_control` would raise now."""
+        with self._lock:
+            self._check(client)
+
+    def take_control(self, client: Client) -> Client | None:
+        """Give control to a client, or keep it there.
+
+        Returns:
+            The client whose control has lapsed by this, if any: its keys are to be released.
+
+        Raises:
+            ControlTakenError: Another client has control.
+            AccessRefusedError: The client has left.
+        """
+        with self._lock:
+            self._check(client)
+            client.last_s = time.monotonic()
+            before, self._holder = self._holder, client
+            return before if before is not client else None
+
+    def _check(self, client: Client) -> None:
+        if client.id not in self._clients:
+            raise AccessRefusedError(f"{client.name} has left, so it controls nothing")
+        holder = self._holder
+        still_s = 0.0 if holder is None else time.monotonic() - holder.last_s
+        if holder is not None and holder is not client and still_s <= self._lease_s:
+            raise ControlTakenError(
+                f"{holder.name} controls the game, and last did so {still_s:.1f} s ago; "
+                f"close that client, or try again when it has been still for {self._lease_s:g} s",
+                holder=holder.name,
+            )

@@ -1,0 +1,203 @@
+"""A client's end of the wire: the channel to a server, and the stream of one attachment."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+import msgspec
+
+from soulslab.errors import AccessRefusedError, ServerUnavailableError, WireError
+from soulslab.siphon.rpc import messages as m
+from soulslab.siphon.rpc.access import bearer, read_pem
+from soulslab.siphon.rpc.address import Address, parse_address
+from soulslab.siphon.rpc.failures import from_call, from_failure
+from soulslab.siphon.rpc.frames import FrameReceiver
+from soulslab.siphon.rpc.values import UNSENDABLE, encode, make_decoder
+from soulslab.siphon.rpc.watchdog import Watchdog
+
+METADATA_BYTES = 1 << 20
+#: A server whose machine is gone or that hangs is noticed after the sum of these, also by a stream of looks.
+KEEPALIVE_MS = 20_000
+KEEPALIVE_TIMEOUT_MS = 10_000
+
+A = TypeVar("A", bound=m.Message)
+
+_any_welcomes = make_decoder(m.AnyWelcome)
+_welcomes = make_decoder(m.Welcome)
+_answers = make_decoder(m.Answer)
+_looks = make_decoder(m.Look)
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where a server is, and what lets us in.
+
+    Attributes:
+        address: Of the server.
+        token: "" for none.
+        tls_pem: Certificates that the server's has to be signed by, or be; empty for no TLS.
+    """
+
+    address: Address
+    token: str = ""
+    tls_pem: bytes = b""
+
+    def open_channel(self) -> grpc.Channel:
+        """Return a channel, which connects when it is first used."""
+        options = [
+            ("grpc.max_receive_message_length", m.MAX_ANSWER_BYTES + 1024),
+            ("grpc.max_metadata_size", METADATA_BYTES),
+            ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+            ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+            ("grpc.http2.max_pings_without_data", 0),
+            # A new channel tries at once, and does not wait because an older one has failed.
+            ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.enable_retries", 0),
+            # A proxy for web pages has no business here.
+            ("grpc.enable_http_proxy", 0),
+        ]
+        if self.tls_pem:
+            return grpc.secure_channel(self.address.target, grpc.ssl_channel_credentials(self.tls_pem), options)
+        return grpc.insecure_channel(self.address.target, options)
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """What each call carries."""
+        return ((m.TOKEN_KEY, bearer(self.token)),) if self.token else ()
+
+
+def make_endpoint(address: str, token: str, tls: Path | None) -> Endpoint:
+    """Return an endpoint.
+
+    Raises:
+        ConfigError: The address or the file is malformed.
+        AccessRefusedError: The address is that of another machine, and there is no TLS: the token, the keys and all
+            that is read would be open to everybody in between.
+    """
+    place = parse_address(address)
+    if tls is None and not place.is_local:
+        raise AccessRefusedError(
+            f"{address} is not this machine, so TLS is needed: give the server's certificate as tls"
+        )
+    return Endpoint(place, token, read_pem(tls, "tls") if tls else b"")
+
+
+class Connection:
+    """One attachment to a server.
+
+    Args:
+        endpoint: The server.
+        hello: Who we are; the memory is filled in.
+        offers_memory: Try to share memory for frames.
+        watchdog: Keeps deadlines; it may serve one connection after another.
+        deadline_s: For the server to let us in.
+
+    Attributes:
+        welcome: What the server said first.
+        frames: Unpacks pictures.
+
+    Raises:
+        ServerUnavailableError: Nobody answers.
+        AccessRefusedError: The token is wrong, or there are too many clients.
+        WireError: The server speaks another version.
+        SiphonError: The server cannot open the game.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, hello: m.Hello, *, offers_memory: bool, watchdog: Watchdog, deadline_s: float
+    ) -> None:
+        self._endpoint = endpoint
+        self._watchdog = watchdog
+        self._number = 0
+        self._is_late = False
+        self.frames = FrameReceiver(offers_memory=offers_memory)
+        self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._channel = endpoint.open_channel()
+        try:
+            attach = self._channel.stream_stream(f"/{m.SERVICE}/Attach")
+            self._call: Any = attach(iter(self._outbox.get, None), metadata=endpoint.metadata)
+            data = self._exchange(encode(msgspec.structs.replace(hello, memory=self.frames.offer)), deadline_s)
+            m.check_version(m.decode(_any_welcomes, data).version, "server")
+            self.welcome = m.decode(_welcomes, data)
+            self.frames.settle(self.welcome.proof)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the stream still stands."""
+        return bool(self._call.is_active())
+
+    def ask(self, request: m.AnyRequest, kind: type[A], *, wait_s: float, deadline_s: float) -> A:
+        """Send a request and return its answer.
+
+        Args:
+            request: It.
+            kind: What the answer has to be.
+            wait_s: How long the server may have it wait for other clients.
+            deadline_s: For the answer.
+
+        Raises:
+            ServerUnavailableError: The connection is lost, or the answer came too late; the stream is over.
+            WireError: The request is too large or cannot travel, or the answer is malformed.
+            SoulslabError: What the server raised.
+        """
+        self._number += 1
+        try:
+            data = encode(m.Call(self._number, wait_s, request))
+        except UNSENDABLE as error:
+            raise WireError(f"this cannot be sent: {error}") from error
+        if len(data) > m.MAX_REQUEST_BYTES:
+            raise WireError(
+                f"the request has {len(data)} bytes, and {m.MAX_REQUEST_BYTES} can be sent; send less at once"
+            )
+        found = m.decode(_answers, self._exchange(data, deadline_s))
+        answer = found.answer
+        if isinstance(answer, m.Failure):
+            raise from_failure(answer)
+        if found.number != self._number or not isinstance(answer, kind):
+            raise WireError(f"the server answers {type(answer).__name__} to something else than we asked")
+        return answer
+
+    def watch(self, watch: m.Watch) -> Iterator[m.Look]:
+        """Yield looks until the iterator is closed. Raises as `ask`."""
+        call = self._channel.unary_stream(f"/{m.SERVICE}/Watch")(encode(watch), metadata=self._endpoint.metadata)
+        try:
+            for data in call:
+                yield m.decode(_looks, data)
+        except grpc.RpcError as error:
+            raise from_call(error, str(self._endpoint.address)) from error
+        finally:
+            call.cancel()
+
+    def close(self) -> None:
+        """End the stream; the server then releases what we hold. A second call does nothing."""
+        self._outbox.put(None)
+        self._channel.close()
+        self.frames.close()
+
+    def _exchange(self, data: bytes, deadline_s: float) -> bytes:
+        """Send a message of the stream and return the next one that comes."""
+        self._watchdog.arm(deadline_s, self._give_up)
+        try:
+            self._outbox.put(data)
+            answer: bytes = next(self._call)
+        except StopIteration as end:
+            raise ServerUnavailableError(f"the server at {self._endpoint.address} has ended the connection") from end
+        except grpc.RpcError as error:
+            if self._is_late:
+                raise ServerUnavailableError(
+                    f"the server at {self._endpoint.address} did not answer within {deadline_s:g} s"
+                ) from error
+            raise from_call(error, str(self._endpoint.address)) from error
+        finally:
+            self._watchdog.disarm()
+        return answer
+
+    def _give_up(self) -> None:
+        self._is_late = True
+        self._call.cancel()

@@ -1,0 +1,152 @@
+"""What each request does with a session."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from soulslab.errors import WireError
+from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.rpc import messages as m
+from soulslab.siphon.rpc.frames import FrameSender
+from soulslab.siphon.session import Session, Snapshot, Step
+
+MAX_SIDE_PX = 1 << 14
+#: Of one request. A game that cannot be stopped in the middle must not be sent away for hours.
+MAX_ADVANCE_S = 3600.0
+
+
+def perform(request: m.Request, session: Session, frames: FrameSender) -> m.AnyAnswer:
+    """Do what a request asks.
+
+    Args:
+        request: It.
+        session: The game.
+        frames: Packs pictures.
+
+    Raises:
+        WireError: It asks for what cannot be.
+        SoulslabError: What the session raises.
+    """
+    return _DOERS[type(request)](request, session, frames)
+
+
+def changes_game(request: m.Request) -> bool:
+    """Tell whether a request needs control of the game."""
+    if isinstance(request, m.DoStep):
+        step = request.step
+        return step.held is not None or step.mouse_px != (0, 0) or step.advance_s != 0.0
+    return request.controls
+
+
+def sends_input(request: m.Request) -> bool:
+    """Tell whether keys may be held after a request."""
+    if isinstance(request, m.DoStep):
+        return request.step.held is not None
+    return isinstance(request, m.Hold | m.Type)
+
+
+def seconds_needed(request: m.Request) -> float:
+    """Return the wall time that the game may take for a request, besides the usual."""
+    match request:
+        case m.DoStep():
+            return request.step.deadline_s
+        case m.DoAdvance():
+            return request.deadline_s
+        case _:
+            return 0.0
+
+
+def pack_values(snapshot: Snapshot) -> m.Values:
+    """Return a snapshot as a message."""
+    return m.Values(dict(snapshot), snapshot.game_time_s, snapshot.wall_time_s)
+
+
+def check_frame_format(frame_format: FrameFormat) -> None:
+    """Raise `WireError` for a picture that cannot be, or that only a mistake would ask for."""
+    width, height = frame_format.width_px, frame_format.height_px
+    if not (0 <= width <= MAX_SIDE_PX and 0 <= height <= MAX_SIDE_PX) or (width == 0) != (height == 0):
+        raise WireError(f"a frame cannot be {width}x{height}: give 0x0, or two sides from 1 to {MAX_SIDE_PX}")
+
+
+def _do_step(request: m.DoStep, session: Session, frames: FrameSender) -> m.Stepped:
+    _check_step(request.step)
+    result = session.step(request.step)
+    frame = None if result.frame is None else frames.pack(result.frame)
+    return m.Stepped(result.advance, pack_values(result.snapshot), frame)
+
+
+def _check_step(step: Step) -> None:
+    if step.frame is not None:
+        check_frame_format(step.frame)
+    if not 0.0 <= step.advance_s <= MAX_ADVANCE_S:
+        raise WireError(f"advance_s is {step.advance_s}, and has to be from 0 to {MAX_ADVANCE_S:g}")
+    if not 0.0 <= step.deadline_s <= MAX_ADVANCE_S:
+        raise WireError(f"deadline_s is {step.deadline_s}, and has to be from 0 to {MAX_ADVANCE_S:g}")
+    if max(map(abs, step.mouse_px)) > 2**15:
+        raise WireError(f"the mouse cannot be moved by {step.mouse_px}")
+
+
+def _grab(request: m.Grab, session: Session, frames: FrameSender) -> m.FrameData:
+    check_frame_format(request.frame_format)
+    return frames.pack(session.capture(request.frame_format))
+
+
+def _write(request: m.Write, session: Session, _: FrameSender) -> m.Done:
+    session.write(request.values)
+    return m.Done()
+
+
+def _hold(request: m.Hold, session: Session, _: FrameSender) -> m.Done:
+    session.input.set_held(request.keys)
+    return m.Done()
+
+
+def _type(request: m.Type, session: Session, _: FrameSender) -> m.Done:
+    session.input.type(request.keys)
+    return m.Done()
+
+
+def _move_mouse(request: m.MoveMouse, session: Session, _: FrameSender) -> m.Done:
+    session.input.move_mouse(request.dx_px, request.dy_px)
+    return m.Done()
+
+
+def _run(request: m.Run, session: Session, _: FrameSender) -> m.Done:
+    if not (math.isfinite(request.speed) and request.speed > 0.0):
+        raise WireError(f"speed is {request.speed}, and has to be more than 0")
+    session.clock.run(request.speed)
+    return m.Done()
+
+
+def _pause(_: m.Pause, session: Session, __: FrameSender) -> m.Done:
+    session.clock.pause()
+    return m.Done()
+
+
+def _restart(request: m.Restart, session: Session, _: FrameSender) -> m.Done:
+    session.restart(request.options)
+    return m.Done()
+
+
+_DOERS: Final[dict[type[m.Request], Callable[[Any, Session, FrameSender], m.AnyAnswer]]] = {
+    m.Info: lambda _, session, __: m.InfoNow(session.info),
+    m.Describe: lambda _, session, __: m.Facts(session.profile),
+    m.Read: lambda request, session, _: m.ReadValue(session.read(request.name)),
+    m.Snap: lambda request, session, _: pack_values(session.snapshot(request.names)),
+    m.Write: _write,
+    m.Grab: _grab,
+    m.DoStep: _do_step,
+    m.Held: lambda _, session, __: m.HeldKeys(tuple(sorted(session.input.held))),
+    m.Hold: _hold,
+    m.Type: _type,
+    m.MoveMouse: _move_mouse,
+    m.Time: lambda _, session, __: m.TimeState(session.clock.game_time_s, session.clock.speed),
+    m.Run: _run,
+    m.Pause: _pause,
+    m.DoAdvance: lambda request, session, _: m.Advanced(
+        session.clock.advance(request.seconds, deadline_s=request.deadline_s)
+    ),
+    m.Restart: _restart,
+}

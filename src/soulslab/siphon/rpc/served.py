@@ -1,0 +1,119 @@
+"""The game that a server serves: one session, one call at a time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from soulslab.errors import SessionStateError, SoulslabError, WaitTimeoutError
+from soulslab.siphon.rpc.clients import Client, Clients
+from soulslab.siphon.session import Session
+
+_log = logging.getLogger(__name__)
+
+#: How long the keys of a client that has left may wait for the call that uses the game.
+RELEASE_S = 60.0
+
+
+class ServedGame:
+    """One session with the clients that share it.
+
+    Args:
+        source: The session, which stays its owner's; or what opens one when the first client comes, to be closed by us.
+        clients: Its clients.
+        closes_with_clients: Close a session that we opened when the last client leaves.
+    """
+
+    def __init__(self, source: Session | Callable[[], Session], clients: Clients, *, closes_with_clients: bool) -> None:
+        self.clients = clients
+        self._opener = source if callable(source) else None
+        self._session = None if callable(source) else source
+        self._closes_with_clients = closes_with_clients
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    @contextmanager
+    def use(self, wait_s: float) -> Iterator[Session]:
+        """Give the session to one call; open it first where that has to be.
+
+        Args:
+            wait_s: How long to wait for other calls.
+
+        Raises:
+            WaitTimeoutError: They took longer.
+            SiphonError: It could not be opened.
+        """
+        with self._locked(wait_s):
+            if self._is_closed:
+                raise SessionStateError("the server is stopping")
+            if self._session is None:
+                if self._opener is None:
+                    raise AssertionError("neither a session nor a way to open one")
+                self._session = self._opener()
+            yield self._session
+
+    @contextmanager
+    def control(self, client: Client, wait_s: float) -> Iterator[Session]:
+        """Give the session to a call that changes the game. Raises `ControlTakenError` besides what `use` does."""
+        # Asked before the wait as well, so that a client that may not is told at once.
+        self.clients.check_control(client)
+        with self.use(wait_s) as session:
+            lapsed = self.clients.take_control(client)
+            if lapsed is not None and lapsed.has_input:
+                _release(lapsed, session)
+            try:
+                yield session
+            finally:
+                client.last_s = time.monotonic()
+
+    def leave(self, client: Client) -> None:
+        """Release what a client holds and forget it; a second call does nothing."""
+        try:
+            if client.has_input:
+                with self._locked(RELEASE_S):
+                    if self._session is not None:
+                        _release(client, self._session)
+        except SoulslabError as error:  # the game is gone, and with it what was held
+            _log.warning("cannot release the keys of %s: %s", client.name, error)
+        finally:
+            self.clients.leave(client)
+        if self._closes_with_clients and not len(self.clients):
+            self.close_session()
+
+    def close(self, wait_s: float) -> None:
+        """Refuse further calls, wait for the one that is under way, and close a session that we opened."""
+        try:
+            with self._locked(wait_s):
+                self._is_closed = True
+        except WaitTimeoutError as error:
+            _log.warning("the server stops in the middle of a call: %s", error)
+            self._is_closed = True
+
+    def close_session(self) -> None:
+        """Close the session, if we opened it and no client is left; the next client opens another one."""
+        if self._opener is None:
+            return
+        with self._locked(RELEASE_S):
+            if len(self.clients):
+                return  # one has come in between
+            session, self._session = self._session, None
+            if session is not None:
+                session.close()
+
+    @contextmanager
+    def _locked(self, wait_s: float) -> Iterator[None]:
+        start = time.monotonic()
+        if not self._lock.acquire(timeout=wait_s):
+            raise WaitTimeoutError("the game, which other calls use", time.monotonic() - start)
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+
+def _release(client: Client, session: Session) -> None:
+    session.input.set_held(())
+    client.has_input = False

@@ -1,0 +1,213 @@
+"""A server: one game for clients on this machine or others.
+
+::
+
+    with serve(open_session(profile), ServerOptions(address="unix:/run/user/1000/doom.sock")) as server:
+        print(server.address, server.token)
+        server.wait()
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import stat
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import grpc
+import msgspec
+
+from soulslab.errors import ConfigError
+from soulslab.siphon.rpc.access import TokenCheck, make_token, server_credentials
+from soulslab.siphon.rpc.address import Address, parse_address
+from soulslab.siphon.rpc.clients import Clients
+from soulslab.siphon.rpc.messages import MAX_ANSWER_BYTES, MAX_REQUEST_BYTES
+from soulslab.siphon.rpc.served import ServedGame
+from soulslab.siphon.rpc.service import SessionService
+from soulslab.siphon.session import Session
+
+#: Calls at once, streams included; more are refused, none waits for a thread.
+MAX_CALLS = 64
+METADATA_BYTES = 1 << 20
+#: A client whose machine is gone is noticed after the sum of these.
+KEEPALIVE_MS = 10_000
+KEEPALIVE_TIMEOUT_MS = 5_000
+
+_log = logging.getLogger(__name__)
+
+
+class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to serve a game.
+
+    Attributes:
+        address: ``host:port`` or ``unix:/path``; port 0 lets the system choose. What other machines can reach needs a
+            token and TLS.
+        token: What clients have to send; "" makes a random one.
+        needs_token: False lets in everybody on this machine.
+        tls_certificate: PEM file.
+        tls_key: PEM file.
+        max_clients: How many may be attached at once.
+        lease_s: A client that controls the game and has sent nothing for so long loses control to the next one that
+            wants it.
+        closes_with_clients: Close the game when the last client leaves, and open it again for the next; only for a
+            server that opens the session itself.
+        extra_handlers: Makes further services over the same session; without the token on local addresses.
+    """
+
+    address: str = "127.0.0.1:0"
+    token: str = ""
+    needs_token: bool = True
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    max_clients: int = 16
+    lease_s: float = 300.0
+    closes_with_clients: bool = False
+    extra_handlers: Callable[[Session], Sequence[grpc.GenericRpcHandler]] | None = None
+
+
+class RunningServer:
+    """A server that runs.
+
+    Attributes:
+        address: Where; with the port that the system chose.
+        token: What clients have to send; "" for none.
+    """
+
+    def __init__(self, server: grpc.Server, pool: ThreadPoolExecutor, game: ServedGame, address: Address) -> None:
+        self.address = str(address)
+        self.token = ""
+        self._server = server
+        self._pool = pool
+        self._game = game
+        self._path = address.path
+        self._is_stopped = False
+
+    @property
+    def n_clients(self) -> int:
+        """Clients that are attached now."""
+        return len(self._game.clients)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until the server is stopped by another thread; returns whether the time ran out before."""
+        return bool(self._server.wait_for_termination(seconds))
+
+    def stop(self, grace_s: float = 5.0) -> None:
+        """End all calls, release all keys, and close the session if the server opened it; a second call does nothing.
+
+        Args:
+            grace_s: How long a call that is under way may take to end.
+        """
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        self._game.close(grace_s)
+        self._server.stop(None).wait()
+        self._pool.shutdown()
+        self._game.close_session()
+        if self._path:
+            Path(self._path).unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def serve(source: Session | Callable[[], Session], options: ServerOptions | None = None) -> RunningServer:
+    """Start a server.
+
+    Args:
+        source: The session to serve, which its owner closes after the server; or what opens one when the first client
+            comes, which the server closes.
+        options: How.
+
+    Raises:
+        ConfigError: The address cannot be listened at, or needs a token or TLS.
+        SiphonError: The session had to be opened at once, for `extra_handlers`, and could not.
+    """
+    options = options or ServerOptions()
+    address = parse_address(options.address)
+    token = make_token(address, options.token, is_needed=options.needs_token)
+    credentials = server_credentials(address, options.tls_certificate, options.tls_key)
+    if options.closes_with_clients and (not callable(source) or options.extra_handlers):
+        raise ConfigError(
+            "the server can only close a session that it opens itself, and that no other service uses",
+            path="closes_with_clients",
+        )
+    game = ServedGame(
+        source, Clients(options.lease_s, options.max_clients), closes_with_clients=options.closes_with_clients
+    )
+    pool = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="soulslab-rpc")
+    checks = [TokenCheck(token, covers_all=not address.is_local)] if token else []
+    server = grpc.server(pool, interceptors=checks, options=_channel_options(), maximum_concurrent_rpcs=MAX_CALLS)
+    server.add_generic_rpc_handlers((SessionService(game).handler(),))
+    try:
+        if options.extra_handlers is not None:
+            with game.use(0.0) as session:
+                server.add_generic_rpc_handlers(tuple(options.extra_handlers(session)))
+        address = _listen(server, address, credentials)
+    except BaseException:
+        pool.shutdown()
+        game.close_session()
+        raise
+    server.start()
+    running = RunningServer(server, pool, game, address)
+    running.token = token
+    _log.info("serving at %s%s", address, "" if token else ", without a token")
+    return running
+
+
+def _channel_options() -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+        ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
+        ("grpc.max_metadata_size", METADATA_BYTES),
+        ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+        ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+        ("grpc.http2.max_pings_without_data", 0),
+        # Clients ask in the same way whether we are still there.
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
+        # Or a second server at the same port would take every other client, without a word.
+        ("grpc.so_reuseport", 0),
+    ]
+
+
+def _listen(server: grpc.Server, address: Address, credentials: grpc.ServerCredentials | None) -> Address:
+    """Bind the address; return it with the port that was chosen."""
+    if address.path:
+        _refuse_used_socket(address.path)
+    try:
+        target = str(address)
+        port = server.add_secure_port(target, credentials) if credentials else server.add_insecure_port(target)
+    except RuntimeError as error:
+        raise ConfigError(f"cannot listen at {address}: {error}", path="address") from error
+    if not port:
+        raise ConfigError(f"cannot listen at {address}", path="address")
+    if address.path:
+        Path(address.path).chmod(0o600)
+        return address
+    return msgspec.structs.replace(address, port=port)
+
+
+def _refuse_used_socket(path: str) -> None:
+    """Raise `ConfigError` if a server listens at a Unix socket, or something else lies there; gRPC would replace it."""
+    place = Path(path)
+    try:
+        if not stat.S_ISSOCK(place.lstat().st_mode):
+            raise ConfigError(f"{path} exists and is no socket", path="address")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except OSError:  # left behind by a server that was killed
+            return
+    raise ConfigError(f"another server listens at {path}", path="address")
