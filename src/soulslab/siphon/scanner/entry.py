@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -73,6 +74,41 @@ def profile_entry(found: Found) -> str:
     return f"[bases.{key}]\n{_lines(base)}\n[attributes.{key}]\n{_lines(attribute)}"
 
 
+def create_profile(file: Path, profile: Profile) -> None:
+    """Write a new profile that says how a game is recognised and started, for entries to be added to.
+
+    Args:
+        file: The file.
+        profile: Only its name, process and grade of clock are written.
+
+    Raises:
+        ProfileError: The file is there already, or cannot be written.
+    """
+    process = {
+        name: value
+        for name, value in msgspec.structs.asdict(profile.process).items()
+        if value and name not in ("environment", "options")
+    }
+    parts = [
+        _lines({"format": profile.format, "name": profile.name}),
+        f"[process]\n{_lines(process)}",
+        *(
+            f"[{name}]\n{_lines(table)}"
+            for name, table in (
+                ("process.environment", dict(profile.process.environment)),
+                ("process.options", dict(profile.process.options)),
+                ("clock", {"grade": profile.clock.grade}),
+            )
+            if table
+        ),
+    ]
+    try:
+        with file.open("x", encoding="utf-8") as stream:
+            stream.write("\n".join(parts))
+    except OSError as error:
+        raise ProfileError(f"cannot be written: {error.strerror or error}", source=file) from error
+
+
 def append_entry(file: Path, entry: str) -> Profile:
     """Add an entry to a profile, below what is there; comments stay, and the file is never left half-written.
 
@@ -129,15 +165,15 @@ def _text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _lines(table: dict[str, object]) -> str:
-    return "".join(f"{name} = {_value(value)}\n" for name, value in table.items())
+def _lines(table: Mapping[str, object]) -> str:
+    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in table.items())
 
 
 def _value(value: object) -> str:
     match value:
         case str():
             return _text(value)
-        case list():
+        case list() | tuple():
             return f"[{', '.join(map(_value, value))}]"
         case _Hex() if value >= 0:
             return f"{value:#x}"

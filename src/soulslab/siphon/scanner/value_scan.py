@@ -83,6 +83,8 @@ class ValueScan:
         self._with_stacks = with_stacks
         self._max_bytes = max_bytes
         self._blocks: list[_Block] = []
+        #: The candidates before each round that can be taken back, the last one last.
+        self._earlier: list[list[_Block]] = []
         self.n_candidates = 0
         self.n_rounds = 0
         self.n_bytes = 0
@@ -107,7 +109,7 @@ class ValueScan:
             raise ScanError(f"a scan begins with exact, between or unknown; {condition.kind!r} compares with a round")
         regions = writable_regions(self._memory, with_stacks=self._with_stacks)
         self.n_bytes = sum(region.end - region.start for region in regions)
-        self._blocks, self.n_candidates, self.n_rounds = [], 0, 0
+        self._blocks, self._earlier, self.n_candidates, self.n_rounds = [], [], 0, 0
         n_done = n_kept = 0
         found: list[_Block] = []
         for start, data in chunks(self._memory, regions, extra=self._dtype.itemsize - 1):
@@ -150,7 +152,26 @@ class ValueScan:
             n_done += block.values.size
             if progress is not None:
                 progress(n_done, self.n_candidates)
+        self._earlier.append(self._blocks)
+        while self._earlier and sum(_size_of(block) for blocks in self._earlier for block in blocks) > self._max_bytes:
+            del self._earlier[0]
         self._keep(left)
+        return self.n_candidates
+
+    def undo(self) -> int:
+        """Take the last narrowing round back.
+
+        Returns:
+            How many candidates there are again; they have the values that they had then.
+
+        Raises:
+            ScanError: There is none to take back, or it is too long ago to be remembered.
+        """
+        if not self._earlier:
+            raise ScanError("there is no round to take back; a first round can only be done anew")
+        self._blocks = self._earlier.pop()
+        self.n_candidates = sum(block.values.size for block in self._blocks)
+        self.n_rounds -= 1
         return self.n_candidates
 
     def candidates(self, limit: int = 100) -> list[Candidate]:

@@ -1,0 +1,148 @@
+"""Keys and the scanner on Chocolate Doom, which nobody here wrote."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from shutil import which
+
+import pytest
+
+import soulslab.games.doom
+from soulslab.errors import ImplausibleValueError, PointerError
+from soulslab.siphon.attributes import AttributeTable
+from soulslab.siphon.display import PrivateDisplay
+from soulslab.siphon.image import read_image
+from soulslab.siphon.input.open import open_input
+from soulslab.siphon.launch import launch
+from soulslab.siphon.memory.linux import LinuxMemory
+from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.profile import load_profile
+from soulslab.siphon.scanner.conditions import Condition
+from soulslab.siphon.scanner.entry import Found, append_entry, profile_entry
+from soulslab.siphon.scanner.pointers import PointerMap, modules_of, verify
+from soulslab.siphon.scanner.signature import find_signature
+from soulslab.siphon.scanner.value_scan import ValueScan
+from soulslab.siphon.window import wait_for_window
+from soulslab.siphon.x11 import XConnection
+
+DOOM = load_profile(Path(soulslab.games.doom.__file__).with_name("profile.toml"))
+DEADLINE_S = 30.0
+FULL_HEALTH = 100
+
+
+class Doom:
+    """A running game: its memory, its values, its window."""
+
+    def __init__(self, display, undo):
+        process = launch(DOOM.process, display=display.name, extra_environment=display.environment())
+        undo.callback(process.kill)
+        self.memory = LinuxMemory(process.pid)
+        undo.callback(self.memory.close)
+        x = XConnection(display.name)
+        undo.callback(x.close)
+        self.window = wait_for_window(x, process.pid, deadline_s=DEADLINE_S)
+        self.image = read_image(self.memory, DOOM.process.executable)
+        bases = resolve_bases(DOOM, self.memory, self.image)
+        self.values = AttributeTable(DOOM, self.memory, bases)
+        wait_until(self.is_in_level, "the level")
+
+    def is_in_level(self):
+        try:
+            return self.values.read("level_time") > 0 and self.values.read("health") == FULL_HEALTH
+        except (PointerError, ImplausibleValueError):
+            return False
+
+    def hurt(self, health):
+        """Set the health, which the player has and the thing that stands for the player in the world."""
+        self.values.write({"health": health, "body_health": health})
+
+    @contextmanager
+    def standing(self):
+        """Stop the process, so that no monster changes what is looked for."""
+        os.kill(self.memory.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.memory.pid, signal.SIGCONT)
+
+    def is_in_program(self, address):
+        return self.image.base <= address < self.image.base + self.image.size
+
+    def place(self):
+        return self.values.read("x"), self.values.read("y")
+
+
+def wait_until(condition, what):
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.01)
+
+
+@contextmanager
+def running_doom(display):
+    with ExitStack() as undo:
+        yield Doom(display, undo)
+
+
+@pytest.fixture(scope="module")
+def display():
+    with PrivateDisplay((400, 300)) as display:
+        yield display
+
+
+def test_every_backend_moves_the_player_on_a_french_keyboard(display):
+    """Doom binds places of keys: the one named COMMA strafes also where it types a semicolon."""
+    program = which("setxkbmap")
+    assert program, "setxkbmap is not installed: apt-get install x11-xkb-utils"
+    subprocess.run([program, "-display", display.name, "fr"], check=True, env=display.environment())
+    with running_doom(display) as doom:
+        for backend in ("xtest", "xsendevent"):
+            keys = open_input(doom.window, backend, is_private=True)
+            for key in ("UP_ARROW", "DOWN_ARROW", "COMMA"):  # forward, back, strafe left: a letter key by its place
+                before = doom.place()
+                keys.set_held([key])
+                wait_until(lambda before=before: far_from(before, doom.place()), f"a step by {key} through {backend}")
+            keys.close()
+
+
+def far_from(one, other):
+    return abs(one[0] - other[0]) + abs(one[1] - other[1]) > 8
+
+
+def test_health_is_found_and_found_again_after_a_restart(display, tmp_path):
+    with running_doom(display) as doom, doom.standing():
+        scan = ValueScan(doom.memory, "i32")
+        scan.first(Condition("exact", FULL_HEALTH))
+        for health in (93, 88):
+            doom.hurt(health)
+            scan.narrow(Condition("exact", health))
+        static, thing = sorted(
+            (candidate.address for candidate in scan.candidates()), key=lambda place: not doom.is_in_program(place)
+        )
+        paths = PointerMap(doom.memory, modules_of(doom.memory, doom.image)).paths_to(thing)
+        distance = static - doom.image.base
+        signature = find_signature(doom.memory, doom.image, static)
+    with running_doom(display) as again, again.standing():
+        modules = modules_of(again.memory, again.image)
+        again.hurt(77)
+        scan = ValueScan(again.memory, "i32")
+        scan.first(Condition("exact", 77))
+        places = [candidate.address for candidate in scan.candidates(100_000)]
+        assert again.image.base + distance in places
+        left = [path for place in places for path in verify(paths, again.memory, modules, place)]
+        assert left, "no path survived"
+        (static_path,) = PointerMap(again.memory, modules).paths_to(again.image.base + distance)
+        file = tmp_path / "doom.toml"
+        file.write_text('name = "Doom"\n\n[process]\nexecutable = "chocolate-doom"\n')
+        facts = {"type": "i32", "range": (0, 200), "source": "a test"}
+        append_entry(file, profile_entry(Found(name="body.health", path=min(left), **facts)))
+        found = Found(name="health", path=static_path, signature=signature, **facts)
+        profile = append_entry(file, profile_entry(found))
+        values = AttributeTable(profile, again.memory, resolve_bases(profile, again.memory, again.image))
+        assert values.read_many(None) == {"health": 77, "body.health": 77}
