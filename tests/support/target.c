@@ -134,6 +134,7 @@ int main(void) {
     else if (!strcmp(line, "free 0\n")) munmap(list[0], 4096);
     else if (!strcmp(line, "body\n")) area.player->body = &bodies[1];
     else if (!strcmp(line, "hide\n")) prctl(PR_SET_DUMPABLE, 0);
+    else if (sscanf(line, "call %399s", path) == 1) prctl(PR_SET_NAME, path);
     else if (sscanf(line, "insert %u", &id) == 1) insert(id);
     else if (sscanf(line, "id %u", &id) == 1) list[0]->id = id;
     else if (sscanf(line, "map %lu %399s", &size, path) >= 1) answer = map(size, path);

@@ -237,7 +237,7 @@ def _rank(one: _Running, wanted: str) -> int:
     names = [file_name(argument) for argument in one.arguments]
     if same_name(one.program, wanted) or (names and same_name(names[0], wanted)):
         return 2
-    is_called_so = same_name(one.comm, wanted)
+    is_called_so = same_name(one.name, wanted)
     if len(wanted) > MAX_COMM:
         is_cut = one.comm.casefold() == wanted[:MAX_COMM].casefold()
         is_called_so = is_cut and (not names or any(same_name(name, wanted) for name in names))

@@ -1,0 +1,246 @@
+"""Finding real processes; the target program under the names of games."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from soulslab.errors import AmbiguousProcessError, AntiCheatError, ImageError, ProcessExitedError, ProcessNotFoundError
+from soulslab.siphon.image import module_base, read_image
+from soulslab.siphon.memory.linux import LinuxMemory
+from soulslab.siphon.process import (
+    descendants_of,
+    executable_of,
+    find_process,
+    has_ended,
+    is_executable,
+    refuse_anti_cheat,
+)
+from soulslab.siphon.profile import Process
+from support.target import Target, running
+from support.windows_program import BASE, SECTION_SIZE, SIZE, windows_program
+
+
+@pytest.fixture
+def unique(tmp_path: Path, program: Path) -> Path:
+    """The target under a name that no test of another worker uses, longer than the system keeps."""
+    return Path(shutil.copy(program, tmp_path / f"a_game_of_{os.getpid()}_with_a_long_name"))
+
+
+def process(name: str, **facts: object) -> Process:
+    return Process(executable=name, **facts)  # type: ignore[arg-type]
+
+
+def test_finds_a_long_name(unique: Path):
+    with running([unique]) as target:
+        assert find_process(process(unique.name)) == target.pid
+        assert find_process(process(unique.name), target.pid) == target.pid
+        assert is_executable(target.pid, unique.name)
+        assert executable_of(target.pid) == str(unique)
+        with pytest.raises(ProcessNotFoundError):
+            find_process(process(unique.name[:15]))
+
+
+def test_a_name_that_is_cut_alike_is_another(unique: Path):
+    other = Path(shutil.copy(unique, unique.with_name(unique.name.replace("long", "short"))))
+    with running([unique]), running([other]) as target:
+        assert find_process(process(other.name)) == target.pid
+
+
+@pytest.mark.parametrize("name", ["EldenRing.exe", "eldenring.EXE"])
+def test_finds_a_windows_program_by_the_path_that_wine_gives_it(program: Path, name: str):
+    game = f"{os.getpid()}{name}"
+    with running([f"Z:\\games\\{game}", "-x"], executable=program) as target:
+        assert find_process(process(game.lower())) == target.pid
+        with pytest.raises(ProcessNotFoundError):
+            find_process(process(game.lower()[:-4]))
+
+
+def test_finds_what_runs_under_wines_loader(tmp_path: Path, program: Path):
+    loader = Path(shutil.copy(program, tmp_path / "wine64-preloader"))
+    game = f"{os.getpid()}eldenring.exe"
+    with running([str(loader), "/usr/bin/wine64", f"C:\\{game}"]) as target:
+        assert executable_of(target.pid) == f"C:\\{game}"
+        # Wine gives the process the name of the game, cut.
+        target.do(f"call {game}")
+        assert find_process(process(game)) == target.pid
+
+
+def test_a_script_of_the_same_name_is_not_the_game(tmp_path: Path, unique: Path):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    script = folder / unique.name
+    script.write_text(f"#!/bin/sh\n'{unique}'\nexit 3\n")
+    script.chmod(0o755)
+    with running([script]) as target:
+        found = find_process(process(unique.name))
+        assert found != target.pid
+        assert descendants_of(target.pid) == [found]
+        target.process.stdin.write("exit 0\n")  # type: ignore[union-attr]
+        assert target.reap() == 3
+        assert has_ended(found)
+        assert descendants_of(target.pid) == []
+
+
+def test_several_are_listed(unique: Path):
+    with running([unique]) as one, running([unique, "-second"]) as two:
+        with pytest.raises(AmbiguousProcessError) as caught:
+            find_process(process(unique.name))
+        assert sorted(caught.value.pids) == sorted([one.pid, two.pid])
+        for line in (f"{one.pid}, started 20", f"{unique} -second"):
+            assert line in str(caught.value)
+        assert find_process(process(unique.name), two.pid) == two.pid
+
+
+def test_one_that_ended_is_none(unique: Path):
+    with running([unique]) as target:
+        assert not has_ended(target.pid)
+        target.exit()
+        assert has_ended(target.pid)
+        for pid in (0, target.pid):
+            with pytest.raises(ProcessNotFoundError):
+                find_process(process(unique.name), pid)
+        target.reap()
+        assert has_ended(target.pid)
+        with pytest.raises(ProcessExitedError):
+            executable_of(target.pid)
+        with pytest.raises(ProcessExitedError):
+            refuse_anti_cheat(target.pid, process(unique.name))
+        assert descendants_of(target.pid) == []
+
+
+def test_a_name_that_is_nearly_right_is_suggested(unique: Path):
+    with running([unique]):
+        with pytest.raises(ProcessNotFoundError, match=r"process\.executable") as caught:
+            find_process(process(unique.name[:-1]))
+        assert repr(unique.name) in str(caught.value)
+    with pytest.raises(ProcessNotFoundError, match="start the game first"):
+        find_process(process("Ωπ"))
+
+
+def test_a_pid_of_another_program_is_refused(target: Target):
+    with pytest.raises(ProcessNotFoundError, match="'siphon_target_program' and not 'eldenring") as caught:
+        find_process(process("eldenring.exe"), target.pid)
+    assert caught.value.pid == target.pid
+
+
+def test_we_are_not_the_game():
+    name = Path(sys.executable).resolve().name
+    try:
+        assert find_process(process(name)) != os.getpid()
+    except (ProcessNotFoundError, AmbiguousProcessError) as error:
+        assert os.getpid() not in getattr(error, "pids", ())
+
+
+# --- anti-cheat -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["EasyAntiCheat_x64.dll", "easyanticheat_x64.so", "BEClient_x64.dll"])
+def test_an_anti_cheat_in_the_process_is_refused(target: Target, tmp_path: Path, name: str):
+    refuse_anti_cheat(target.pid, process("siphon_target_program"))
+    module = tmp_path / name
+    module.write_bytes(bytes(4096))
+    target.do(f"map 4096 {module}")
+    with pytest.raises(AntiCheatError, match=name.partition(".")[0]) as caught:
+        refuse_anti_cheat(target.pid, process("siphon_target_program"))
+    assert caught.value.pid == target.pid
+
+
+def test_an_anti_cheat_that_the_profile_names(target: Target, tmp_path: Path):
+    module = tmp_path / "GuardDog.dll"
+    module.write_bytes(bytes(4096))
+    target.do(f"map 4096 {module}")
+    refuse_anti_cheat(target.pid, process("x"))
+    with pytest.raises(AntiCheatError, match=r"GuardDog.dll"):
+        refuse_anti_cheat(target.pid, process("x", anti_cheat=("guarddog.*",)))
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_refused"), [({"WINEPREFIX": "/p/1"}, True), ({"WINEPREFIX": "/p/2"}, False), ({}, False)]
+)
+def test_an_anti_cheat_beside_the_game_is_refused(
+    program: Path, tmp_path: Path, variables: dict[str, str], is_refused: bool
+):
+    # A name of its own, so that tests of other workers do not see it.
+    guard = Path(shutil.copy(program, tmp_path / f"guard_{os.getpid()}.exe"))
+    facts = process("x", anti_cheat=(f"guard_{os.getpid()}.*",))
+    with (
+        running([program], env={"WINEPREFIX": "/p/1"}, start_new_session=True) as game,
+        running([guard], env=variables, start_new_session=True) as other,
+    ):
+        if not is_refused:
+            refuse_anti_cheat(game.pid, facts)
+            return
+        with pytest.raises(AntiCheatError, match=f"process {other.pid}"):
+            refuse_anti_cheat(game.pid, facts)
+
+
+def test_an_anti_cheat_of_the_same_session_is_refused(target: Target, program: Path, tmp_path: Path):
+    guard = Path(shutil.copy(program, tmp_path / f"guard_{os.getpid()}.exe"))
+    with running([guard]), pytest.raises(AntiCheatError, match=guard.name):
+        refuse_anti_cheat(target.pid, process("x", anti_cheat=(guard.name,)))
+
+
+# --- the program in memory ------------------------------------------------------------------------------------------
+
+
+def test_finds_the_program_and_its_sections(target: Target, memory: LinuxMemory, program: Path):
+    image = read_image(memory, program.name)
+    assert (image.kind, image.path, image.version, image.pid) == ("elf", str(program), "", target.pid)
+    sections = {section.name: section for section in image.sections}
+    assert sections[".text"].is_executable
+    assert not sections[".text"].is_writable
+    assert sections[".bss"].is_writable
+    for address, name in ((target.root, ".bss"), (target.root_pointer, ".data"), (target.function, ".text")):
+        assert sections[name].start <= address < sections[name].start + sections[name].size
+    assert image.base <= target.function < image.base + image.size
+    assert image.base == min(region.start for region in memory.regions() if region.path == str(program))
+
+
+def test_without_its_file_the_segments_serve(memory: LinuxMemory, target: Target, program: Path):
+    copy = program.with_name(f"{program.name}_{target.pid}")
+    program.rename(copy)
+    try:
+        named = read_image(memory, copy.name)
+    finally:
+        copy.rename(program)
+    assert ".text" in {section.name for section in named.sections}
+    original = program.read_bytes()
+    program.unlink()
+    try:
+        unnamed = read_image(memory, program.name)
+        program.write_bytes(b"\x7fELF another program")
+        assert read_image(memory, program.name).sections == unnamed.sections
+    finally:
+        program.unlink(missing_ok=True)
+        program.write_bytes(original)
+        program.chmod(0o755)
+    assert [section.name for section in unnamed.sections] == [f"load{i}" for i in range(len(unnamed.sections))]
+    assert (unnamed.base, unnamed.size) == (named.base, named.size)
+    (code,) = [section for section in unnamed.sections if section.is_executable]
+    assert code.start <= target.function < code.start + code.size
+
+
+def test_finds_libraries(memory: LinuxMemory):
+    (path,) = {region.path for region in memory.regions() if "/libc" in region.path}
+    base = min(region.start for region in memory.regions() if region.path == path)
+    assert module_base(memory, Path(path).name) == base
+    assert module_base(memory, "libc.so.6") == base
+    with pytest.raises(ImageError, match="libc"):
+        module_base(memory, "libcc.so.6")
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_windows_program_with_anonymous_sections(target: Target, memory: LinuxMemory, tmp_path: Path, has_file: bool):
+    content = windows_program()
+    file = tmp_path / "Game.exe"
+    file.write_bytes(content[:SECTION_SIZE])
+    with pytest.raises(ImageError, match="not loaded"):
+        read_image(memory, "game.exe")
+    assert target.do(f"map {SIZE} {file if has_file else ''}") == BASE
+    memory.write(BASE, bytes(content))
+    image = read_image(memory, "Z:\\game.exe")
+    assert (image.kind, image.base, image.version, image.path) == ("pe", BASE, "2.6.1.0", str(file) * has_file)
+    assert [section.name for section in image.sections] == [".text", ".data", ".rsrc"]
