@@ -6,6 +6,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from pysiphon.generated import siphon_service_pb2 as public
 
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 
@@ -46,8 +47,6 @@ def test_what_is_generated_is_what_is_kept():
 
 
 def test_every_name_number_and_type_is_that_of_pysiphon():
-    from pysiphon.generated import siphon_service_pb2 as public
-
     assert description_of(messages) == description_of(public)
     assert len(description_of(messages)[3]) == 17
 

@@ -1,0 +1,54 @@
+"""A program that records the toy until it is killed or its disk is full.
+
+``recording_program.py PATH FRAMES COMMIT_S MAX_BYTES [forget]``. It says when it has begun, how many samples there are,
+how it failed, and whether the game goes on then.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+
+from soulslab.errors import RecordingError
+from soulslab.siphon import recording_writing
+from soulslab.siphon.fake import FakeSession
+from soulslab.siphon.recording import Recorder, RecordingOptions
+from soulslab.siphon.session import Step
+
+
+def say(text: object) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    path, frames, commit_s, max_bytes = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
+    recording_writing.COMMIT_S = commit_s
+    if max_bytes:
+        # A file that cannot grow any more fails as on a full disk; without the signal, as there.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
+    with FakeSession() as session:
+        options = RecordingOptions(rate_hz=100, frames=frames, compression="none")
+        recorder = Recorder(session, path, options)
+        if sys.argv[5:] == ["forget"]:
+            return
+        say("begun")
+        while not recorder.status().error:
+            session.step(Step(held=("W",), advance_s=0.01))
+            say(recorder.status().n_samples)
+            time.sleep(0.01)
+        try:
+            recorder.stop()
+        except RecordingError as error:
+            say(f"failed: {error}")
+        n = session.read("ticks")
+        session.step(Step(advance_s=0.1))
+        say(f"goes on: {session.read('ticks') - n}")
+
+
+if __name__ == "__main__":
+    main()

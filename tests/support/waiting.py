@@ -1,0 +1,18 @@
+"""Waiting for a condition, with a deadline; never for a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+POLL_S = 0.005
+
+
+def wait_for(condition: Callable[[], Any], deadline_s: float = 20.0) -> Any:
+    """Return the first true result of a condition; fail after the deadline."""
+    end = time.monotonic() + deadline_s
+    while not (result := condition()):
+        assert time.monotonic() < end, f"waited {deadline_s} s in vain"
+        time.sleep(POLL_S)
+    return result
