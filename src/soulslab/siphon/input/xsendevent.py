@@ -1,7 +1,7 @@
 """Keys and mouse as events sent to the game's window: they reach it without the focus, and nobody else sees them.
 
-Such events are marked as sent. SDL, GLFW and Wine take them as any others; xterm and some games ignore them, and what
-asks for events by XInput 2 only (GTK 3 and 4) never gets them. The server does not know of these keys: a program that
+Such events are marked as sent. SDL takes them as any others; programs that look at the mark may ignore them, as xterm
+does, and one that takes keys by XInput 2 only never gets them. The server does not know of these keys: a program that
 asks it which keys are down (XQueryKeymap) sees none, and SDL does so whenever its window gets the focus.
 """
 
