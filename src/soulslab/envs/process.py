@@ -19,10 +19,11 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from soulslab.envs.process_options import find_profile, make_keeper, make_options, make_settings
+from soulslab.envs.process_phase import LOADING
 from soulslab.envs.process_rewards import Rewards
 from soulslab.envs.process_settings import tick_s
 from soulslab.envs.process_spaces import ActionKeys, StateSpace
-from soulslab.envs.process_start import LOADING, Deadline, EpisodeStart
+from soulslab.envs.process_start import Deadline, EpisodeStart
 from soulslab.errors import (
     EnvironmentUsageError,
     NotResetError,

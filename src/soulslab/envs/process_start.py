@@ -7,11 +7,9 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 
+from soulslab.envs.process_phase import LOADING, SEARCH_S, Phase
 from soulslab.envs.process_settings import Condition, EnvSettings, ResetStep, tick_s
 from soulslab.errors import (
-    EntityNotFoundError,
-    ImplausibleValueError,
-    PointerError,
     ServerUnavailableError,
     SiphonError,
     WaitTimeoutError,
@@ -19,11 +17,8 @@ from soulslab.errors import (
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import Session, Step
 
-#: What reading raises while a game loads.
-LOADING = (PointerError, EntityNotFoundError, ImplausibleValueError)
 #: Wall time between two tries to reach a server.
 RETRY_S = 0.2
-N_START_TRIES = 3
 
 _log = logging.getLogger(__name__)
 
@@ -127,6 +122,7 @@ class EpisodeStart:
         self._settings = settings
         self._keys = profile.keys
         self._tick_s = tick_s(profile)
+        self._phase = Phase(profile)
         steps = settings.reset or (ResetStep(restart=True),)
         writes = any(step.write or step.copy for step in steps)
         if is_read_only and writes:
@@ -142,16 +138,31 @@ class EpisodeStart:
         is_fresh = keeper.is_lost or not keeper.is_open
         if keeper.is_lost:
             keeper.recover(deadline)
-        # Whatever was held is released, and time is in our hand before anything is written.
-        keeper.session.step(Step(held=(), advance_s=self._tick_s, attributes=()))
+        is_aligned = self._play_all(keeper, is_fresh, deadline)
+        # Where the simulation stood still before the steps (in a menu), it runs by now.
+        if not self._phase.align(keeper.session):
+            raise WaitTimeoutError(f"attribute {self._phase.attribute} to grow", SEARCH_S, "env.reset ends in a menu?")
+        if not is_aligned and not any(step.restart for step in self._steps):
+            # Played from another phase, the steps may have ended a tick off.
+            self._play_all(keeper, is_fresh, deadline)
+
+    def _play_all(self, keeper: GameKeeper, is_fresh: bool, deadline: Deadline) -> bool:
+        """Play all steps; tell whether the game was aligned from the first to the last."""
+        is_aligned = self._take_hold(keeper.session)
         for step in self._steps:
             if step.restart:
                 if not is_fresh:
                     keeper.recover(deadline)
-                    keeper.session.step(Step(held=(), advance_s=self._tick_s, attributes=()))
+                    is_aligned = self._take_hold(keeper.session)
             else:
                 self._play(step, keeper.session, deadline)
             deadline.check("the steps of env.reset")
+        return is_aligned
+
+    def _take_hold(self, session: Session) -> bool:
+        """Release whatever is held, and stop time before anything is written."""
+        session.step(Step(held=(), advance_s=self._tick_s, attributes=()))
+        return self._phase.align(session)
 
     def _play(self, step: ResetStep, session: Session, deadline: Deadline) -> None:
         for held, seconds in self._presses(step):

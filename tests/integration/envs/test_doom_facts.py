@@ -20,6 +20,9 @@ def session():
     options = SessionOptions(launch="always", options=launch_options("freedoom1", 1, 1, 4))
     with open_session(PROFILE, options) as session:
         session.step(Step(advance_s=TIC_S, attributes=()))
+        while session.read("level_time") < 8:
+            session.step(Step(advance_s=TIC_S, attributes=()))
+        session.clock.align(lambda: session.read("game_tic"), TIC_S)
         yield session
 
 

@@ -1,5 +1,6 @@
 """The start of an episode, and getting a game back."""
 
+import msgspec
 import pytest
 
 from soulslab.envs.process_checks import read_settings
@@ -13,7 +14,9 @@ TICK_S = 1 / 60
 
 def play(reset, prepare=None, session=None):
     """Play reset steps on a fresh toy; return its session."""
+    # Without a count of ticks nothing is aligned, which would take ticks of its own.
     profile = toy_profile(reset=reset)
+    profile = msgspec.structs.replace(profile, clock=msgspec.structs.replace(profile.clock, tick_attribute=""))
     session = session or FakeSession()
     if prepare is not None:
         prepare(session.toy)
@@ -103,6 +106,30 @@ def test_a_game_that_was_just_opened_is_not_restarted():
     start.play(keeper, Deadline(60))
     assert toys.last.info.n_starts == 2
     assert len(toys.sessions) == 1
+
+
+def test_a_game_that_stands_still_cannot_be_aligned():
+    session = FakeSession()
+    session.toy.pass_time = lambda _: None
+    profile = toy_profile(reset=[{"write": {"hp": 1}}])
+    with pytest.raises(WaitTimeoutError, match="attribute ticks to grow"):
+        EpisodeStart(read_settings(profile), profile, is_read_only=False).play(GameKeeper(None, session), Deadline(60))
+
+
+def test_a_game_that_runs_only_after_the_steps_is_aligned_then_and_started_again():
+    seen = []
+    session = FakeSession()
+    toy, pass_time = session.toy, session.toy.pass_time
+
+    def passed(seconds):
+        seen.append(tuple(toy.held))
+        if ("W",) in seen:
+            pass_time(seconds)
+
+    toy.pass_time = passed
+    profile = toy_profile(reset=[{"tap": ["up"]}])
+    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(GameKeeper(None, session), Deadline(60))
+    assert seen.count(("W",)) == 2
 
 
 def test_a_server_is_waited_for(monkeypatch):
