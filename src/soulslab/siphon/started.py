@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+from soulslab.siphon.file_names import file_name, same_name
+
 PROC = Path("/proc")
 
 
@@ -22,18 +24,15 @@ def marked(variable: str, value: str) -> set[int]:
 
 
 def is_program(pid: int, executable: str) -> bool:
-    """Tell whether a process runs the program of this file name; of Windows programs under Wine case is ignored."""
+    """Tell whether a process runs the program of this file name."""
+    # Under Wine the program that runs is Wine, which writes the path of the game into its command line. There is also
+    # the name that a program was started by, as /usr/bin/python3 is a link to another; of a script it is the shell's.
     first = _words(PROC / str(pid) / "cmdline")[0].decode(errors="replace")
     try:
         path = str((PROC / str(pid) / "exe").readlink()).removesuffix(" (deleted)")
-    except OSError:
+    except OSError:  # it has ended, or is not ours
         path = ""
-    # The name that it was started by too: /usr/bin/python3 is a link to another name. Of a script it is the shell's.
-    if executable in (path.rpartition("/")[2], first.rpartition("/")[2]):
-        return True
-    # Under Wine the program that runs is Wine; it writes the path of the game into its command line.
-    name = first.replace("\\", "/").rpartition("/")[2]
-    return executable.lower().endswith(".exe") and name.lower() == executable.lower()
+    return any(same_name(file_name(name), executable) for name in (path, first))
 
 
 def living(pids: Collection[int]) -> set[int]:

@@ -1,0 +1,211 @@
+"""Starting programs and ending them, with all that they start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from soulslab.errors import ConfigError, LaunchError
+from soulslab.siphon import launch as launch_module
+from soulslab.siphon.launch import MARK, launch
+from soulslab.siphon.profile import Process
+from soulslab.siphon.started import living, marked
+from support.counts import held
+from support.painter import wait_until
+
+SLEEPER = Process(executable="sleep", command=("sleep", "600"))
+
+
+def program(script, *, executable=Path(sys.executable).name, **fields):
+    return Process(executable=executable, command=(sys.executable, "-c", script), **fields)
+
+
+def shell(script, executable="sleep", **fields):
+    return Process(executable=executable, command=("sh", "-c", script), **fields)
+
+
+def mark_of(pid):
+    for text in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+        if text.startswith(MARK.encode()):
+            return text.decode().partition("=")[2]
+    raise AssertionError("the process is not marked")
+
+
+def alive(mark):
+    return living(marked(MARK, mark))
+
+
+@pytest.fixture
+def started():
+    games = []
+
+    def start(process, **options):
+        games.append(launch(process, **options))
+        return games[-1]
+
+    yield start
+    for game in games:
+        game.kill(grace_s=0.0)
+
+
+def test_a_program_is_started_in_a_group_and_an_empty_folder_of_its_own(started):
+    game = started(SLEEPER)
+    assert game.status() is None
+    assert not game.has_ended
+    assert os.getpgid(game.pid) == os.getsid(game.pid) == game.pid
+    assert Path(f"/proc/{game.pid}/cwd").readlink() == game.directory
+    assert list(game.directory.iterdir()) == []
+    game.kill()
+    game.kill()
+    assert game.status() == -signal.SIGTERM
+    assert game.has_ended
+    assert not game.directory.exists()
+
+
+@pytest.mark.parametrize(
+    ("own", "extra", "expected"),
+    [
+        ({}, {}, {"DISPLAY": ":7", "WAYLAND_DISPLAY": None, "LD_PRELOAD": None}),
+        ({"A": "{skill}", "B": '{"a": {}}'}, {"C": "{skill}"}, {"A": "4", "B": '{"a": {}}', "C": "{skill}"}),
+        ({"A": "own"}, {"A": "extra"}, {"A": "extra"}),
+        ({"DISPLAY": ":8"}, {}, {"DISPLAY": ":8"}),
+        ({"LD_PRELOAD": "own.so"}, {"LD_PRELOAD": "clock.so"}, {"LD_PRELOAD": "clock.so:own.so"}),
+        ({"LD_PRELOAD": "own.so"}, {"LD_PRELOAD": "clock.so:own.so"}, {"LD_PRELOAD": "clock.so:own.so"}),
+    ],
+)
+def test_the_environment_is_the_profiles_and_then_what_was_added(started, monkeypatch, own, extra, expected):
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    process = Process(executable="sleep", command=("sleep", "600"), environment=own, options={"skill": "4"})
+    game = started(process, display=":7", extra_environment=extra)
+    words = Path(f"/proc/{game.pid}/environ").read_text().split("\0")
+    found = dict(word.split("=", 1) for word in words if word)
+    assert {name: found.get(name) for name in expected} == expected
+
+
+def test_the_private_folder_has_a_name_also_where_the_profile_names_another(started, tmp_path):
+    game = started(shell("sleep 600", environment={"HOME": "{directory}"}, directory=str(tmp_path)))
+    assert Path(f"/proc/{game.pid}/cwd").readlink() == tmp_path
+    assert f"HOME={game.directory}".encode() in Path(f"/proc/{game.pid}/environ").read_bytes().split(b"\0")
+
+
+def test_options_replace_those_of_the_profile(started):
+    process = Process(executable="sleep", command=("sleep", "{time}", "{more}"), options={"time": "600", "more": "0"})
+    game = started(process, options={"time": "500"})
+    assert Path(f"/proc/{game.pid}/cmdline").read_text().split("\0")[1:3] == ["500", "0"]
+
+
+def test_unknown_options_are_errors_with_their_place():
+    with pytest.raises(ConfigError, match="did you mean 'skill'") as caught:
+        launch(Process(executable="sleep", command=("sleep", "{skil}"), options={"skill": "4"}))
+    assert caught.value.path == "process.command[1]"
+    with pytest.raises(ConfigError, match="did you mean 'skill'") as caught:
+        launch(Process(executable="sleep", command=("sleep",), options={"skill": "4"}), options={"skil": "1"})
+    assert caught.value.path == "options.skil"
+    with pytest.raises(ConfigError) as caught:
+        launch(Process(executable="sleep", command=("sleep",), environment={"A": "{b}"}))
+    assert caught.value.path == "process.environment.A"
+    with pytest.raises(ConfigError, match="start it yourself"):
+        launch(Process(executable="sleep"))
+
+
+@pytest.mark.parametrize(
+    ("process", "says"),
+    [
+        (Process(executable="nothing", command=("no-such-game",)), "apt-get install no-such-game"),
+        (Process(executable="sleep", command=("sleep", "9"), directory="/no/such/folder"), "No such file"),
+        (Process(executable="game", command=("sh", "-c", "echo my last words; exit 3")), "(?s)status 3.*my last words"),
+        (Process(executable="game", command=("sh", "-c", "kill -9 $$")), "signal 9"),
+        (Process(executable="game", command=("true",)), "printed nothing"),
+    ],
+)
+def test_what_cannot_be_started_is_an_error_that_says_why(process, says):
+    before = held()
+    with pytest.raises(LaunchError, match=says):
+        launch(process)
+    assert held() == before
+
+
+def test_a_name_that_never_comes_up_is_given_up_and_nothing_stays():
+    before = held()
+    with pytest.raises(LaunchError, match=r"process.executable"):
+        launch(shell("echo waiting; sleep 600", executable="game"), deadline_s=0.2)
+    assert held() == before
+
+
+def test_the_game_is_found_behind_a_script(started):
+    game = started(shell("sleep 600; exit 7"))
+    assert Path(f"/proc/{game.pid}/comm").read_text() == "sleep\n"
+    assert game.status() is None
+    os.kill(game.pid, signal.SIGKILL)
+    wait_until(lambda: game.has_ended, "the end of the game")
+    assert game.status() == 7
+
+
+def test_a_script_that_goes_on_without_the_game_has_no_status(started, monkeypatch):
+    monkeypatch.setattr(launch_module, "GRACE_S", 0.05)
+    game = started(shell("sleep 600; tail -f /dev/null"))
+    os.kill(game.pid, signal.SIGKILL)
+    wait_until(lambda: game.has_ended, "the end of the game")
+    assert game.status() is None
+
+
+def test_a_game_that_cut_itself_loose_is_found_and_ended(started):
+    game = started(shell("setsid -f sleep 600; tail -f /dev/null & wait"))
+    mark = mark_of(game.pid)
+    assert os.getsid(game.pid) == game.pid
+    assert len(alive(mark)) == 3
+    game.kill()
+    assert alive(mark) == set()
+
+
+def test_what_does_not_end_by_itself_is_killed(started):
+    game = started(shell("trap '' TERM; echo ready; sleep 600 & while true; do wait; done"))
+    wait_until(lambda: "ready" in game.output_tail(), "the trap")
+    mark = mark_of(game.pid)
+    game.kill(grace_s=0.05)
+    assert alive(mark) == set()
+
+
+def test_a_stopped_game_is_killed_too(started):
+    game = started(SLEEPER)
+    os.kill(game.pid, signal.SIGSTOP)
+    game.kill(grace_s=0.05)
+    assert game.status() == -signal.SIGKILL
+
+
+def test_the_end_of_what_it_prints_is_kept(started):
+    game = started(program("import time\nfor i in range(9999): print('line', i, flush=True)\ntime.sleep(600)"))
+    wait_until(lambda: game.output_tail().endswith("line 9998"), "the last line")
+    assert len(game.output_tail()) <= 2000
+
+
+@pytest.mark.parametrize("ends_with_us", [True, False])
+def test_a_game_ends_with_us_or_lives_on(ends_with_us):
+    script = (
+        "import sys, time; from soulslab.siphon.launch import launch; from soulslab.siphon.profile import Process;"
+        f"game = launch(Process(executable='sleep', command=('sleep', '600')), ends_with_us={ends_with_us});"
+        "print(game.pid, flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as owner:
+        pid = int(owner.stdout.readline())
+        owner.kill()
+        owner.wait()
+    if ends_with_us:
+        wait_until(lambda: not living([pid]), "the end of the game")
+    else:
+        assert living([pid])
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_fifty_starts_leave_nothing_behind():
+    launch(SLEEPER).kill()
+    before = held()
+    for _ in range(50):
+        launch(SLEEPER).kill()
+    assert held() == before
