@@ -31,6 +31,8 @@ class Hoard:
         )
         places = [int(word, 16) for word in self.process.stdout.readline().split()]
         self.health, self.stamina, self.name, self.title, self.score, self.game = places
+        # The C library makes its buffer for input with the first line; after the answer the heap stands still.
+        self.do("noise", 0)
         self.memory = LinuxMemory(self.process.pid)
         self.image = read_image(self.memory, NAME)
 
