@@ -61,9 +61,14 @@ def parse_address(text: str) -> Address:
     if match is None or int(match["port"]) > 65535:
         raise ConfigError(f"{text!r} is neither host:port nor unix:/path", source="address")
     host = match["host"].strip("[]")
-    if ":" in host and not _is_ip(host):
-        raise ConfigError(f"{text!r} holds no IPv6 address between its brackets", source="address")
+    if match["host"] != host and not _is_ip(host):
+        raise ConfigError(f"{text!r} holds no IP address between its brackets", source="address")
     return Address(host=host, port=int(match["port"]))
+
+
+def is_address(text: str) -> bool:
+    """Tell whether a text has the form of an address, right or wrong, and not that of a file or a name."""
+    return text.startswith("unix:") or _HOST_PORT.fullmatch(text) is not None
 
 
 def _is_ip(host: str) -> bool:

@@ -35,7 +35,7 @@ from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import ClockGrade, Value
 from soulslab.siphon.rpc import messages as m
-from soulslab.siphon.rpc.connection import Connection, Endpoint, make_endpoint
+from soulslab.siphon.rpc.connection import Connection, Endpoint, Limits, make_endpoint
 from soulslab.siphon.rpc.values import UNSENDABLE, encode
 from soulslab.siphon.rpc.watchdog import Watchdog
 from soulslab.siphon.session import Frame, SessionInfo, Snapshot, Step, StepResult
@@ -43,6 +43,8 @@ from soulslab.siphon.session import Frame, SessionInfo, Snapshot, Step, StepResu
 #: Of the patience with an answer, what the server may spend waiting for other clients: it then says so itself.
 WAIT_SHARE = 0.8
 LEAVE_S = 5.0
+#: The most that the server lets a game take for anything.
+MAX_NEEDED_S = 3600.0
 
 A = TypeVar("A", bound=m.Message)
 
@@ -56,7 +58,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
         frames: How pictures come: ``auto`` through shared memory on the same machine, else as they are; ``raw`` as they
             are; ``jpeg`` with losses, for slow lines.
         jpeg_quality: 1 to 100.
-        restart_s: Wall time that a restart of the game may take.
+        restart_s: Wall time that a start of the game may take.
         name: How the server calls us when others ask who controls the game; "" for user, machine and process.
     """
 
@@ -127,7 +129,7 @@ class RemoteSession:
     @property
     def input(self) -> Input:
         """See `Session.input`."""
-        self._refuse_closed()
+        self._know_info()
         if not self._input.backend:
             raise WindowNotFoundError("the server has this game without its window, so it has no keys")
         return self._input
@@ -135,7 +137,7 @@ class RemoteSession:
     @property
     def clock(self) -> Clock:
         """See `Session.clock`."""
-        self._refuse_closed()
+        self._know_info()
         return self._clock
 
     @property
@@ -246,9 +248,8 @@ class RemoteSession:
         with self._lock:
             connection = self._connected()
             try:
-                return connection.ask(
-                    request, kind, wait_s=WAIT_SHARE * self._deadline_s, deadline_s=self._deadline_s + needed_s
-                )
+                deadline_s = self._deadline_s + max(0.0, min(needed_s, MAX_NEEDED_S))
+                return connection.ask(request, kind, wait_s=WAIT_SHARE * self._deadline_s, deadline_s=deadline_s)
             finally:
                 if not connection.is_alive:
                     self._drop()
@@ -273,16 +274,26 @@ class RemoteSession:
         connection = Connection(
             self._endpoint,
             hello,
+            self._watchdog,
             offers_memory=options.frames == "auto",
-            watchdog=self._watchdog,
-            deadline_s=self._deadline_s,
+            limits_s=Limits(self._deadline_s, self._deadline_s + options.restart_s),
         )
         self.profile = connection.welcome.profile
-        self._noted(connection.welcome.info)
+        self._has_info = False
+        if connection.welcome.info is not None:
+            self._noted(connection.welcome.info)
         return connection
+
+    def _know_info(self) -> None:
+        """Ask for the info, if the server could not tell it when we came."""
+        with self._lock:
+            self._refuse_closed()
+            if not self._has_info:
+                _ = self.info
 
     def _noted(self, info: SessionInfo) -> SessionInfo:
         self._input.backend, self._clock.grade = info.input_backend, info.clock_grade
+        self._has_info = True
         return info
 
     def _drop(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ KEEPALIVE_MS = 20_000
 KEEPALIVE_TIMEOUT_MS = 10_000
 
 A = TypeVar("A", bound=m.Message)
+B = TypeVar("B")
 
 _any_welcomes = make_decoder(m.AnyWelcome)
 _welcomes = make_decoder(m.Welcome)
@@ -85,15 +86,27 @@ def make_endpoint(address: str, token: str, tls: Path | None) -> Endpoint:
     return Endpoint(place, token, read_pem(tls, "tls") if tls else b"")
 
 
+class Limits(msgspec.Struct, frozen=True):
+    """How long to wait for a server.
+
+    Attributes:
+        answer_s: For any answer.
+        open_s: For one that comes once the game has been started.
+    """
+
+    answer_s: float
+    open_s: float
+
+
 class Connection:
     """One attachment to a server.
 
     Args:
         endpoint: The server.
         hello: Who we are; the memory is filled in.
-        offers_memory: Try to share memory for frames.
         watchdog: Keeps deadlines; it may serve one connection after another.
-        deadline_s: For the server to let us in.
+        offers_memory: Try to share memory for frames.
+        limits_s: How long to wait.
 
     Attributes:
         welcome: What the server said first.
@@ -107,7 +120,7 @@ class Connection:
     """
 
     def __init__(
-        self, endpoint: Endpoint, hello: m.Hello, *, offers_memory: bool, watchdog: Watchdog, deadline_s: float
+        self, endpoint: Endpoint, hello: m.Hello, watchdog: Watchdog, *, offers_memory: bool, limits_s: Limits
     ) -> None:
         self._endpoint = endpoint
         self._watchdog = watchdog
@@ -119,7 +132,9 @@ class Connection:
         try:
             attach = self._channel.stream_stream(f"/{m.SERVICE}/Attach")
             self._call: Any = attach(iter(self._outbox.get, None), metadata=endpoint.metadata)
-            data = self._exchange(encode(msgspec.structs.replace(hello, memory=self.frames.offer)), deadline_s)
+            self._outbox.put(encode(msgspec.structs.replace(hello, memory=self.frames.offer)))
+            self._within(limits_s.answer_s, self._call.initial_metadata)
+            data = self._within(limits_s.open_s, self._next)
             m.check_version(m.decode(_any_welcomes, data).version, "server")
             self.welcome = m.decode(_welcomes, data)
             self.frames.settle(self.welcome.proof)
@@ -182,21 +197,28 @@ class Connection:
 
     def _exchange(self, data: bytes, deadline_s: float) -> bytes:
         """Send a message of the stream and return the next one that comes."""
-        self._watchdog.arm(deadline_s, self._give_up)
+        self._outbox.put(data)
+        return self._within(deadline_s, self._next)
+
+    def _next(self) -> bytes:
+        data: bytes = next(self._call)
+        return data
+
+    def _within(self, seconds: float, wait: Callable[[], B]) -> B:
+        """Wait for the server, but not for ever."""
+        self._watchdog.arm(seconds, self._give_up)
         try:
-            self._outbox.put(data)
-            answer: bytes = next(self._call)
+            return wait()
         except StopIteration as end:
             raise ServerUnavailableError(f"the server at {self._endpoint.address} has ended the connection") from end
         except grpc.RpcError as error:
             if self._is_late:
                 raise ServerUnavailableError(
-                    f"the server at {self._endpoint.address} did not answer within {deadline_s:g} s"
+                    f"the server at {self._endpoint.address} did not answer within {seconds:g} s"
                 ) from error
             raise from_call(error, str(self._endpoint.address)) from error
         finally:
             self._watchdog.disarm()
-        return answer
 
     def _give_up(self) -> None:
         self._is_late = True

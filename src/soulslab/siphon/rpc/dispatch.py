@@ -47,17 +47,6 @@ def sends_input(request: m.Request) -> bool:
     return isinstance(request, m.Hold | m.Type)
 
 
-def seconds_needed(request: m.Request) -> float:
-    """Return the wall time that the game may take for a request, besides the usual."""
-    match request:
-        case m.DoStep():
-            return request.step.deadline_s
-        case m.DoAdvance():
-            return request.deadline_s
-        case _:
-            return 0.0
-
-
 def pack_values(snapshot: Snapshot) -> m.Values:
     """Return a snapshot as a message."""
     return m.Values(dict(snapshot), snapshot.game_time_s, snapshot.wall_time_s)

@@ -93,7 +93,7 @@ class Welcome(Message, frozen=True):
         version: Of these messages.
         client_id: For the metadata of unary calls; it is a secret of the client.
         profile: The game as data.
-        info: What the session is attached to.
+        info: What the session is attached to; None if it cannot be told, as of a game that has ended.
         proof: The second 16 bytes of the client's shared memory, which proves that the server can see it; empty if it
             cannot, and frames travel inside the messages.
     """
@@ -101,7 +101,7 @@ class Welcome(Message, frozen=True):
     version: int
     client_id: str
     profile: Profile
-    info: SessionInfo
+    info: SessionInfo | None
     proof: bytes
 
 

@@ -59,9 +59,9 @@ class SessionService:
             try:
                 hello = _wait_for_hello(requests, context)
                 client = self._game.clients.join(hello)
-                with self._game.use(WAIT_S) as session:
-                    welcome = m.Welcome(m.VERSION, client.id, session.profile, session.info, client.frames.proof)
-                yield _encode_answer(welcome)
+                # Says that we are there; to open the game may take longer than a client waits for a server.
+                context.send_initial_metadata(())
+                yield _encode_answer(self._welcome(client))
             except SoulslabError as error:
                 abort(context, error)
             _log.info("%s is attached%s", client.name, " and shares memory" if client.frames.proof else "")
@@ -74,6 +74,16 @@ class SessionService:
             if client is not None:
                 self._game.leave(client)
                 _log.info("%s has left", client.name)
+
+    def _welcome(self, client: Client) -> m.Welcome:
+        """Return what a client is told first; a game that has ended does not keep it out, as it may restart it."""
+        with self._game.use(WAIT_S) as session:
+            try:
+                info = session.info
+            except SoulslabError as error:
+                _log.info("%s attaches to a game that cannot be looked at: %s", client.name, error)
+                info = None
+            return m.Welcome(m.VERSION, client.id, session.profile, info, client.frames.proof)
 
     def _answer(self, client: Client, data: bytes) -> tuple[bytes, bool]:
         """Return the answer to one call of a stream, and whether the stream goes on."""

@@ -1,0 +1,388 @@
+"""The contract of sessions as tests that every session passes: local, remote, fake, and yours.
+
+::
+
+    class TestMySession(SessionContract):
+        @pytest.fixture
+        def session(self):
+            with open_session(PROFILE) as session:
+                yield session
+
+        @pytest.fixture
+        def game(self):
+            return ContractGame(number="hp", number_value=50, outside=10**6, tick="ticks", ...)
+
+Each test gets a session of its own, or one that was restarted.
+"""
+
+# ruff: noqa: S101  (these are tests)
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import numpy as np
+
+from soulslab.errors import (
+    ClockUnavailableError,
+    InvalidValueError,
+    ReadOnlyError,
+    SessionStateError,
+    SoulslabError,
+    UnknownAttributeError,
+    UnknownKeyError,
+)
+from soulslab.siphon.capture import NATIVE, FrameFormat
+from soulslab.siphon.profile import Value
+from soulslab.siphon.session import Session, Step
+
+SMALL_GREY = FrameFormat(84, 84, True)
+SMALL_RGB = FrameFormat(40, 30)
+N_TICKS = 4
+N_THREADS = 4
+
+
+class ContractGame(msgspec.Struct, frozen=True, kw_only=True):
+    """What the tests have to know of the game that a session is attached to.
+
+    Attributes:
+        number: A number that may be written and that the game leaves as it is while its time stands.
+        number_value: What to write to it; not what it is at the start.
+        outside: A value of it outside its plausible range.
+        other: Another one that may be written.
+        other_value: What to write to it.
+        fixed: An attribute that may not be written.
+        tick: An integer that grows by one with each tick of the game.
+        tick_s: Game time of a tick.
+        key: A key that changes something while it is held.
+        changes: The attribute that it changes.
+        n_ticks: In so many ticks at most.
+    """
+
+    number: str
+    number_value: Value
+    outside: Value
+    other: str
+    other_value: Value
+    fixed: str
+    tick: str
+    tick_s: float
+    key: str
+    changes: str
+    n_ticks: int
+
+
+class SessionContract:
+    """Tests of what `soulslab.siphon.session.Session` promises.
+
+    A subclass gives the fixtures ``session``, an open session that may write and has a window, and ``game``, a
+    `ContractGame`.
+    """
+
+    # --- what it is -----------------------------------------------------------------------------------------
+
+    def test_info_says_what_we_are_attached_to(self, session: Session, game: ContractGame) -> None:
+        """Process, clock and window are known."""
+        info = session.info
+        assert info.pid > 0
+        assert info.executable
+        assert info.n_starts >= 1
+        assert not info.is_read_only
+        assert info.clock_grade == session.clock.grade
+        assert info.input_backend == session.input.backend != ""
+        assert min(info.window_px) > 0
+        assert game.number in session.profile.attributes
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    def test_a_snapshot_holds_all_attributes_of_the_profile(self, session: Session) -> None:
+        """In the order of the profile, with the time."""
+        _hold_time(session)
+        before = time.time()
+        snapshot = session.snapshot()
+        assert list(snapshot) == list(session.profile.attributes)
+        assert before - 1.0 <= snapshot.wall_time_s <= time.time() + 1.0
+        assert snapshot.game_time_s <= session.clock.game_time_s
+
+    def test_a_snapshot_holds_what_was_asked_for(self, session: Session, game: ContractGame) -> None:
+        """In the order of the question."""
+        assert list(session.snapshot([game.tick, game.number])) == [game.tick, game.number]
+        assert len(session.snapshot([])) == 0
+
+    def test_reading_one_by_one_gives_what_the_snapshot_gives(self, session: Session) -> None:
+        """Value and type, for every attribute."""
+        _hold_time(session)
+        for name, value in session.snapshot().items():
+            alone = session.read(name)
+            assert type(alone) is type(value)
+            assert np.array_equal(alone, value)
+
+    def test_an_unknown_attribute_is_named(self, session: Session, game: ContractGame) -> None:
+        """Alone, in a snapshot and in a step; the error knows all that there are."""
+        for ask in (
+            lambda: session.read("no such"),
+            lambda: session.snapshot([game.number, "no such"]),
+            lambda: session.step(Step(attributes=("no such",))),
+        ):
+            with _raises(UnknownAttributeError) as caught:
+                ask()
+            assert isinstance(caught.error, UnknownAttributeError)
+            assert caught.error.name == "no such"
+            assert set(caught.error.known) == set(session.profile.attributes)
+        assert session.read(game.number) is not None
+
+    # --- writing --------------------------------------------------------------------------------------------
+
+    def test_what_is_written_is_read(self, session: Session, game: ContractGame) -> None:
+        """Two at once."""
+        _hold_time(session)
+        session.write({game.number: game.number_value, game.other: game.other_value})
+        assert session.read(game.number) == game.number_value
+        assert session.read(game.other) == game.other_value
+
+    def test_numpy_numbers_can_be_written(self, session: Session, game: ContractGame) -> None:
+        """Values often come out of arrays."""
+        _hold_time(session)
+        session.write({game.number: np.asarray(game.number_value)[()]})
+        assert session.read(game.number) == game.number_value
+
+    def test_nothing_is_written_if_one_value_is_wrong(self, session: Session, game: ContractGame) -> None:
+        """A value of the wrong type, outside of its range, of no attribute, of one that may not be written."""
+        _hold_time(session)
+        before = session.read(game.number)
+        assert before != game.number_value
+        for name, value, error in (
+            (game.other, game.outside, InvalidValueError),
+            (game.other, "text", InvalidValueError),
+            (game.other, None, InvalidValueError),
+            (game.other, object(), InvalidValueError),
+            (game.other, 2**70, InvalidValueError),
+            (game.other, float("nan"), InvalidValueError),
+            (game.fixed, session.read(game.fixed), ReadOnlyError),
+            ("no such", 1, UnknownAttributeError),
+        ):
+            with _raises(error) as caught:
+                session.write({game.number: game.number_value, name: value})
+            if isinstance(caught.error, InvalidValueError):
+                assert caught.error.attribute == game.other
+            assert session.read(game.number) == before
+
+    # --- pictures -------------------------------------------------------------------------------------------
+
+    def test_a_picture_has_the_format_that_was_asked_for(self, session: Session) -> None:
+        """The window's own, smaller, and grey."""
+        width, height = session.info.window_px
+        for frame_format, shape in (
+            (NATIVE, (height, width, 3)),
+            (SMALL_RGB, (SMALL_RGB.height_px, SMALL_RGB.width_px, 3)),
+            (SMALL_GREY, (SMALL_GREY.height_px, SMALL_GREY.width_px)),
+            (FrameFormat(0, 0, True), (height, width)),
+        ):
+            frame = session.capture(frame_format)
+            assert frame.pixels.shape == shape
+            assert frame.pixels.dtype == np.uint8
+
+    def test_a_picture_is_an_array_of_its_own(self, session: Session, game: ContractGame) -> None:
+        """Later pictures leave it as it is, and it may be written to."""
+        first = session.step(_look(game)).frame
+        assert first is not None
+        kept = first.pixels.copy()
+        for _ in range(N_TICKS):
+            session.step(_look(game))
+        assert np.array_equal(first.pixels, kept)
+        first.pixels[0] = 7
+
+    # --- steps ----------------------------------------------------------------------------------------------
+
+    def test_a_step_lets_time_pass_as_asked(self, session: Session, game: ContractGame) -> None:
+        """With a lockstep clock exactly so many ticks; with others at least one."""
+        _hold_time(session)
+        start = session.step(Step(advance_s=game.tick_s, attributes=(game.tick,))).snapshot
+        result = session.step(Step(advance_s=N_TICKS * game.tick_s, attributes=(game.tick,)))
+        ticks = result.snapshot[game.tick] - start[game.tick]
+        assert result.advance.requested_s == N_TICKS * game.tick_s
+        assert result.snapshot.game_time_s > start.game_time_s
+        assert result.frame is None
+        if session.clock.grade == "lockstep":
+            assert ticks == N_TICKS
+            assert abs(result.advance.elapsed_s - N_TICKS * game.tick_s) < 1e-6
+        else:
+            assert ticks >= 1
+
+    def test_a_step_gives_values_and_picture_of_one_moment(self, session: Session, game: ContractGame) -> None:
+        """Where time is held between steps."""
+        _hold_time(session)
+        result = session.step(_look(game))
+        assert result.frame is not None
+        assert result.frame.pixels.shape == (84, 84)
+        if session.clock.grade != "realtime":
+            assert result.frame.game_time_s == result.snapshot.game_time_s
+            assert session.step(Step(attributes=(game.tick,))).snapshot[game.tick] == result.snapshot[game.tick]
+
+    def test_a_step_holds_keys_until_the_next(self, session: Session, game: ContractGame) -> None:
+        """A key takes effect, None leaves it down, nothing lets it up."""
+        _hold_time(session)
+        before = session.read(game.changes)
+        result = session.step(Step(held=(game.key,), advance_s=game.n_ticks * game.tick_s))
+        assert not np.array_equal(result.snapshot[game.changes], before)
+        session.step(Step(advance_s=game.tick_s))
+        assert session.input.held == {game.key}
+        session.step(Step(held=(), advance_s=game.tick_s))
+        assert session.input.held == frozenset()
+
+    def test_an_error_leaves_the_session_in_use(self, session: Session, game: ContractGame) -> None:
+        """One after another, then all is as before."""
+        for _ in range(3):
+            with _raises(UnknownKeyError):
+                session.step(Step(held=("NO SUCH KEY",)))
+            with _raises(UnknownAttributeError):
+                session.step(Step(attributes=("no such",)))
+        assert session.step(Step(advance_s=game.tick_s, attributes=(game.number,))).snapshot[game.number] is not None
+
+    # --- keys and mouse -------------------------------------------------------------------------------------
+
+    def test_keys_are_held_and_released(self, session: Session, game: ContractGame) -> None:
+        """`held` knows which; typing changes nothing about it."""
+        session.input.set_held([game.key])
+        session.input.type([game.key])
+        assert session.input.held == {game.key}
+        session.input.set_held(())
+        assert session.input.held == frozenset()
+        session.input.move_mouse(3, -2)
+
+    def test_an_unknown_key_is_named(self, session: Session, game: ContractGame) -> None:
+        """And nothing else is pressed or released."""
+        session.input.set_held([game.key])
+        for send in (session.input.set_held, session.input.type):
+            with _raises(UnknownKeyError) as caught:
+                send(["NO SUCH KEY"])
+            assert isinstance(caught.error, UnknownKeyError)
+            assert caught.error.name == "NO SUCH KEY"
+            assert game.key in caught.error.known
+        assert session.input.held == {game.key}
+
+    # --- time -----------------------------------------------------------------------------------------------
+
+    def test_time_runs_and_stands(self, session: Session) -> None:
+        """As far as the grade of the clock goes."""
+        clock = session.clock
+        clock.run()
+        assert clock.speed == 1.0
+        if clock.grade == "realtime":
+            for change in (clock.pause, lambda: clock.run(2.0)):
+                with _raises(ClockUnavailableError):
+                    change()
+            return
+        clock.run(2.0)
+        assert clock.speed == 2.0
+        clock.pause()
+        assert clock.speed == 0.0
+        assert clock.game_time_s == clock.game_time_s
+
+    def test_time_never_goes_back(self, session: Session, game: ContractGame) -> None:
+        """Whatever is done with it."""
+        times = [session.clock.game_time_s]
+        for _ in range(3):
+            advance = session.clock.advance(game.tick_s)
+            assert advance.requested_s == game.tick_s
+            times.append(session.clock.game_time_s)
+            session.clock.run()
+            times.append(session.clock.game_time_s)
+            _hold_time(session)
+            times.append(session.clock.game_time_s)
+        assert times == sorted(times)
+        assert times[-1] > times[0]
+
+    def test_no_time_at_all_may_pass(self, session: Session) -> None:
+        """An advance by nothing is one."""
+        assert session.clock.advance(0.0).requested_s == 0.0
+
+    # --- its life -------------------------------------------------------------------------------------------
+
+    def test_a_restart_gives_a_game_that_works(self, session: Session, game: ContractGame) -> None:
+        """Keys are up, and the same session goes on."""
+        starts = session.info.n_starts
+        session.input.set_held([game.key])
+        session.restart()
+        assert session.info.n_starts == starts + 1
+        assert session.input.held == frozenset()
+        assert session.step(_look(game)).frame is not None
+        assert list(session.snapshot([game.number])) == [game.number]
+
+    def test_a_closed_session_says_so(self, session: Session, game: ContractGame) -> None:
+        """Whatever is asked of it; closing it again does nothing."""
+        session.close()
+        session.close()
+        for use in (
+            lambda: session.info,
+            lambda: session.read(game.number),
+            session.snapshot,
+            lambda: session.write({game.number: game.number_value}),
+            session.capture,
+            lambda: session.step(Step()),
+            lambda: session.input.set_held(()),
+            lambda: session.clock.advance(0.0),
+            session.restart,
+        ):
+            with _raises(SessionStateError):
+                use()
+
+    def test_leaving_the_block_closes(self, session: Session) -> None:
+        """`with` gives the session itself."""
+        with session as same:
+            assert same is session
+        with _raises(SessionStateError):
+            session.snapshot()
+
+    def test_threads_may_share_it(self, session: Session, game: ContractGame) -> None:
+        """Each gets the answer to its own question."""
+        _hold_time(session)
+        names = [game.number, game.other, game.tick, game.fixed]
+        expected = session.snapshot(names)
+        failures: list[str] = []
+
+        def ask(name: str) -> None:
+            try:
+                for _ in range(20):
+                    assert session.read(name) == expected[name]
+                    assert session.capture(SMALL_GREY).pixels.shape == (84, 84)
+            except (SoulslabError, AssertionError) as error:
+                failures.append(f"{name}: {error}")
+
+        threads = [threading.Thread(target=ask, args=(name,)) for name in names[:N_THREADS]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures
+
+
+def _hold_time(session: Session) -> None:
+    """Pause the game where that can be done."""
+    if session.clock.grade != "realtime":
+        session.clock.pause()
+
+
+def _look(game: ContractGame) -> Step:
+    return Step(advance_s=game.tick_s, attributes=(game.tick, game.number), frame=SMALL_GREY)
+
+
+class _Caught:
+    error: SoulslabError | None = None
+
+
+@contextmanager
+def _raises(kind: type[SoulslabError]) -> Iterator[_Caught]:
+    """Check that the block raises an error of this class, as pytest.raises does; this package needs no pytest."""
+    caught = _Caught()
+    try:
+        yield caught
+    except kind as error:
+        caught.error = error
+        assert str(error), "an error needs a message"
+        return
+    raise AssertionError(f"no {kind.__name__} was raised")

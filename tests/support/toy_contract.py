@@ -1,0 +1,18 @@
+"""What the session contract has to know of the toy game."""
+
+from soulslab.siphon.contract import ContractGame
+from soulslab.siphon.fake import TICK_HZ
+
+TOY_GAME = ContractGame(
+    number="hp",
+    number_value=40,
+    outside=5000,
+    other="level",
+    other_value=7,
+    fixed="ticks",
+    tick="ticks",
+    tick_s=1.0 / TICK_HZ,
+    key="W",
+    changes="y",
+    n_ticks=2,
+)

@@ -1,0 +1,40 @@
+"""The fake session keeps the contract of sessions, and the contract notices one that does not."""
+
+import pytest
+
+from soulslab.errors import SoulslabError
+from soulslab.siphon.contract import SessionContract
+from soulslab.siphon.fake import FakeSession
+from support.toy_contract import TOY_GAME
+
+
+class TestFakeSession(SessionContract):
+    @pytest.fixture
+    def session(self):
+        with FakeSession() as session:
+            yield session
+
+    @pytest.fixture
+    def game(self):
+        return TOY_GAME
+
+
+class ForgetfulSession(FakeSession):
+    """Breaks promises, one per method."""
+
+    def write(self, values):
+        super().write({name: value for name, value in values.items() if name != "hp"})
+
+    def close(self):
+        self.toy.held = frozenset()
+
+
+@pytest.mark.parametrize(
+    "test",
+    ["test_what_is_written_is_read", "test_a_closed_session_says_so", "test_leaving_the_block_closes"],
+)
+def test_the_contract_notices_broken_promises(test):
+    check = getattr(SessionContract(), test)
+    arguments = (ForgetfulSession(), TOY_GAME)[: check.__code__.co_argcount - 1]
+    with pytest.raises((AssertionError, SoulslabError)):
+        check(*arguments)
