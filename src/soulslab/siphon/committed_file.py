@@ -159,7 +159,8 @@ class CommittedFile(io.RawIOBase):
         if self._held_back:
             pages = {page: bytes(data) for page, data in self._held_back.items()}
             _write_journal(journal_of(self.path), _Journal(JOURNAL_FORMAT, self._size, pages))
-            for page, data in self._held_back.items():
+            # The first page says where the file ends, so whoever opens it now finds an end that is far enough.
+            for page, data in sorted(self._held_back.items()):
                 self._to_disk(page * PAGE, memoryview(data)[: max(0, self._size - page * PAGE)])
         os.ftruncate(self._handle, self._size)
         journal_of(self.path).unlink(missing_ok=True)
@@ -180,6 +181,18 @@ class CommittedFile(io.RawIOBase):
     def _from_disk(self, position: int, n: int) -> bytes:
         """Return what is there; what lies behind the end is zero, as in a file with a hole."""
         return os.pread(self._handle, n, position).ljust(n, b"\0")
+
+
+def is_being_written(path: Path) -> bool:
+    """Tell whether a `CommittedFile` writes the file now."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def finish_commit(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import RecordingError
-from soulslab.siphon.committed_file import finish_commit
+from soulslab.siphon.committed_file import finish_commit, is_being_written
 from soulslab.siphon.recording_hdf5 import FORMAT
 
+COMMIT_DEADLINE_S = 2.0
 _REQUIRED = ("timestamps", "game_time_s", "memory_data", "inputs", "latencies", "unreadable")
 
 
@@ -56,18 +58,23 @@ def read_recording(path: Path, *, with_frames: bool = True) -> Recording:
     """Read a recording, whole.
 
     Args:
-        path: The file. If the program that wrote it died within a commit, the commit is finished first.
+        path: The file. If the program that wrote it died within a commit, the commit is finished first. One that is
+            being recorded can be read, up to its last commit.
         with_frames: Load the frames too, which may need much memory; without, `h5py` reads ``frames`` in parts.
 
     Raises:
         RecordingError: There is none, or it is no recording or a newer one.
     """
     finish_commit(path)
-    try:
-        with h5py.File(path, "r") as file:
-            return _read(path, file, with_frames)
-    except (OSError, KeyError, ValueError) as error:
-        raise RecordingError(path, f"cannot be read as a recording: {error}") from error
+    end_s = time.monotonic() + COMMIT_DEADLINE_S
+    while True:
+        try:
+            with h5py.File(path, "r") as file:
+                return _read(path, file, with_frames)
+        except (OSError, KeyError, ValueError, RuntimeError) as error:
+            # A commit may have come in between the parts that were read.
+            if time.monotonic() >= end_s or not is_being_written(path):
+                raise RecordingError(path, f"cannot be read as a recording: {error}") from error
 
 
 def video_frames(path: Path) -> Iterator[NDArray[np.uint8]]:
