@@ -79,7 +79,8 @@ def _launch(
         tokens: The command and its arguments.
         verbose: Say more; -vv says everything, with tracebacks.
     """
-    if not HELP_FLAGS.isdisjoint(tokens):
+    # What follows -- is the command line of a game, whose own flags are no business of ours.
+    if not HELP_FLAGS.isdisjoint(tokens[: tokens.index("--")] if "--" in tokens else tokens):
         return app(tokens, exit_on_error=False, result_action="return_value") or EXIT_OK
     import gymnasium
 
@@ -359,12 +360,15 @@ class BenchFlags:
 
 
 @app.command
-def bench(what: Literal["arena", "fights", "train", "bosses", "all"], *, flags: BenchFlags | None = None) -> int:
+def bench(
+    what: Literal["arena", "fights", "train", "bosses", "siphon", "all"], *, flags: BenchFlags | None = None
+) -> int:
     """Measure how fast soulslab is on this machine, and how well it learns.
 
     Args:
         what: arena: steps per second of the built-in fight; fights: how scripted players fare; train: our PPO
-            beside that of stable-baselines3; bosses: one config trained on each boss; all: all of these.
+            beside that of stable-baselines3; bosses: one config trained on each boss; siphon: the process bridge, and
+            Doom stepped with it; all: all of these.
         flags: How to measure.
     """
     from rich.console import Console

@@ -92,6 +92,12 @@ def _bosses(options: BenchOptions) -> list[Result]:
     return measure_bosses(_with(settings, limit_s=options.limit_s, n_fights=options.fights))
 
 
+def _siphon(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.siphon import measure_siphon
+
+    return measure_siphon(is_quick=options.is_quick)
+
+
 def _only(boss: str | None) -> tuple[str, ...] | None:
     return None if boss is None else (boss,)
 
@@ -106,4 +112,5 @@ BENCHMARKS: Final = {
     "fights": Benchmark(_fights, frozenset({"boss", "fights"})),
     "train": Benchmark(_train, frozenset({"seeds", "limit_s", "fights"})),
     "bosses": Benchmark(_bosses, frozenset({"boss", "seeds", "limit_s", "fights"})),
+    "siphon": Benchmark(_siphon, frozenset()),
 }
