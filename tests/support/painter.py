@@ -14,12 +14,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import xcffib
 import xcffib.xproto
-from xcffib.xproto import CW, GC, ConfigWindow, EventMask, ExposeEvent
+from xcffib.xproto import CW, GC, ClientMessageEvent, ConfigWindow, EventMask, ExposeEvent
 
 DEADLINE_S = 20.0
 MAX_PART_BYTES = 200_000
@@ -75,10 +76,18 @@ class Painter:
         """Whether it answers when a part of a window comes to light, as a game that is held does not."""
         self.ask("set_repaints", is_on=is_on)
 
+    def windows(self) -> list[int]:
+        return self.ask("windows_open")
+
+    def close_all(self) -> None:
+        """Close every window."""
+        self.ask("close_all")
+
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
-        self.process.stdin.close()
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.stdout.close()
 
     def __enter__(self) -> Painter:
@@ -144,13 +153,29 @@ class _Client:
     def configure(self, window, values):
         names = {"x": ConfigWindow.X, "y": ConfigWindow.Y, "width": ConfigWindow.Width, "height": ConfigWindow.Height}
         names["stack_mode"] = ConfigWindow.StackMode
-        chosen = [name for name in names if name in values]
-        mask = sum(names[name] for name in chosen)
-        signed = [values[name] & 0xFFFFFFFF for name in chosen]
+        chosen = {names[name]: value for name, value in values.items()}
+        # In the order of their bits.
+        mask, signed = sum(chosen), [chosen[bit] for bit in sorted(chosen)]
         self.core.ConfigureWindow(window, mask, signed, is_checked=True).check()
 
     def do(self, request, window):
         getattr(self.core, request)(window, is_checked=True).check()
+        if request == "DestroyWindow":
+            self.windows.pop(window, None)
+
+    def windows_open(self):
+        return list(self.windows)
+
+    def close_all(self):
+        for window in self.windows:
+            # One that was put into a frame is gone with the frame.
+            with suppress(xcffib.xproto.WindowError):
+                self.core.DestroyWindow(window, is_checked=True).check()
+        self.windows.clear()
+        self.repaints = True
+
+    def reparent(self, window, parent, x, y):
+        self.core.ReparentWindow(window, parent, x, y, is_checked=True).check()
 
     def burst(self, window, n, rgb):
         gc = self.windows[window]["gc"]
@@ -179,9 +204,11 @@ class _Client:
         poll.register(self.raw.get_file_descriptor(), select.POLLIN)
         while True:
             while (event := self.raw.poll_for_event()) is not None:
-                if isinstance(event, ExposeEvent) and self.repaints:
+                if isinstance(event, ExposeEvent) and self.repaints and event.window in self.windows:
                     self.show(event.window)
-                    self.raw.flush()
+                elif isinstance(event, ClientMessageEvent):
+                    self.do("DestroyWindow", event.window)
+                self.raw.flush()
             if 0 not in dict(poll.poll(50)):
                 continue
             line = sys.stdin.buffer.readline()

@@ -157,11 +157,10 @@ class XConnection:
         """
         with self.using("follow a window", window):
             wanted = self._selected.get(window, 0) | mask
-            if wanted != self._selected.get(window):
-                values = [wanted]
-                event_mask = xcffib.xproto.CW.EventMask
-                self.core.ChangeWindowAttributes(window, event_mask, values, is_checked=True).check()
-                self._selected[window] = wanted
+            # Also if nothing is added: the number may belong to another window by now.
+            event_mask = xcffib.xproto.CW.EventMask
+            self.core.ChangeWindowAttributes(window, event_mask, [wanted], is_checked=True).check()
+            self._selected[window] = wanted
 
     def listen(self, listener: EventListener) -> None:
         """Have `dispatch` hand every event to this function."""

@@ -1,0 +1,218 @@
+"""Finding a window on a real X server, and following what happens to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+
+import pytest
+
+from soulslab.errors import (
+    DisplayError,
+    ProcessExitedError,
+    WaitTimeoutError,
+    WindowGoneError,
+    WindowNotFoundError,
+)
+from soulslab.siphon.display import PrivateDisplay
+from soulslab.siphon.window import Window, display_of, find_window, wait_for_window
+from soulslab.siphon.x11 import XConnection
+from support.painter import Painter, wait_until
+
+SCREEN_PX = (320, 240)
+
+
+@pytest.fixture(scope="module")
+def display():
+    with PrivateDisplay(SCREEN_PX) as display:
+        yield display
+
+
+@pytest.fixture(scope="module")
+def shared_painter(display):
+    with Painter(display.name) as painter:
+        yield painter
+
+
+@pytest.fixture
+def painter(shared_painter):
+    """A painter without windows, and none left over."""
+    yield shared_painter
+    shared_painter.close_all()
+
+
+@pytest.fixture
+def x(display):
+    x = XConnection(display.name)
+    yield x
+    x.close()
+
+
+def state_of(window):
+    window.x.sync()
+    return window.state()
+
+
+def test_the_largest_visible_window_of_the_process_is_taken(x, painter):
+    painter.open(0, 0, 50, 50)
+    large = painter.open(0, 0, 80, 50)
+    hidden = painter.open(0, 0, 200, 200)
+    painter.do("UnmapWindow", hidden)
+    window = find_window(x, painter.pid)
+    assert (window.id, window.pid, window.title()) == (large, painter.pid, "painter")
+
+
+def test_a_title_picks_another(x, painter):
+    painter.open(0, 0, 80, 50)
+    small = painter.open(0, 0, 50, 50, title="the small one")
+    assert find_window(x, painter.pid, "small").id == small
+
+
+def test_windows_of_others_are_not_taken_but_listed(x, painter):
+    painter.open(0, 0, 80, 50, title="a window")
+    with pytest.raises(WindowNotFoundError, match=rf"(?s)process 1 .*of process {painter.pid}, 80x50, 'a window'"):
+        find_window(x, 1)
+    with pytest.raises(WindowNotFoundError, match="with 'another' in its title"):
+        find_window(x, painter.pid, "another")
+
+
+def test_a_window_inside_the_frame_of_a_window_manager_is_found(x, display, painter):
+    window = painter.open(0, 0, 80, 50)
+    with Painter(display.name) as manager:
+        frame = manager.open(30, 40, 90, 70, title="")
+        manager.ask("reparent", window=window, parent=frame, x=5, y=15)
+        found = find_window(x, painter.pid)
+        assert found.id == window
+        state = state_of(found)
+        assert (state.x_px, state.y_px, state.width_px, state.height_px) == (35, 55, 80, 50)
+        assert not state.is_covered
+        manager.configure(frame, x=60)
+        assert state_of(found).x_px == 65
+        manager.do("UnmapWindow", frame)
+        with pytest.raises(WindowGoneError, match="not mapped"):
+            state_of(found)
+
+
+def test_it_is_waited_for(x, painter):
+    timer = threading.Timer(0.05, painter.open, (0, 0, 80, 50))
+    timer.start()
+    window = wait_for_window(x, painter.pid, deadline_s=20)
+    timer.join()
+    assert window.state().width_px == 80
+
+
+def test_waiting_has_an_end(x, painter):
+    painter.open(0, 0, 80, 50, title="a window")
+    with pytest.raises(WaitTimeoutError, match=r"(?s)waited .* a window of process .*'a window'"):
+        wait_for_window(x, painter.pid, "another", deadline_s=0.05)
+
+
+def test_waiting_ends_with_the_process(x):
+    child = subprocess.Popen(["/bin/sleep", "600"])
+    timer = threading.Timer(0.05, child.kill)
+    timer.start()
+    with pytest.raises(ProcessExitedError, match="before it showed a window") as caught:
+        wait_for_window(x, child.pid, deadline_s=20)
+    assert caught.value.pid == child.pid
+    timer.join()
+    child.wait()
+    with pytest.raises(ProcessExitedError):
+        wait_for_window(x, child.pid, deadline_s=20)
+
+
+def test_waiting_ends_with_the_display():
+    display = PrivateDisplay((64, 64))
+    x = XConnection(display.name)
+    timer = threading.Timer(0.05, os.kill, (display.pid, signal.SIGKILL))
+    timer.start()
+    with pytest.raises(DisplayError, match="has ended"):
+        wait_for_window(x, os.getpid(), deadline_s=20)
+    timer.join()
+    x.close()
+    display.close()
+
+
+def test_place_and_size_are_followed(x, painter):
+    window = Window(x, painter.open(10, 20, 80, 50))
+    state = state_of(window)
+    assert (state.x_px, state.y_px, state.width_px, state.height_px, state.depth) == (10, 20, 80, 50, 24)
+    assert state.is_on_screen
+    assert not state.is_covered
+    painter.configure(window.id, x=30, y=-5, width=100)
+    state = state_of(window)
+    assert (state.x_px, state.y_px, state.width_px, state.height_px) == (30, -5, 100, 50)
+    assert not state.is_on_screen
+    assert state.hidden_px == (0, 0, 100, 5)
+
+
+def test_nothing_is_asked_while_nothing_happens(x, painter):
+    window = Window(x, painter.open(10, 20, 80, 50))
+    before, n_changes = state_of(window), window.n_changes
+    painter.paint(window.id, 1)
+    assert state_of(window) is before
+    assert window.n_changes == n_changes
+
+
+def test_what_lies_over_it_is_known(x, painter):
+    window = Window(x, painter.open(10, 20, 80, 50))
+    below = painter.open(0, 0, 300, 200)
+    painter.configure(below, stack_mode=1)
+    beside = painter.open(90, 20, 80, 50)
+    assert not state_of(window).is_covered
+    painter.configure(beside, x=89)
+    assert state_of(window).hidden_px == (79, 0, 1, 50)
+    painter.configure(below, stack_mode=0)
+    assert state_of(window).hidden_px == (0, 0, 80, 50)
+    painter.do("UnmapWindow", below)
+    painter.do("DestroyWindow", beside)
+    assert not state_of(window).is_covered
+
+
+def test_hidden_shown_and_closed(x, painter):
+    window = Window(x, painter.open(10, 20, 80, 50))
+    painter.do("UnmapWindow", window.id)
+    with pytest.raises(WindowGoneError, match="not mapped"):
+        state_of(window)
+    painter.do("MapWindow", window.id)
+    assert state_of(window).width_px == 80
+    painter.do("DestroyWindow", window.id)
+    with pytest.raises(WindowGoneError, match="was closed"):
+        state_of(window)
+    with pytest.raises(WindowGoneError):
+        window.title()
+    with pytest.raises(WindowGoneError):
+        Window(x, window.id)
+
+
+def test_it_can_be_given_the_keyboard_and_asked_to_close(x, painter):
+    window = Window(x, painter.open(10, 20, 80, 50))
+    window.focus()
+    assert x.core.GetInputFocus().reply().focus == window.id
+    window.ask_to_close()
+    wait_until(lambda: window.id not in painter.windows(), "the window to close itself")
+
+
+def test_the_display_of_a_process(display, painter, monkeypatch):
+    assert display_of(painter.pid) == display.name
+    monkeypatch.setenv("DISPLAY", ":77")
+    child = subprocess.Popen(["/bin/sleep", "600"], env={})
+    try:
+        assert display_of(child.pid) == ":77"
+        monkeypatch.delenv("DISPLAY")
+        with pytest.raises(DisplayError, match="DISPLAY is not set"):
+            display_of(child.pid)
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_window_that_is_let_go_is_followed_no_longer(x, painter):
+    window = Window(x, painter.open(10, 20, 80, 50))
+    window.close()
+    window.close()
+    painter.configure(window.id, x=11)
+    x.sync()
+    x.dispatch()
+    assert window.n_changes == 0

@@ -1,0 +1,16 @@
+"""The real Doom of the Debian package, in a window of a known size."""
+
+from __future__ import annotations
+
+from soulslab.games import profile_path
+from soulslab.siphon.launch import GameProcess, launch
+from soulslab.siphon.profile import Process, load_profile
+
+
+def doom_process() -> Process:
+    return load_profile(profile_path("doom")).process
+
+
+def start_doom(display) -> GameProcess:
+    """Start Doom on a private display."""
+    return launch(doom_process(), display=display.name, extra_environment=display.environment())
