@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -15,8 +15,13 @@ from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
     from soulslab.siphon.local import LocalSession
+    from soulslab.siphon.profile import Profile
+    from soulslab.siphon.rpc.client import RemoteSession
 
 siphon = App(name="siphon", help="Look into a running game: values, keys, frames, time.")
+
+TOKEN_FILE_MODE = 0o600
+LOOK_S = 0.1
 
 PositiveFloat = Annotated[float, Parameter(validator=Number(gt=0))]
 
@@ -33,6 +38,8 @@ class AttachFlags:
         option: Change a launch option of the profile, as skill=2; may be given many times.
         clock: Grade of the clock: lockstep, scaled or realtime; the best by default.
         allow_unknown_version: Attach although the profile does not know this version of the game.
+        token_file: File with the token of the server; only with a server.
+        certificate: File with the certificate of the server, or of who signed it; only with a server.
     """
 
     pid: Annotated[int, Parameter(validator=Number(gte=0))] = 0
@@ -41,18 +48,44 @@ class AttachFlags:
     option: Annotated[list[str] | None, Parameter(negative="")] = None
     clock: Literal["lockstep", "scaled", "realtime"] | None = None
     allow_unknown_version: Annotated[bool, Parameter(negative="")] = False
+    token_file: Path | None = None
+    certificate: Path | None = None
 
 
-def _open(profile: Path, flags: AttachFlags | None, *, is_read_only: bool, with_window: bool) -> LocalSession:
-    """Open the session that a command works on."""
+def _open(
+    game: Path, flags: AttachFlags | None, *, is_read_only: bool, with_window: bool
+) -> LocalSession | RemoteSession:
+    """Open the session that a command works on: a game of this machine, or that of a server."""
+    from soulslab.siphon.rpc.address import is_address
+
+    flags = flags or AttachFlags()
+    if is_address(str(game)) and not game.exists():
+        return _connect(str(game), flags)
+    return _open_local(game, flags, is_read_only=is_read_only, with_window=with_window)
+
+
+def _connect(address: str, flags: AttachFlags) -> RemoteSession:
+    """Attach to the game of a server."""
+    from soulslab.siphon.rpc.client import connect
+
+    for name in ("pid", "start", "private", "option", "clock", "allow_unknown_version"):
+        if getattr(flags, name):
+            raise ConfigError("is for a game of this machine; the server has opened its game", source=_flag(name))
+    token = "" if flags.token_file is None else _read_token(flags.token_file)
+    return connect(address, token=token, tls=flags.certificate)
+
+
+def _open_local(game: Path, flags: AttachFlags, *, is_read_only: bool, with_window: bool) -> LocalSession:
+    """Attach to a game of this machine, or start it."""
     from soulslab.games import profile_path
     from soulslab.siphon.local import open_session
     from soulslab.siphon.profile import load_profile
     from soulslab.siphon.session import SessionOptions
 
-    flags = flags or AttachFlags()
-    if flags.pid and flags.start:
-        raise ConfigError("either names a running game or starts one", source="--pid --start")
+    _check_start(flags.pid, is_started=flags.start, is_private=flags.private)
+    for name in ("token_file", "certificate"):
+        if getattr(flags, name):
+            raise ConfigError(f"is for the game of a server; {game} is no address", source=_flag(name))
     options = SessionOptions(
         pid=flags.pid,
         launch="always" if flags.start else "never",
@@ -63,7 +96,30 @@ def _open(profile: Path, flags: AttachFlags | None, *, is_read_only: bool, with_
         clock=flags.clock or "",
         allow_unknown_version=flags.allow_unknown_version,
     )
-    return open_session(load_profile(profile_path(profile)), options)
+    return open_session(load_profile(profile_path(game)), options)
+
+
+def _check_start(pid: int, *, is_started: bool, is_private: bool) -> None:
+    """Raise `ConfigError` for flags that contradict each other."""
+    if pid and is_started:
+        raise ConfigError("either names a running game or starts one", source="--pid --start")
+    if is_private and not is_started:
+        raise ConfigError("is for a game that is started: add --start", source="--private")
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _read_token(file: Path) -> str:
+    """Return the token that a file holds."""
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read: {error}", source=file) from error
+    if not token:
+        raise ConfigError("is empty; the server writes its token into the file that it is given", source=file)
+    return token
 
 
 def _pairs(texts: list[str], source: str) -> dict[str, str]:
@@ -81,11 +137,11 @@ def _pairs(texts: list[str], source: str) -> dict[str, str]:
 
 
 @siphon.command
-def attach(profile: Path, *, flags: AttachFlags | None = None) -> int:
-    """Attach to a game, and say what was found: process, window, clock, and each attribute with its address.
+def attach(game: Path, *, flags: AttachFlags | None = None) -> int:
+    """Attach to a game, and say what was found: process, clock, and each attribute with its value.
 
     Args:
-        profile: The game's profile, or the name of a game that comes with soulslab (doom).
+        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
         flags: Which game to attach to.
     """
     from rich.console import Console
@@ -93,16 +149,16 @@ def attach(profile: Path, *, flags: AttachFlags | None = None) -> int:
     from soulslab.siphon.watch import attribute_table, info_table
 
     console = Console()
-    with _open(profile, flags, is_read_only=True, with_window=False) as game:
-        console.print(info_table(game.info), "")
-        table, n_errors = attribute_table(game)
+    with _open(game, flags, is_read_only=True, with_window=False) as session:
+        console.print(info_table(session.info), "")
+        table, n_errors = attribute_table(session)
         console.print(table)
     return 1 if n_errors else 0
 
 
 @siphon.command
 def watch(
-    profile: Path,
+    game: Path,
     *,
     flags: AttachFlags | None = None,
     rate_hz: PositiveFloat = 10.0,
@@ -111,7 +167,7 @@ def watch(
     """Show all attributes of a game as they change; Ctrl-C ends it.
 
     Args:
-        profile: The game's profile, or the name of a game that comes with soulslab (doom).
+        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
         flags: Which game to attach to.
         rate_hz: How often to look.
         seconds: End by itself after so long.
@@ -120,34 +176,34 @@ def watch(
 
     from soulslab.siphon.watch import watch as watch_game
 
-    with _open(profile, flags, is_read_only=True, with_window=False) as game:
-        watch_game(game, Console(), rate_hz=rate_hz, seconds=seconds)
+    with _open(game, flags, is_read_only=True, with_window=False) as session:
+        watch_game(session, Console(), rate_hz=rate_hz, seconds=seconds)
 
 
 @siphon.command
-def read(profile: Path, *names: str, flags: AttachFlags | None = None) -> None:
+def read(game: Path, *names: str, flags: AttachFlags | None = None) -> None:
     """Print attributes of a game.
 
     Args:
-        profile: The game's profile, or the name of a game that comes with soulslab (doom).
+        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
         names: Which; all by default.
         flags: Which game to attach to.
     """
     from rich.console import Console
 
     console = Console(soft_wrap=True)
-    with _open(profile, flags, is_read_only=True, with_window=False) as game:
-        for name, value in game.snapshot(names or None).items():
-            unit = game.profile.attributes[name].unit
+    with _open(game, flags, is_read_only=True, with_window=False) as session:
+        for name, value in session.snapshot(names or None).items():
+            unit = session.profile.attributes[name].unit
             console.print(f"{name} = {value}{' ' if unit else ''}{unit}", markup=False, highlight=False)
 
 
 @siphon.command
-def write(profile: Path, *assignments: str, flags: AttachFlags | None = None) -> None:
+def write(game: Path, *assignments: str, flags: AttachFlags | None = None) -> None:
     """Write attributes of a game; all are checked before the first is written.
 
     Args:
-        profile: The game's profile, or the name of a game that comes with soulslab (doom).
+        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
         assignments: Each name=value, the value as TOML; a plain word is text.
         flags: Which game to attach to.
     """
@@ -155,13 +211,13 @@ def write(profile: Path, *assignments: str, flags: AttachFlags | None = None) ->
 
     if not assignments:
         raise ConfigError("has nothing to write; give name=value", source="soulslab siphon write")
-    with _open(profile, flags, is_read_only=False, with_window=False) as game:
-        game.write(parse_values(game.profile, _pairs(list(assignments), "write")))
+    with _open(game, flags, is_read_only=False, with_window=False) as session:
+        session.write(parse_values(session.profile, _pairs(list(assignments), "write")))
 
 
 @siphon.command
 def capture(
-    profile: Path,
+    game: Path,
     file: Path,
     *,
     flags: AttachFlags | None = None,
@@ -171,7 +227,7 @@ def capture(
     """Take a picture of the game's window.
 
     Args:
-        profile: The game's profile, or the name of a game that comes with soulslab (doom).
+        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
         file: PNG file to write.
         flags: Which game to attach to.
         size_px: Width and height of the picture; the window's own by default.
@@ -180,5 +236,190 @@ def capture(
     from soulslab.siphon.capture import FrameFormat
     from soulslab.siphon.watch import save_frame
 
-    with _open(profile, flags, is_read_only=True, with_window=True) as game:
-        save_frame(game.capture(FrameFormat(*size_px, grey)), file)
+    with _open(game, flags, is_read_only=True, with_window=True) as session:
+        save_frame(session.capture(FrameFormat(*size_px, grey)), file)
+
+
+# --- recording and serving ----------------------------------------------------------------------------------
+
+
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class RecordFlags:
+    """What to record.
+
+    Attributes:
+        seconds: End by itself after so long; by default Ctrl-C ends it.
+        rate_hz: Samples per second.
+        frames: raw: every pixel, in the file; video: a film beside it; none: only values.
+        attribute: What to read; all by default; may be given many times.
+        size_px: Width and height of the frames; the window's own by default.
+    """
+
+    seconds: PositiveFloat | None = None
+    rate_hz: Annotated[float, Parameter(validator=Number(gt=0, lte=1000))] = 60.0
+    frames: Literal["raw", "video", "none"] = "raw"
+    attribute: Annotated[list[str] | None, Parameter(negative="")] = None
+    size_px: tuple[int, int] = (0, 0)
+
+
+@siphon.command
+def record(game: Path, file: Path, *, flags: AttachFlags | None = None, what: RecordFlags | None = None) -> None:
+    """Record values, keys and frames of a game to HDF5; Ctrl-C ends it, and what was recorded stays.
+
+    Args:
+        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
+        file: New file, such as fight.h5.
+        flags: Which game to attach to.
+        what: What to record.
+    """
+    from rich.console import Console
+
+    from soulslab.siphon.recording import RecordingOptions
+    from soulslab.siphon.watch import record as record_game
+
+    what = what or RecordFlags()
+    has_frames = what.frames != "none"
+    options = RecordingOptions(
+        rate_hz=what.rate_hz,
+        attributes=tuple(what.attribute) if what.attribute else None,
+        frames="dataset" if what.frames == "raw" else what.frames,
+        with_keys=has_frames,
+        frame_px=what.size_px,
+        max_duration_s=what.seconds or 0.0,
+    )
+    with _open(game, flags, is_read_only=True, with_window=has_frames) as session:
+        record_game(session, file, options, Console())
+
+
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class ServeFlags:
+    """Where to serve, and to whom.
+
+    Attributes:
+        address: host:port or unix:/path; port 0 lets the system choose. What other machines can reach needs TLS.
+        token_file: File with the token that clients have to send; it is written if it does not exist yet.
+        token: Whether clients need a token; without one, everybody on this machine may come.
+        tls_certificate: PEM file.
+        tls_key: PEM file.
+        public: Also speak the public Siphon protocol, as pysiphon does. On this machine it needs no token.
+        allow_program: Program that clients of the public protocol may run; none by default; may be given many times.
+    """
+
+    address: str = "127.0.0.1:0"
+    token_file: Path | None = None
+    token: bool = True
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    public: bool = False
+    allow_program: Annotated[list[Path] | None, Parameter(negative="")] = None
+
+
+# --- finding ------------------------------------------------------------------------------------------------
+
+
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class ScanFlags:
+    """Which game to scan.
+
+    Attributes:
+        pid: Process id of a game that runs.
+        executable: File name of its program; by default that of the process, or of the command.
+        name: Of the game, for a new profile; that of its program by default.
+        start: Start the game, as the profile says; a command after -- starts it, too.
+        private: Start it on an X server of its own, which nobody sees; hold, tap and shot play it.
+        option: Change a launch option of the profile, as skill=2; may be given many times.
+        env: Variable that a new profile starts the game with, as SDL_VIDEODRIVER=x11; may be given many times.
+        keep_home: Let the game use your own settings and saved games, in a new profile; not a fresh folder.
+        clock: Grade of the clock: lockstep (of a game that is started) or realtime; the best by default.
+    """
+
+    pid: Annotated[int, Parameter(validator=Number(gte=0))] = 0
+    executable: str = ""
+    name: str = ""
+    start: Annotated[bool, Parameter(negative="")] = False
+    private: Annotated[bool, Parameter(negative="")] = False
+    option: Annotated[list[str] | None, Parameter(negative="")] = None
+    env: Annotated[list[str] | None, Parameter(negative="")] = None
+    keep_home: Annotated[bool, Parameter(negative="")] = False
+    clock: Literal["lockstep", "realtime"] | None = None
+
+
+@siphon.command
+def scan(profile: Path, *command: str, flags: ScanFlags | None = None) -> None:
+    """Find where a game keeps a value, line by line, and write it into a profile; help in the prompt says how.
+
+    soulslab siphon scan my_game.toml --private -- my_game -window: starts a game that nobody sees, and scans it.
+    soulslab siphon scan my_game.toml --executable my_game: scans a game that runs.
+    Lines may also come from a pipe or a file; then the first mistake ends it.
+
+    Args:
+        profile: File to write to; it is made by the first save, if it does not exist yet.
+        command: What starts the game, after --.
+        flags: Which game to scan.
+    """
+    import sys
+
+    from rich.console import Console
+
+    from soulslab.siphon.scanner.game import ScannedGame
+    from soulslab.siphon.scanner.prompt import ask, run_prompt, typed_lines
+    from soulslab.siphon.scanner.workbench import Workbench
+    from soulslab.siphon.session import SessionOptions
+
+    flags = flags or ScanFlags()
+    is_started = flags.start or bool(command)
+    _check_start(flags.pid, is_started=is_started, is_private=flags.private)
+    scanned = _scanned_profile(profile, command, flags)
+    options = SessionOptions(
+        pid=flags.pid,
+        launch="always" if is_started else "never",
+        display="private" if flags.private else "",
+        options=_pairs(flags.option or [], "--option"),
+        with_window=is_started,
+        clock=flags.clock or "",
+        allow_unknown_version=True,
+    )
+    is_interactive = sys.stdin.isatty()
+    with ScannedGame(scanned, options) as game:
+        bench = Workbench(game, profile, Console(), ask if is_interactive else None)
+        bench.say(f"{scanned.name}: process {game.pid}, clock {game.clock_grade}")
+        if is_interactive:
+            bench.say("say what the value is (= 100), or help; Ctrl-D ends")
+        run_prompt(bench, typed_lines() if is_interactive else sys.stdin, is_interactive=is_interactive)
+
+
+def _scanned_profile(file: Path, command: tuple[str, ...], flags: ScanFlags) -> Profile:
+    """Return the profile of the game to scan: that of the file, or a new one."""
+    import msgspec
+
+    from soulslab.siphon.profile import load_profile
+    from soulslab.siphon.scanner.game import OWN_FOLDER, QUIET, new_profile
+
+    if file.suffix != ".toml":
+        raise ConfigError("has to be the file that is made or extended, such as my_game.toml", source=file)
+    if not file.exists():
+        if not (flags.pid or flags.executable or command):
+            _refuse_nothing(file)
+        environment = QUIET | ({} if flags.keep_home else OWN_FOLDER) | _pairs(flags.env or [], "--env")
+        return new_profile(flags.pid, flags.executable, command, environment, flags.name)
+    for name in ("name", "env", "keep_home"):
+        if getattr(flags, name):
+            raise ConfigError(f"is for a new profile; {file} exists, so change it there", source=_flag(name))
+    profile = load_profile(file)
+    process = msgspec.structs.replace(
+        profile.process,
+        command=command or profile.process.command,
+        executable=flags.executable or profile.process.executable,
+    )
+    return msgspec.structs.replace(profile, process=process)
+
+
+def _refuse_nothing(file: Path) -> NoReturn:
+    raise ConfigError(
+        "does not exist yet, so say which game it is to describe: --pid, --executable, or -- and the command that "
+        "starts it, as: -- my_game -window",
+        source=file,
+    )

@@ -15,6 +15,7 @@ from soulslab.errors import (
     PatternError,
     ProcessExitedError,
     WaitTimeoutError,
+    WindowGoneError,
 )
 from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.capture import Capture
@@ -33,7 +34,7 @@ from soulslab.siphon.pattern import resolve_bases
 from soulslab.siphon.process import check_version, executable_of, find_process, has_ended, refuse_anti_cheat
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import SessionInfo, SessionOptions
-from soulslab.siphon.window import wait_for_window
+from soulslab.siphon.window import Window, wait_for_window
 from soulslab.siphon.x11 import XConnection
 
 POLL_S = 0.02
@@ -167,18 +168,28 @@ class RealGameOpener:
             name = self._display.name if self._display else options.display
         connection = XConnection(name)
         game.parts.callback(connection.close)
-        window = wait_for_window(
-            connection, game.pid, profile.process.window_title, deadline_s=max(deadline - time.monotonic(), 0.0)
-        )
-        game.capture = open_capture(window, self._display if game.process else None)
-        game.parts.callback(game.capture.close)
-        game.input = open_input(
-            window,
-            options.input_backend or profile.input.backend,
-            is_private=game.process is not None and self._display is not None,
-        )
-        game.parts.callback(game.input.close)
-        return name
+        while True:
+            window = wait_for_window(
+                connection, game.pid, profile.process.window_title, deadline_s=max(deadline - time.monotonic(), 0.0)
+            )
+            try:
+                self._open_parts(game, window, options.input_backend or profile.input.backend)
+            except WindowGoneError:
+                # Many games close their first window soon, to open another one for the renderer that they settle for.
+                if time.monotonic() >= deadline:
+                    raise
+            else:
+                return name
+
+    def _open_parts(self, game: RealGame, window: Window, backend: str) -> None:
+        """Open the keys and frames of a window; neither stays open if it is closed meanwhile."""
+        with ExitStack() as undo:
+            game.capture = open_capture(window, self._display if game.process else None)
+            undo.callback(game.capture.close)
+            is_private = game.process is not None and self._display is not None
+            game.input = open_input(window, backend, is_private=is_private)
+            undo.callback(game.input.close)
+            game.parts.push(undo.pop_all())
 
 
 def _display_of(pid: int) -> str:

@@ -18,9 +18,12 @@ from rich.text import Text
 
 from soulslab.errors import ConfigError, ProcessExitedError, SessionStateError, SiphonError, UnknownAttributeError
 from soulslab.siphon.profile import Profile, Value
+from soulslab.siphon.recording import Recordable, Recorder, RecordingOptions, RecordingStatus
 from soulslab.siphon.session import Frame, Session, SessionInfo
 
 MEDIAN_OF = 50
+#: How often to say how a recording goes.
+LOOK_S = 0.1
 
 
 def info_table(info: SessionInfo) -> Table:
@@ -93,6 +96,44 @@ def watch(game: Session, console: Console, *, rate_hz: float, seconds: float | N
             live.update(Group(table, Text(step, style="dim")))
             next_look += 1 / rate_hz
             time.sleep(max(next_look - time.monotonic(), 0.0))
+
+
+def record(session: Recordable, file: Path, options: RecordingOptions, console: Console) -> RecordingStatus:
+    """Record until the time is over, the game ends, or Ctrl-C; tell how it goes, and went.
+
+    Args:
+        session: The game.
+        file: New file.
+        options: What to record.
+        console: Where to.
+
+    Raises:
+        RecordingError: It cannot be written; the file holds everything up to then.
+    """
+    with Live(console=console, transient=True, refresh_per_second=4) as live, Recorder(session, file, options) as going:
+        try:
+            while (status := going.status()).is_recording:
+                live.update(Text(f"{status.duration_s:.1f} s, {_counted(status)}; Ctrl-C ends it", style="dim"))
+                time.sleep(LOOK_S)
+        except KeyboardInterrupt:
+            live.update("")
+    status = going.stop()
+    film = f" and {going.video}" if going.video else ""
+    console.print(Text(f"{file}{film}: {status.duration_s:.1f} s, {_counted(status)}"), soft_wrap=True)
+    if status.problem:
+        console.print(Text(status.problem, style="yellow"), soft_wrap=True)
+    return status
+
+
+def _counted(status: RecordingStatus) -> str:
+    """Return what was recorded and what was not."""
+    n = status.n_samples
+    parts = [f"{n} sample{'' if n == 1 else 's'} at {status.rate_hz:.1f} Hz", f"{status.n_dropped} dropped"]
+    if status.n_dropped:
+        parts[1] += f" ({status.n_late} late, {status.n_overflowed} not written in time, {status.n_failed} failed)"
+    if status.n_unreadable:
+        parts.append(f"{status.n_unreadable} values could not be read")
+    return ", ".join(parts)
 
 
 def parse_values(profile: Profile, texts: Mapping[str, str]) -> dict[str, Value]:

@@ -6,7 +6,7 @@ backwards: who points to it, or shortly before it; who points to those; until a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -237,12 +237,26 @@ def verify(paths: Sequence[PointerPath], memory: Memory, modules: Sequence[Modul
         modules: Of the game that runs now.
         target: Where the value is now, found by a scan anew.
     """
-    return [path for path in paths if _leads_to(path, memory, modules, target)]
+    return holding(paths, memory, modules, lambda address: address == target)
 
 
-def _leads_to(path: PointerPath, memory: Memory, modules: Sequence[Module], target: int) -> bool:
+def holding(
+    paths: Sequence[PointerPath], memory: Memory, modules: Sequence[Module], is_right: Callable[[int], bool]
+) -> list[PointerPath]:
+    """Keep the paths that lead somewhere now, and to the right place.
+
+    Args:
+        paths: Found in an earlier run.
+        memory: Of the game that runs now.
+        modules: Of the game that runs now.
+        is_right: Tells whether an address is the right one.
+    """
+    return [path for path in paths if _leads(path, memory, modules, is_right)]
+
+
+def _leads(path: PointerPath, memory: Memory, modules: Sequence[Module], is_right: Callable[[int], bool]) -> bool:
     try:
-        return follow(path, memory, modules) == target
+        return is_right(follow(path, memory, modules))
     except (MemoryAccessError, ImageError):
         return False  # it leads nowhere in this run
 

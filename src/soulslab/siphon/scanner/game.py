@@ -1,0 +1,262 @@
+"""The game that is scanned: its memory, its program, its time and its keys, over restarts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from soulslab.errors import ClockUnavailableError, ProcessExitedError, ProcessNotFoundError
+from soulslab.siphon.file_names import file_name
+from soulslab.siphon.image import Image, read_image
+from soulslab.siphon.local import LocalSession, open_session
+from soulslab.siphon.memory.linux import LinuxMemory
+from soulslab.siphon.process import executable_of, has_ended
+from soulslab.siphon.profile import ClockFacts, Process, Profile
+from soulslab.siphon.scanner.pointers import Module, modules_of
+from soulslab.siphon.session import Frame, SessionOptions
+
+#: How long a key is held for a tap; games that look once a frame would miss a shorter one.
+TAP_S = 0.1
+#: Wall time that the game may take beyond what it is asked for.
+DEADLINE_S = 20.0
+#: SDL would silently take another driver where it cannot reach the display, or play to nobody.
+QUIET = {"SDL_VIDEODRIVER": "x11", "SDL_AUDIODRIVER": "dummy"}
+#: Settings and saved games of the user are not to matter, nor to be changed.
+OWN_FOLDER = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), "{directory}")
+
+_log = logging.getLogger(__name__)
+
+
+class ScannedGame:
+    """A game that nothing is known of yet but its name.
+
+    Args:
+        profile: Says how it is recognised and started; its bases and attributes need not fit.
+        options: How to open it.
+
+    Attributes:
+        profile: As given.
+        n_starts: How many runs of the game have been seen.
+        is_child: We started it.
+        memory: Of the run of now.
+        image: Its program.
+    """
+
+    def __init__(self, profile: Profile, options: SessionOptions) -> None:
+        self.profile = profile
+        self.n_starts = 0
+        self._options = options
+        self._session: LocalSession
+        self.is_child = False
+        self._windowed: LocalSession | None = None
+        self._parts = ExitStack()
+        self._open()
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self.memory.pid
+
+    @property
+    def clock_grade(self) -> str:
+        """How its time can be controlled."""
+        return self._session.clock.grade
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its process has ended."""
+        return has_ended(self.pid)
+
+    def modules(self, *, with_libraries: bool = False) -> list[Module]:
+        """Return where pointer paths may start."""
+        return modules_of(self.memory, self.image, with_libraries=with_libraries)
+
+    # --- its life -------------------------------------------------------------------------------------------
+
+    def restart(self) -> None:
+        """Start it again, or find it again if we did not start it.
+
+        Raises:
+            ProcessNotFoundError, AmbiguousProcessError: The user has not started it again, or more than once.
+            SiphonError: It did not come back.
+        """
+        if self.is_child:
+            self._close_windowed()
+            self.memory.close()
+            self._session.restart()
+            self._look_into()
+        else:
+            self.attach()
+
+    def attach(self, pid: int = 0) -> None:
+        """Go on with another process of the game, which the user has started.
+
+        Args:
+            pid: Which; 0 for the only one there is.
+        """
+        old = self._options
+        self._parts.close()
+        self._options = msgspec.structs.replace(old, pid=pid, launch="never")
+        try:
+            self._open()
+        except ProcessNotFoundError as error:
+            raise ProcessNotFoundError(f"{error}; start it again, then: attach", pid=pid or None) from error
+
+    def close(self) -> None:
+        """Let go of it, and end it if we started it; a second call does nothing."""
+        self._parts.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- its time -------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def held_still(self) -> Iterator[None]:
+        """Hold its time, where that is possible, so that what is read belongs together."""
+        clock = self._session.clock
+        speed = clock.speed
+        if clock.grade == "realtime" or not speed:
+            yield
+            return
+        clock.pause()
+        try:
+            yield
+        finally:
+            if not self.has_ended:
+                clock.run(speed)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let game time pass; it goes on to run if it ran before."""
+        clock = self._session.clock
+        speed = clock.speed
+        clock.advance(seconds, deadline_s=seconds + DEADLINE_S)
+        if speed:
+            clock.run(speed)
+
+    def pause(self) -> None:
+        """Hold its time.
+
+        Raises:
+            ClockUnavailableError: It was started without the clock.
+        """
+        self._session.clock.pause()
+
+    def run(self, speed: float = 1.0) -> None:
+        """Let its time run."""
+        self._session.clock.run(speed)
+
+    # --- its window -----------------------------------------------------------------------------------------
+
+    def hold(self, keys: Sequence[str], seconds: float) -> None:
+        """Hold keys for some game time.
+
+        Args:
+            keys: Physical keys, or actions of the profile's ``[keys]``.
+            seconds: For how long.
+        """
+        keyboard = self._with_window().input
+        keyboard.set_held([self.profile.keys.get(key, key) for key in keys])
+        try:
+            self.pass_time(seconds)
+        finally:
+            if not self.has_ended:
+                keyboard.set_held(())
+
+    def tap(self, keys: Sequence[str]) -> None:
+        """Press and release keys, one after another."""
+        for key in keys:
+            self.hold([key], TAP_S)
+            self.pass_time(TAP_S)
+
+    def capture(self) -> Frame:
+        """Take a picture of its window."""
+        return self._with_window().capture()
+
+    def _with_window(self) -> LocalSession:
+        """Return the session that has the window: of a game that we did not start it is opened when it is needed."""
+        if self.is_child:
+            return self._session
+        if self._windowed is None:
+            options = msgspec.structs.replace(
+                self._options, pid=self.pid, launch="never", clock="realtime", with_window=True, deadline_s=5.0
+            )
+            self._windowed = open_session(_without_facts(self.profile), options)
+            self._parts.callback(self._close_windowed)
+        return self._windowed
+
+    def _close_windowed(self) -> None:
+        session, self._windowed = self._windowed, None
+        if session is not None:
+            session.close()
+
+    # --- opening --------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        self._session = _open(_without_facts(self.profile), self._options)
+        self._parts.callback(self._session.close)
+        self.is_child = self._session.info.is_child
+        self._look_into()
+
+    def _look_into(self) -> None:
+        """Open the memory of the process that runs now."""
+        pid = self._session.info.pid
+        try:
+            self.memory = LinuxMemory(pid)
+            self._parts.callback(self.memory.close)
+            self.image: Image = read_image(self.memory, self.profile.process.executable)
+        except ProcessExitedError as error:
+            raise ProcessExitedError(f"{error}, right after its start", pid=pid, status=error.status) from error
+        self.n_starts += 1
+
+
+def new_profile(pid: int, executable: str, command: Sequence[str], environment: dict[str, str], name: str) -> Profile:
+    """Return a profile that only says how a game is recognised and started.
+
+    Args:
+        pid: Of the game, if it runs.
+        executable: Name of its program; "" for that of the process, or of the command.
+        command: What starts it; empty if nothing does.
+        environment: Variables that it is started with.
+        name: Of the game; "" for that of its program.
+
+    Raises:
+        ProcessExitedError, AttachDeniedError: The process cannot be looked at.
+    """
+    if not executable:
+        executable = file_name(executable_of(pid) if pid else command[0])
+    return Profile(
+        name=name or Path(executable).stem,
+        process=Process(executable=executable, command=tuple(command), environment=environment if command else {}),
+        clock=ClockFacts(grade="lockstep" if command else "realtime"),
+    )
+
+
+def _without_facts(profile: Profile) -> Profile:
+    """Return the profile without what may not fit the game yet, and without the values that its clock names."""
+    clock = ClockFacts(
+        grade="realtime" if profile.clock.grade == "scaled" else profile.clock.grade, tick_hz=profile.clock.tick_hz
+    )
+    return msgspec.structs.replace(profile, bases={}, entities={}, attributes={}, clock=clock, env=None)
+
+
+def _open(profile: Profile, options: SessionOptions) -> LocalSession:
+    """Open a session; without control of time where that cannot be had and was not asked for."""
+    try:
+        return open_session(profile, options)
+    except ClockUnavailableError as error:
+        if options.clock:
+            raise
+        _log.warning("time cannot be held: %s", error)
+        return open_session(profile, msgspec.structs.replace(options, clock="realtime"))

@@ -1,0 +1,247 @@
+"""The commands of the scan prompt that find ways to a value, prove them, and write the profile entry."""
+
+from __future__ import annotations
+
+import math
+import time
+import tomllib
+
+from soulslab.errors import ConfigError, ProcessNotFoundError, ScanError, did_you_mean
+from soulslab.siphon.attributes import AttributeTable
+from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.profile import Value
+from soulslab.siphon.profile_loading import parse_profile
+from soulslab.siphon.scanner.commands import Command
+from soulslab.siphon.scanner.entry import Found, append_entry, create_profile, profile_entry
+from soulslab.siphon.scanner.pointers import Limits, PointerMap, PointerPath, holding
+from soulslab.siphon.scanner.searches import open_search
+from soulslab.siphon.scanner.signature import Signature, find_signature
+from soulslab.siphon.scanner.workbench import Paths, Workbench
+
+MAX_LEVELS = 7
+SAVE_WORDS = ("range", "unit", "path", "length", "scale", "by")
+
+
+def _path(bench: Workbench, words: list[str]) -> None:
+    address = bench.address(words[0])
+    limits = Limits()
+    numbers = []
+    for word in words[1:]:
+        try:
+            numbers.append(int(word, 0))
+        except ValueError as error:
+            raise ConfigError("is no whole number", source=word) from error
+    if numbers:
+        limits = Limits(max_depth=numbers[0], max_offset=numbers[1] if len(numbers) > 1 else limits.max_offset)
+    if not 1 <= limits.max_depth <= MAX_LEVELS or not 0 <= limits.max_offset <= 1 << 20:
+        raise ConfigError(f"depth is 1 to {MAX_LEVELS}, and the offset 0 to 0x100000", source=" ".join(words))
+    with bench.game.held_still(), bench.progress("reading pointers") as progress:
+        found = PointerMap(bench.game.memory, bench.game.modules(), progress).paths_to(address, limits)
+        if not found:
+            # Of some games the program is a small one, and the game itself is a library.
+            with_libraries = bench.game.modules(with_libraries=True)
+            found = PointerMap(bench.game.memory, with_libraries, progress).paths_to(address, limits)
+    if not found:
+        raise ScanError(
+            f"no path leads from the program to {address:#x} with up to {limits.max_depth} pointers and offsets up to "
+            f"{limits.max_offset:#x}; try: path {words[0]} {limits.max_depth + 1} {limits.max_offset * 2:#x}"
+        )
+    run = bench.game.n_starts
+    search = open_search(bench.game.memory, bench.search.type)
+    bench.paths = Paths(all=found, search=search, found_in=run, seen_in=run)
+    _say_paths(bench, "")
+    if not found[0].offsets:
+        bench.say("it lies in the program itself: one place, the same in every run; save NAME writes it down")
+    else:
+        bench.say("most are accidents: restart the game, then verify VALUE keeps those that still lead to it")
+
+
+def _paths(bench: Workbench, _words: list[str]) -> None:
+    _say_paths(bench, "")
+
+
+def _restart(bench: Workbench, _words: list[str]) -> None:
+    bench.game.restart()
+    _after_restart(bench)
+
+
+def _attach(bench: Workbench, words: list[str]) -> None:
+    if words and not (words[0].isascii() and words[0].isdigit()):
+        raise ConfigError("is no process id", source=words[0])
+    bench.game.attach(int(words[0]) if words else 0)
+    _after_restart(bench)
+
+
+def _after_restart(bench: Workbench) -> None:
+    """Go on with another run of the game: its addresses are others, and only the paths may still hold."""
+    bench.begin()
+    if bench.paths is not None:
+        bench.paths.search = open_search(bench.game.memory, bench.paths.search.type)
+    has_paths = bench.paths is not None and bench.paths.all
+    hint = "; verify VALUE keeps the paths that still hold" if has_paths else ""
+    bench.say(f"process {bench.game.pid}; the candidates of before are gone{hint}")
+
+
+def _verify(bench: Workbench, words: list[str]) -> None:
+    paths = bench.found_paths()
+    if bench.game.has_ended:
+        try:
+            bench.game.restart()
+        except ProcessNotFoundError as error:
+            raise ProcessNotFoundError(f"the game has ended, and {error}") from error
+        _after_restart(bench)
+    line = " ".join(words)
+    line = line if line[0] in "=<>" or ".." in line or "between" in line else f"= {line}"
+    modules = bench.game.modules(with_libraries=any(path.module for path in paths.all))
+    memory = bench.game.memory
+    with bench.game.held_still():
+        kept = holding(paths.all, memory, modules, lambda address: paths.search.fulfils(address, line))
+    if not kept:
+        raise ScanError(
+            f"none of {len(paths.all)} paths leads to a value that fulfils {line!r}; all are kept. Is that what the "
+            f"game shows now? If so, look for the value anew and search deeper: path N {Limits().max_depth + 1}"
+        )
+    n_before, paths.all = len(paths.all), kept
+    if bench.game.n_starts > paths.seen_in:
+        paths.n_restarts += 1
+        paths.seen_in = bench.game.n_starts
+    _say_paths(bench, f" of {n_before}")
+    if not paths.n_restarts:
+        bench.say("the game has not been restarted since they were found, so this proves little: restart it first")
+
+
+def _say_paths(bench: Workbench, of: str) -> None:
+    paths = bench.found_paths()
+    n = len(paths.all)
+    held = f", held over {paths.n_restarts} restart{'' if paths.n_restarts == 1 else 's'}" if paths.n_restarts else ""
+    bench.say(f"{n}{of} path{'' if n == 1 else 's'}{held}", style="bold")
+    bench.show_paths()
+
+
+# --- saving -------------------------------------------------------------------------------------------------
+
+
+def _save(bench: Workbench, words: list[str]) -> None:
+    """Write the profile entry; nothing is written if the value cannot be read by it."""
+    given = _named(words[1:])
+    paths = bench.found_paths()
+    found = _found(bench, words[0], given)
+    entry = profile_entry(found)
+    value = _try(bench, found, entry)
+    is_new = not bench.file.exists()
+    if is_new:
+        create_profile(bench.file, bench.game.profile)
+    try:
+        append_entry(bench.file, entry)
+    except BaseException:
+        if is_new:
+            bench.file.unlink()
+        raise
+    how = "a byte pattern" if found.signature else "its offset from the module"
+    bench.say(f"{bench.file}: {found.name} = {value}, found by {how}", style="bold")
+    if paths.all[0].offsets and not paths.n_restarts:
+        bench.say("it has not been proven by a restart yet: restart the game and read it again", style="yellow")
+
+
+def _found(bench: Workbench, name: str, given: dict[str, str]) -> Found:
+    """Return the value as it is to be saved; asks for what is missing."""
+    paths = bench.found_paths()
+    number = given.get("path", "1")
+    if not (number.isascii() and number.isdigit()) or not 1 <= int(number) <= len(paths.all):
+        raise ConfigError(f"is no path; there are 1 to {len(paths.all)}", source=f"path={number}")
+    path = paths.all[int(number) - 1]
+    value_type = paths.search.type
+    is_text = value_type in ("utf8", "utf16")
+    if not is_text and "range" not in given:
+        if bench.ask is None:
+            raise ConfigError(f"needs the least and most plausible value: save {name} range=0..100", source="save")
+        given["range"] = bench.ask("least and most plausible value, as 0..100: ")
+        given.setdefault("unit", bench.ask("unit (hp, m, s, ...; empty for none): ").strip())
+    image = bench.game.image
+    restarts = f", held over {paths.n_restarts} restart{'s' * (paths.n_restarts != 1)}" if paths.n_restarts else ""
+    version = f" {image.version}" if image.version else ""
+    source = f"soulslab siphon scan of {bench.game.profile.process.executable}{version}, {time.strftime('%Y-%m-%d')}"
+    return Found(
+        name=name,
+        path=path,
+        type=value_type,
+        range=None if is_text else _range(given["range"]),
+        length=_length(given.get("length", "32")) if is_text else 1,
+        scale=_number(given.get("scale", "1"), "scale"),
+        unit=given.get("unit", ""),
+        source=source + restarts,
+        signature=_signature(bench, path, given.get("by", "")),
+    )
+
+
+def _signature(bench: Workbench, path: PointerPath, by: str) -> Signature | None:
+    """Return a byte pattern for the start of a path; None if there is none or none is wanted."""
+    if by not in ("", "pattern", "offset"):
+        raise ConfigError("is neither pattern nor offset", source=f"by={by}")
+    if by == "offset" or path.module:
+        return None
+    try:
+        return find_signature(bench.game.memory, bench.game.image, bench.game.image.base + path.offset)
+    except ScanError as error:
+        if by == "pattern":
+            raise
+        bench.say(f"no byte pattern, which would survive updates: {error}", style="dim")
+        return None
+
+
+def _try(bench: Workbench, found: Found, entry: str) -> Value:
+    """Read the value by its entry, as a session would."""
+    process = {"executable": bench.game.profile.process.executable}
+    source = f"entry of {found.name}"
+    alone = parse_profile({"format": 1, "name": found.name, "process": process} | tomllib.loads(entry), source)
+    bases = resolve_bases(alone, bench.game.memory, bench.game.image)
+    return AttributeTable(alone, bench.game.memory, bases).read(found.name)
+
+
+def _named(words: list[str]) -> dict[str, str]:
+    """Return the arguments of the form ``name=value``."""
+    given = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or name not in SAVE_WORDS:
+            raise ConfigError(f"unknown argument{did_you_mean(name, SAVE_WORDS)}, each as name=value", source=word)
+        given[name] = value
+    return given
+
+
+def _range(text: str) -> tuple[float, float]:
+    low, dots, high = text.partition("..")
+    if not dots:
+        raise ConfigError("is no range; give the least and the most plausible value, as 0..100", source=f"range={text}")
+    return (_number(low, "range"), _number(high, "range"))
+
+
+def _number(text: str, name: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ConfigError("is no number", source=f"{name}={text}")
+    return int(number) if number == int(number) and name == "range" else number
+
+
+def _length(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise ConfigError("is no number of bytes", source=f"length={text}")
+    return int(text)
+
+
+PATHS = (
+    Command("path N [DEPTH [OFFSET]]", "find ways from the program to candidate N, by up to 4 pointers", (1, 3), _path),
+    Command("paths", "show them again, with the values that they lead to now", (0, 0), _paths),
+    Command("restart", "start the game again; or find it again, if you have", (0, 0), _restart),
+    Command("attach [PID]", "go on with another process of the game", (0, 1), _attach),
+    Command("verify VALUE", "keep the paths that lead to VALUE; after a restart few do", (1, 99), _verify),
+    Command(
+        "save NAME [range=LOW..HIGH]",
+        "write the value into the profile; also unit=hp, path=2, scale=0.1, length=32, by=offset",
+        (1, 7),
+        _save,
+    ),
+)
