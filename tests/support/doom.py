@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from soulslab.games import profile_path
 from soulslab.siphon.launch import GameProcess, launch
 from soulslab.siphon.profile import Process, load_profile
 
 
 def doom_process() -> Process:
-    return load_profile(profile_path("doom")).process
+    return load_profile(profile_path(Path("doom"))).process
 
 
 def start_doom(display) -> GameProcess:

@@ -54,10 +54,7 @@ class RedirectedWindow:
                 self._missing_px = window.state().hidden_px
                 self._composite.RedirectWindow(window.id, xcffib.composite.Redirect.Automatic, is_checked=True).check()
                 if self._missing_px[2]:
-                    number = x.raw.generate_id()
-                    level = xcffib.damage.ReportLevel.BoundingBox
-                    self._damage.Create(number, window.id, level, is_checked=True).check()
-                    self._damage_id = number
+                    self._watch_drawing()
             finally:
                 x.core.UngrabServer()
                 x.raw.flush()
@@ -116,6 +113,17 @@ class RedirectedWindow:
             update = xcffib.composite.Redirect.Automatic
             self._composite.UnredirectWindow(self._window.id, update, is_checked=True).check()
         self._composite = None
+
+    def _watch_drawing(self) -> None:
+        """Begin to note where the game draws."""
+        number = self._x.raw.generate_id()
+        level = xcffib.damage.ReportLevel.BoundingBox
+        self._damage.Create(number, self._window.id, level, is_checked=True).check()
+        self._damage_id = number
+        # It begins with a report that all of it was drawn, which is not what we ask for.
+        self._damage.Subtract(number, 0, 0, is_checked=True).check()
+        self._x.dispatch()
+        self._drawn_px = (0, 0, 0, 0)
 
     def _free_pixmap(self) -> None:
         if self._pixmap:

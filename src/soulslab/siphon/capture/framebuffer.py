@@ -31,14 +31,14 @@ class Framebuffer:
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        header = HEADER.unpack_from(self._map)
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        header = HEADER.unpack_from(mapped)
         known = (header[VERSION], header[BYTE_ORDER], header[BITS_PER_PIXEL]) == (XWD_VERSION, 0, 32)
         start, stride = header[HEADER_SIZE] + header[N_COLOURS] * COLOUR_BYTES, header[BYTES_PER_LINE]
-        if not known or start + header[HEIGHT] * stride > len(self._map):
-            self._map.close()
+        if not known or start + header[HEIGHT] * stride > len(mapped):
+            mapped.close()
             raise DisplayError(f"{path} is no XWD file of 32 little-endian bits per pixel; is this Xvfb's own?")
-        rows = np.frombuffer(self._map, np.uint8, header[HEIGHT] * stride, start)
+        rows = np.frombuffer(mapped, np.uint8, header[HEIGHT] * stride, start)
         pixels = rows.reshape(header[HEIGHT], stride // 4, 4)
         self._pixels: NDArray[np.uint8] | None = pixels[:, : header[WIDTH]]
 
@@ -50,6 +50,5 @@ class Framebuffer:
 
     def close(self) -> None:
         """Let go of the file; a second call does nothing."""
-        if self._pixels is not None:
-            # The map goes with the last array over it.
-            self._pixels = None
+        # The map goes with the last array over it.
+        self._pixels = None

@@ -1,0 +1,375 @@
+"""Pictures of windows on a real X server, held against what was painted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from soulslab.bench.siphon_capture import CaptureBenchSettings, measure_capture
+from soulslab.errors import DisplayError, WindowError, WindowGoneError
+from soulslab.siphon.capture import NATIVE, FrameFormat
+from soulslab.siphon.capture import composite as composite_module
+from soulslab.siphon.capture.barrier import Barrier
+from soulslab.siphon.capture.framebuffer import Framebuffer
+from soulslab.siphon.capture.open import open_capture
+from soulslab.siphon.display import PrivateDisplay
+from soulslab.siphon.window import Window, wait_for_window
+from soulslab.siphon.x11 import XConnection
+from support.counts import held, n_clients
+from support.doom import start_doom
+from support.painter import Painter, pattern, wait_until
+
+SCREEN_PX = (400, 300)
+GREEN = 0x00FF00
+
+
+@pytest.fixture(scope="module")
+def display():
+    with PrivateDisplay(SCREEN_PX) as display:
+        yield display
+
+
+@pytest.fixture(scope="module")
+def shared_painter(display):
+    with Painter(display.name) as painter:
+        yield painter
+
+
+@pytest.fixture
+def painter(shared_painter):
+    yield shared_painter
+    shared_painter.close_all()
+
+
+@pytest.fixture
+def x(display):
+    x = XConnection(display.name)
+    yield x
+    x.close()
+
+
+@pytest.fixture(params=["private", "other"])
+def open_on(request, x, display):
+    """Opens captures, once with and once without the display's framebuffer, and closes them."""
+    captures = []
+
+    def open_it(window_id):
+        captures.append(open_capture(Window(x, window_id), display if request.param == "private" else None))
+        return captures[-1]
+
+    open_it.plain = "framebuffer" if request.param == "private" else "shm"
+    yield open_it
+    for capture in captures:
+        capture.close()
+
+
+def assert_shows(capture, width, height, seed):
+    assert np.array_equal(capture.grab(NATIVE), pattern(width, height, seed))
+    assert capture.size_px == (width, height)
+
+
+def test_every_pixel_is_right(painter, open_on):
+    window = painter.open(13, 7, 201, 101)
+    capture = open_on(window)
+    for seed in range(5):
+        painter.paint(window, seed)
+        assert_shows(capture, 201, 101, seed)
+    assert capture.backend == open_on.plain
+
+
+def test_grey_and_small_are_what_opencv_makes_of_the_rgb_picture(painter, open_on):
+    window = painter.open(13, 7, 200, 100)
+    painter.paint(window, 1)
+    capture = open_on(window)
+    rgb = pattern(200, 100, 1)
+    grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)
+    small = {"dsize": (84, 84), "interpolation": cv2.INTER_AREA}
+    assert np.array_equal(capture.grab(FrameFormat(is_grey=True)), grey)
+    assert np.array_equal(capture.grab(FrameFormat(84, 84)), cv2.resize(rgb, **small))
+    assert np.array_equal(capture.grab(FrameFormat(84, 84, is_grey=True)), cv2.resize(grey, **small))
+
+
+def test_a_frame_does_not_change_with_the_next_one(painter, open_on):
+    window = painter.open(0, 0, 40, 30)
+    capture = open_on(window)
+    painter.paint(window, 1)
+    frame = capture.grab(NATIVE)
+    painter.paint(window, 2)
+    capture.grab(NATIVE)
+    assert np.array_equal(frame, pattern(40, 30, 1))
+
+
+def test_it_is_followed_when_it_moves_and_changes_its_size(painter, open_on):
+    window = painter.open(10, 10, 100, 80)
+    capture = open_on(window)
+    painter.paint(window, 1)
+    assert_shows(capture, 100, 80, 1)
+    painter.configure(window, x=50, y=90)
+    assert_shows(capture, 100, 80, 1)
+    for seed, (width, height) in enumerate([(300, 200), (20, 10), (101, 77)]):
+        painter.configure(window, width=width, height=height)
+        painter.paint(window, seed)
+        assert_shows(capture, width, height, seed)
+
+
+def test_what_covers_it_is_not_seen(painter, open_on):
+    window = painter.open(10, 10, 100, 80)
+    painter.paint(window, 1)
+    capture = open_on(window)
+    assert_shows(capture, 100, 80, 1)
+    cover = painter.open(50, 50, 100, 100)
+    painter.paint(cover, 2)
+    assert_shows(capture, 100, 80, 1)
+    assert capture.backend == "composite"
+    painter.paint(window, 3)
+    assert_shows(capture, 100, 80, 3)
+    painter.configure(window, width=120, height=90)
+    painter.paint(window, 4)
+    assert_shows(capture, 120, 90, 4)
+    painter.do("UnmapWindow", cover)
+    assert_shows(capture, 120, 90, 4)
+    assert capture.backend == "shm"
+    painter.do("MapWindow", cover)
+    painter.configure(cover, x=0, y=0, width=400, height=300)
+    assert_shows(capture, 120, 90, 4)
+    assert capture.backend == "composite"
+
+
+def test_one_that_was_covered_before_we_came_is_drawn_first(painter, open_on):
+    window = painter.open(10, 10, 100, 80)
+    painter.paint(window, 1)
+    cover = painter.open(50, 50, 100, 100)
+    painter.paint(cover, 2)
+    assert_shows(open_on(window), 100, 80, 1)
+
+
+def test_what_was_never_drawn_is_no_picture(painter, open_on, monkeypatch):
+    monkeypatch.setattr(composite_module, "REPAINT_DEADLINE_S", 0.05)
+    window = painter.open(10, 10, 100, 80)
+    painter.paint(window, 1)
+    painter.set_repaints(False)
+    cover = painter.open(50, 50, 100, 100)
+    painter.paint(cover, 2)
+    capture = open_on(window)
+    for _ in range(2):
+        with pytest.raises(WindowError, match="has not drawn it since"):
+            capture.grab(NATIVE)
+    painter.paint(window, 3)
+    assert_shows(capture, 100, 80, 3)
+
+
+def test_what_reaches_off_the_screen_is_seen(painter, open_on):
+    window = painter.open(10, 10, 100, 80)
+    painter.paint(window, 1)
+    capture = open_on(window)
+    painter.configure(window, x=-30, y=270)
+    assert_shows(capture, 100, 80, 1)
+    assert capture.backend == "composite"
+
+
+def test_colours_with_an_alpha_channel(painter, open_on):
+    window = painter.open(10, 10, 100, 80, depth=32)
+    painter.paint(window, 1)
+    capture = open_on(window)
+    assert_shows(capture, 100, 80, 1)
+    assert capture.backend == "shm"
+
+
+def test_the_pointer_is_not_in_the_picture(painter, open_on):
+    window = painter.open(10, 10, 100, 80)
+    painter.paint(window, 1)
+    painter.cursor(window)
+    assert_shows(open_on(window), 100, 80, 1)
+
+
+def test_hidden_and_closed_windows_have_no_picture(painter, open_on):
+    window = painter.open(10, 10, 100, 80)
+    painter.paint(window, 1)
+    capture = open_on(window)
+    assert_shows(capture, 100, 80, 1)
+    painter.do("UnmapWindow", window)
+    for _ in range(2):
+        with pytest.raises(WindowGoneError, match="not mapped"):
+            capture.grab(NATIVE)
+    with pytest.raises(WindowGoneError):
+        capture.size_px  # noqa: B018
+    painter.do("MapWindow", window)
+    painter.paint(window, 2)
+    assert_shows(capture, 100, 80, 2)
+    painter.do("DestroyWindow", window)
+    with pytest.raises(WindowGoneError, match="was closed"):
+        capture.grab(NATIVE)
+
+
+def test_hidden_while_covered(painter, open_on):
+    window = painter.open(10, 10, 100, 80)
+    painter.paint(window, 1)
+    capture = open_on(window)
+    painter.open(0, 0, 200, 200)
+    assert_shows(capture, 100, 80, 1)
+    painter.do("UnmapWindow", window)
+    with pytest.raises(WindowGoneError):
+        capture.grab(NATIVE)
+    painter.do("MapWindow", window)
+    painter.paint(window, 2)
+    assert_shows(capture, 100, 80, 2)
+    painter.do("DestroyWindow", window)
+    with pytest.raises(WindowGoneError):
+        capture.grab(NATIVE)
+
+
+@pytest.mark.parametrize("n", [1, 20, 200])
+def test_all_that_was_sent_before_is_drawn(painter, open_on, n):
+    window = painter.open(0, 0, 400, 300)
+    capture = open_on(window)
+    for i in range(20):
+        rgb = GREEN if i % 2 else 0xFF0000
+        # The painter does not wait for its drawing, as a game need not.
+        painter.burst(window, n, rgb)
+        frame = capture.grab(NATIVE)
+        assert (frame == [rgb >> 16, rgb >> 8 & 0xFF, rgb & 0xFF]).all()
+
+
+def test_one_that_draws_without_end_is_not_waited_for_without_end(display, x):
+    flood = (
+        "import xcffib, xcffib.xproto as p; raw = xcffib.connect(); c = raw.core; root = raw.setup.roots[0].root;"
+        "w, g = raw.generate_id(), raw.generate_id(); c.CreateWindow(24, w, root, 0, 0, 400, 300, 0, 1, 0, 0, []);"
+        "c.MapWindow(w); c.CreateGC(g, w, 0, []); r = [p.RECTANGLE.synthetic(0, 0, 400, 300)] * 200\n"
+        "c.GetInputFocus().reply(); print('on', flush=True)\n"
+        "while True: c.PolyFillRectangle(w, g, len(r), r)"
+    )
+    environment = {**os.environ, **display.environment()}
+    barrier = Barrier(x)
+    with subprocess.Popen([sys.executable, "-c", flood], stdout=subprocess.PIPE, env=environment) as child:
+        try:
+            assert child.stdout.readline() == b"on\n"
+            for _ in range(3):
+                barrier.wait()
+        finally:
+            child.kill()
+    barrier.close()
+
+
+def test_a_display_that_dies_is_an_error_and_close_is_not():
+    with PrivateDisplay((200, 100)) as display, Painter(display.name) as painter:
+        window = painter.open(0, 0, 100, 80)
+        x = XConnection(display.name)
+        captures = [open_capture(Window(x, window), which) for which in (display, None)]
+        for capture in captures:
+            capture.grab(NATIVE)
+        os.kill(display.pid, signal.SIGKILL)
+        for capture in captures:
+            with pytest.raises(DisplayError, match="has ended"):
+                capture.grab(NATIVE)
+            capture.close()
+            capture.close()
+            with pytest.raises(WindowGoneError, match="capture was closed"):
+                capture.grab(NATIVE)
+        x.close()
+
+
+def test_several_threads_take_pictures_of_one_window(painter, open_on):
+    window = painter.open(10, 10, 100, 80)
+    painter.paint(window, 1)
+    capture = open_on(window)
+    wrong = []
+
+    def grab():
+        expected = pattern(100, 80, 1)
+        wrong.extend(i for i in range(50) if not np.array_equal(capture.grab(NATIVE), expected))
+
+    threads = [threading.Thread(target=grab) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_file_that_is_no_framebuffer_is_refused(tmp_path):
+    file = tmp_path / "file"
+    file.write_bytes(bytes(1000))
+    with pytest.raises(DisplayError, match="no XWD file"):
+        Framebuffer(file)
+
+
+def test_fifty_captures_leave_nothing_behind(painter, x, display):
+    window = painter.open(10, 10, 100, 80)
+    painter.paint(window, 1)
+    painter.open(50, 50, 100, 80)
+    before, clients = held(), n_clients(x)
+    for i in range(50):
+        capture = open_capture(Window(x, window), display if i % 2 else None)
+        assert_shows(capture, 100, 80, 1)
+        capture.close()
+    x.sync()
+    assert held() == before
+    assert n_clients(x) == clients
+
+
+def test_a_killed_owner_leaves_no_shared_memory(display, painter):
+    window = painter.open(10, 10, 100, 80)
+    script = (
+        "import sys; from soulslab.siphon.x11 import XConnection; from soulslab.siphon.window import Window;"
+        "from soulslab.siphon.capture.open import open_capture; from soulslab.siphon.capture import NATIVE;"
+        f"capture = open_capture(Window(XConnection({display.name!r}), {window}));"
+        "capture.grab(NATIVE); print('on', flush=True); sys.stdin.readline()"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout.readline() == b"on\n"
+        assert segments_of(child.pid) == 1
+        child.kill()
+    wait_until(lambda: segments_of(child.pid) == 0, "the end of the shared memory")
+
+
+def segments_of(pid):
+    lines = Path("/proc/sysvipc/shm").read_text().splitlines()
+    column = lines[0].split().index("cpid")
+    return sum(int(line.split()[column]) == pid for line in lines[1:])
+
+
+def test_doom_is_seen_on_two_displays_until_it_is_killed():
+    with PrivateDisplay((640, 480)) as one, PrivateDisplay((640, 480)) as other:
+        games, connections, captures = [], [], []
+        try:
+            for display in (one, other):
+                games.append(start_doom(display))
+                connections.append(XConnection(display.name))
+                window = wait_for_window(connections[-1], games[-1].pid, deadline_s=20)
+                captures.append(open_capture(window, display))
+            for capture in captures:
+                wait_until(lambda capture=capture: capture.grab(NATIVE).std() > 20, "a picture with something in it")
+                assert capture.backend == "framebuffer"
+                assert capture.grab(FrameFormat(84, 84, is_grey=True)).shape == (84, 84)
+            os.kill(games[0].pid, signal.SIGKILL)
+            wait_until(lambda: games[0].has_ended, "the end of Doom")
+            wait_until(lambda: is_gone(captures[0]), "the end of its window")
+            assert games[0].status() == -signal.SIGKILL
+            assert captures[1].grab(NATIVE).std() > 20
+        finally:
+            for part in (*captures, *connections):
+                part.close()
+            for game in games:
+                game.kill(grace_s=0)
+
+
+def is_gone(capture):
+    try:
+        capture.grab(NATIVE)
+    except WindowGoneError:
+        return True
+    return False
+
+
+def test_the_benchmark_measures_each_way():
+    result = measure_capture(CaptureBenchSettings(n_frames=1, n_rounds=1))
+    assert len(result.rows) == 8
+    assert all(row["RGB (ms)"] > 0 for row in result.rows)
