@@ -218,7 +218,7 @@ class SiphonError(SoulslabError):
     """The bridge to a game failed."""
 
 
-class ProfileError(ConfigError, SiphonError):
+class ProfileError(SiphonError, ConfigError):
     """A game's profile is malformed; ``path`` names the place: ``attributes."player.hp".offsets[2]``."""
 
 

@@ -186,7 +186,7 @@ class RealGameOpener:
         with ExitStack() as undo:
             game.capture = open_capture(window, self._display if game.process else None)
             undo.callback(game.capture.close)
-            is_private = game.process is not None and self._display is not None
+            is_private = game.process is not None and self._display is not None and options.on_orphan == "end"
             game.input = open_input(window, backend, is_private=is_private)
             undo.callback(game.input.close)
             game.parts.push(undo.pop_all())

@@ -61,8 +61,9 @@ def test_all_passes_the_options_on_and_leaves_a_file_of_each(monkeypatch):
     for name, benchmark in BENCHMARKS.items():
         monkeypatch.setitem(BENCHMARKS, name, Benchmark(measure, benchmark.takes))
     assert cli.run(["bench", "all", "--quick", "--seeds", "1", "2", "--json", "all.json"]) == 0
-    assert [json.loads(Path(f"bench-results/{name}.json").read_text())[0]["x"] for name in BENCHMARKS] == [1, 2, 3, 4]
-    assert len(json.loads(Path("all.json").read_text())) == 4
+    written = [json.loads(Path(f"bench-results/{name}.json").read_text())[0]["x"] for name in BENCHMARKS]
+    assert written == list(range(1, len(BENCHMARKS) + 1))
+    assert len(json.loads(Path("all.json").read_text())) == len(BENCHMARKS)
     assert all(options.is_quick and options.seeds == (1, 2) for options in asked)
 
 
