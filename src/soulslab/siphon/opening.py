@@ -173,7 +173,7 @@ class RealGameOpener:
                 connection, game.pid, profile.process.window_title, deadline_s=max(deadline - time.monotonic(), 0.0)
             )
             try:
-                self._open_parts(game, window, options.input_backend or profile.input.backend)
+                self._open_parts(game, window, options, options.input_backend or profile.input.backend)
             except WindowGoneError:
                 # Many games close their first window soon, to open another one for the renderer that they settle for.
                 if time.monotonic() >= deadline:
@@ -181,11 +181,12 @@ class RealGameOpener:
             else:
                 return name
 
-    def _open_parts(self, game: RealGame, window: Window, backend: str) -> None:
+    def _open_parts(self, game: RealGame, window: Window, options: SessionOptions, backend: str) -> None:
         """Open the keys and frames of a window; neither stays open if it is closed meanwhile."""
         with ExitStack() as undo:
             game.capture = open_capture(window, self._display if game.process else None)
             undo.callback(game.capture.close)
+            # Only keys that die with us need no guard: the game ends, and the display with it.
             is_private = game.process is not None and self._display is not None and options.on_orphan == "end"
             game.input = open_input(window, backend, is_private=is_private)
             undo.callback(game.input.close)
