@@ -99,6 +99,10 @@ class GameProcess:
 
     def _end(self, number: signal.Signals, wait_s: float) -> bool:
         """Send a signal to all that still lives and wait; tell whether nothing was alive."""
+        if self._child.returncode is None:
+            # A process that just changes its program has no environment for a moment, but always a group.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._child.pid, number)
         pids = living(marked(MARK, self._mark) | ({self._child.pid} if self._child.poll() is None else set()))
         for pid in pids:
             with suppress(ProcessLookupError, PermissionError):

@@ -29,11 +29,15 @@ def shell(script, executable="sleep", **fields):
     return Process(executable=executable, command=("sh", "-c", script), **fields)
 
 
+def variables_of(pid):
+    """The environment of a process; it has none for a moment after it was started."""
+    path = Path(f"/proc/{pid}/environ")
+    wait_until(path.read_bytes, "the environment")
+    return dict(word.split("=", 1) for word in path.read_text().split("\0") if word)
+
+
 def mark_of(pid):
-    for text in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-        if text.startswith(MARK.encode()):
-            return text.decode().partition("=")[2]
-    raise AssertionError("the process is not marked")
+    return variables_of(pid)[MARK]
 
 
 def alive(mark):
@@ -83,21 +87,22 @@ def test_the_environment_is_the_profiles_and_then_what_was_added(started, monkey
     monkeypatch.delenv("LD_PRELOAD", raising=False)
     process = Process(executable="sleep", command=("sleep", "600"), environment=own, options={"skill": "4"})
     game = started(process, display=":7", extra_environment=extra)
-    words = Path(f"/proc/{game.pid}/environ").read_text().split("\0")
-    found = dict(word.split("=", 1) for word in words if word)
+    found = variables_of(game.pid)
     assert {name: found.get(name) for name in expected} == expected
 
 
 def test_the_private_folder_has_a_name_also_where_the_profile_names_another(started, tmp_path):
     game = started(shell("sleep 600", environment={"HOME": "{directory}"}, directory=str(tmp_path)))
     assert Path(f"/proc/{game.pid}/cwd").readlink() == tmp_path
-    assert f"HOME={game.directory}".encode() in Path(f"/proc/{game.pid}/environ").read_bytes().split(b"\0")
+    assert variables_of(game.pid)["HOME"] == str(game.directory)
 
 
 def test_options_replace_those_of_the_profile(started):
     process = Process(executable="sleep", command=("sleep", "{time}", "{more}"), options={"time": "600", "more": "0"})
     game = started(process, options={"time": "500"})
-    assert Path(f"/proc/{game.pid}/cmdline").read_text().split("\0")[1:3] == ["500", "0"]
+    command = Path(f"/proc/{game.pid}/cmdline")
+    wait_until(command.read_bytes, "the command line")
+    assert command.read_text().split("\0")[1:3] == ["500", "0"]
 
 
 def test_unknown_options_are_errors_with_their_place():
