@@ -9,8 +9,8 @@ import xcffib.sync
 from soulslab.siphon.x11 import XConnection
 
 LOW_PRIORITY = -1_000_000
-#: A client that sends without end is not waited for longer than this.
-PATIENCE_S = 0.25
+#: A client that sends without end is not waited for longer than this; then a picture may be one of its last but one.
+PATIENCE_S = 0.05
 
 
 class Barrier:
