@@ -188,7 +188,6 @@ class RealGameOpener:
             undo.callback(game.capture.close)
             # Only keys that die with us need no guard: the game ends, and the display with it.
             is_private = game.process is not None and self._display is not None and options.on_orphan == "end"
-            backend = options.input_backend or profile.input.backend
             game.input = open_input(window, backend, is_private=is_private)
             undo.callback(game.input.close)
             game.parts.push(undo.pop_all())
