@@ -203,16 +203,20 @@ struct thread *this_thread(void)
     return &self;
 }
 
-void park(uint32_t generation)
+void park_slot(struct clock_slot *slot, uint32_t generation)
 {
-    struct clock_slot *slot = this_thread()->slot;
-    if (slot == NULL || atomic_load_explicit(&slot->parked, memory_order_relaxed) == generation)
-        return;
     atomic_store(&slot->is_ignored, 0);
     atomic_store(&slot->parked, generation);
     atomic_fetch_add(&page->arrivals, 1);
     if (atomic_load(&page->n_watchers) != 0)
         clock_futex(&page->arrivals, FUTEX_WAKE, INT_MAX, NULL);
+}
+
+void park(uint32_t generation)
+{
+    struct clock_slot *slot = this_thread()->slot;
+    if (slot != NULL && atomic_load_explicit(&slot->parked, memory_order_relaxed) != generation)
+        park_slot(slot, generation);
 }
 
 void unpark(void)

@@ -11,13 +11,13 @@
 
 #define STACK_BYTES (64 * 1024)
 /* A condition that is signalled a moment before the thread waits on it is lost; then it is signalled again. */
-#define AGAIN_NS (CLOCK_MS / 2)
+#define AGAIN_NS (CLOCK_MS / 20)
 #define LOWEST_FD 210
 
 static struct waiter waiters[CLOCK_N_SLOTS];
 static _Atomic int is_started;
 
-struct waiter *this_waiter(void)
+static struct waiter *this_waiter(void)
 {
     if (self.waiter != NULL)
         return self.waiter;
@@ -33,52 +33,60 @@ struct waiter *this_waiter(void)
         }
         atomic_store(&waiters[i].wake_fd, fd);
         self.waiter = &waiters[i];
-        this_thread(); /* its end gives the waiter back */
+        self.waiter->slot = this_thread()->slot; /* its end gives the waiter back */
         return self.waiter;
     }
     return NULL;
 }
 
-/* Wake one; its condition cannot be destroyed meanwhile, as it does not leave while it is BUSY. */
-static void wake(struct waiter *waiter)
+/* While it is BUSY it does not leave, so its condition exists and its slot is its own. */
+static void attend(struct waiter *waiter, const struct clock_moment *moment)
 {
     int32_t waits = WAITER_WAITS;
     if (!atomic_compare_exchange_strong(&waiter->state, &waits, WAITER_BUSY))
         return;
     pthread_cond_t *cond = atomic_load(&waiter->cond);
     uint64_t one = 1;
-    if (cond != NULL)
+    if (moment->is_frozen && atomic_load(&waiter->until_ns) > moment->virtual_ns && waiter->slot != NULL) {
+        /* Nothing changes for it, so it need not wake up to find that out. */
+        atomic_store(&waiter->seen, moment->generation);
+        park_slot(waiter->slot, moment->generation);
+    } else if (cond != NULL) {
+        atomic_store(&waiter->is_woken, 1);
         pthread_cond_broadcast(cond); /* others wake for nothing, which they must be ready for */
-    else if (write(atomic_load(&waiter->wake_fd), &one, sizeof one) < 0)
+    } else if (write(atomic_load(&waiter->wake_fd), &one, sizeof one) < 0) {
         errno = 0; /* EAGAIN: it is awake already */
+    }
     atomic_store(&waiter->state, WAITER_WAITS);
 }
 
-static bool wake_those_behind(uint32_t generation)
+/* Returns whether there was somebody who has still to take note. */
+static bool attend_to_all(const struct clock_moment *moment)
 {
-    bool has_woken = false;
+    bool is_any_behind = false;
     for (int i = 0; i < CLOCK_N_SLOTS; i++) {
         struct waiter *waiter = &waiters[i];
-        if (atomic_load(&waiter->state) == WAITER_IDLE || atomic_load(&waiter->seen) == generation)
+        if (atomic_load(&waiter->state) == WAITER_IDLE || atomic_load(&waiter->seen) == moment->generation)
             continue;
-        wake(waiter);
-        has_woken = true;
+        attend(waiter, moment);
+        is_any_behind = is_any_behind || atomic_load(&waiter->seen) != moment->generation;
     }
-    return has_woken;
+    return is_any_behind;
 }
 
 static void *help(void *nothing)
 {
     for (;;) {
-        uint32_t generation = atomic_load(&page->generation);
-        bool is_to_repeat = !(generation & 1) && wake_those_behind(generation);
-        clock_futex_wait(&page->generation, generation, is_to_repeat ? AGAIN_NS : CHECK_NS);
+        struct clock_moment moment;
+        clock_look(page, &moment);
+        bool is_to_repeat = attend_to_all(&moment);
+        clock_futex_wait(&page->generation, moment.generation, is_to_repeat ? AGAIN_NS : CHECK_NS);
         check_owner(clock_real_ns());
     }
     return nothing;
 }
 
-void start_helper(void)
+static void start_helper(void)
 {
     if (atomic_load_explicit(&is_started, memory_order_relaxed) || atomic_exchange(&is_started, 1))
         return;
@@ -95,6 +103,28 @@ void start_helper(void)
         atomic_store(&is_started, 0);
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+struct waiter *begin_wait(pthread_cond_t *cond, int64_t until_ns)
+{
+    struct waiter *waiter = this_waiter();
+    if (waiter == NULL)
+        return NULL;
+    start_helper();
+    atomic_store(&waiter->cond, cond);
+    atomic_store(&waiter->until_ns, until_ns);
+    atomic_store(&waiter->is_woken, 0);
+    atomic_store(&waiter->state, WAITER_WAITS);
+    return waiter;
+}
+
+void end_wait(struct waiter *waiter)
+{
+    int32_t waits = WAITER_WAITS;
+    if (waiter != NULL)
+        while (!atomic_compare_exchange_strong(&waiter->state, &waits, WAITER_IDLE))
+            waits = WAITER_WAITS; /* the helper attends to it, for a system call or two */
+    unpark();
 }
 
 void reset_helper(void)

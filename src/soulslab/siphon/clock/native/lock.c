@@ -25,32 +25,18 @@ static struct timespec real_deadline(clockid_t clock, int64_t wait_ns)
     return to_timespec(to_ns(&now) + wait_ns);
 }
 
-static void leave(void *pointer)
+static void leave(void *waiter)
 {
-    struct waiter *waiter = pointer;
-    int32_t waits = WAITER_WAITS;
-    if (waiter != NULL)
-        while (!atomic_compare_exchange_strong(&waiter->state, &waits, WAITER_IDLE))
-            waits = WAITER_WAITS; /* the helper is at the condition */
-    unpark();
-}
-
-static void enter(struct waiter *waiter, pthread_cond_t *cond)
-{
-    start_helper();
-    atomic_store(&waiter->cond, cond);
-    atomic_store(&waiter->state, WAITER_WAITS);
+    end_wait(waiter);
 }
 
 /* Wait until a game time, by the clock that it was given in and that the real call takes too. */
 static int wait_until(struct timed_wait *wait, clockid_t clock, int64_t until_ns)
 {
-    struct waiter *waiter = wait->is_sliced ? NULL : this_waiter();
+    struct waiter *waiter = wait->is_sliced ? NULL : begin_wait(wait->object, until_ns);
     int64_t slice_ns = FIRST_SLICE_NS;
     uint32_t generation = 0;
     int result;
-    if (waiter != NULL)
-        enter(waiter, wait->object);
     pthread_cleanup_push(leave, waiter);
     for (;;) {
         struct clock_moment moment;
@@ -74,6 +60,12 @@ static int wait_until(struct timed_wait *wait, clockid_t clock, int64_t until_ns
             break;
     }
     pthread_cleanup_pop(1);
+    struct clock_moment moment;
+    look(&moment);
+    /* The helper signals a condition when it is time. Before that, the game may have signalled it too, so we must not
+     * wait on; it sees a signal without a cause, which it has to be ready for. */
+    if (result == 0 && waiter != NULL && atomic_load(&waiter->is_woken) && moment.virtual_ns >= until_ns)
+        return ETIMEDOUT;
     return result;
 }
 

@@ -11,24 +11,6 @@
  * millisecond. */
 #define MAX_FILES 4096
 
-static void begin_wait(struct waiter *waiter)
-{
-    if (waiter == NULL)
-        return;
-    start_helper();
-    atomic_store(&waiter->cond, NULL);
-    atomic_store(&waiter->state, WAITER_WAITS);
-}
-
-static void end_wait(struct waiter *waiter)
-{
-    int32_t waits = WAITER_WAITS;
-    if (waiter != NULL)
-        while (!atomic_compare_exchange_strong(&waiter->state, &waits, WAITER_IDLE))
-            waits = WAITER_WAITS; /* the helper is at it, for a system call */
-    unpark();
-}
-
 static void cancel_wait(void *waiter)
 {
     end_wait(waiter);
@@ -38,10 +20,9 @@ static void cancel_wait(void *waiter)
  * than `n`. */
 static int wait_for_files(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_t *mask)
 {
-    struct waiter *waiter = n < MAX_FILES ? this_waiter() : NULL;
+    struct waiter *waiter = n < MAX_FILES ? begin_wait(NULL, until_ns) : NULL;
     int wake_fd = waiter == NULL ? -1 : atomic_load(&waiter->wake_fd);
     int result;
-    begin_wait(waiter);
     pthread_cleanup_push(cancel_wait, waiter);
     for (;;) {
         struct clock_moment moment;
@@ -68,7 +49,10 @@ static int wait_for_files(struct pollfd *all, nfds_t n, int64_t until_ns, const 
     pthread_cleanup_pop(0);
     int saved_errno = errno;
     end_wait(waiter);
-    /* What it saw may be old by now, if it was a file that woke it. */
+    if (result != 0) { /* if it was a file or a signal that woke it, then what it saw of the time may be old */
+        struct clock_moment moment;
+        look(&moment);
+    }
     errno = saved_errno;
     return result;
 }

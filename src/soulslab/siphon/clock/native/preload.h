@@ -42,7 +42,10 @@ struct waiter {
     _Atomic int32_t state;
     _Atomic int32_t wake_fd;
     pthread_cond_t *_Atomic cond; /* NULL: it waits on wake_fd */
-    _Atomic uint32_t seen;        /* generation that it has taken note of */
+    _Atomic int64_t until_ns;     /* game time that it waits for */
+    _Atomic uint32_t seen;        /* generation that has been taken note of, by it or for it */
+    _Atomic uint32_t is_woken;    /* the helper signalled its condition */
+    struct clock_slot *slot;      /* NULL: there are too many threads */
 };
 
 struct thread {
@@ -65,6 +68,7 @@ bool is_attached(void); /* maps the page at the first call; false: all calls go 
 struct thread *this_thread(void);
 bool is_main_thread(void);
 void park(uint32_t generation);
+void park_slot(struct clock_slot *slot, uint32_t generation);
 void unpark(void);
 void check_owner(int64_t real_ns);
 
@@ -79,8 +83,8 @@ int64_t real_wait_until_ns(const struct clock_moment *moment, int64_t until_ns);
 bool sleep_until(int64_t until_ns); /* false: a signal came */
 
 /* helper.c */
-struct waiter *this_waiter(void); /* NULL: there are too many threads */
-void start_helper(void);
+struct waiter *begin_wait(pthread_cond_t *cond, int64_t until_ns); /* NULL: there are too many threads */
+void end_wait(struct waiter *waiter);
 void reset_helper(void); /* in a new process, which has only the thread that forked */
 
 static inline int64_t to_ns(const struct timespec *time)

@@ -1,0 +1,133 @@
+"""What a game does when its controller is killed."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from soulslab.siphon.clock.lockstep import attach_lockstep
+from soulslab.siphon.clock.native_library import native_library
+from soulslab.siphon.clock.page import open_page_of
+from soulslab.siphon.process import has_ended
+from support import clock_controller
+from support.clock_program import ClockProgram, compile_clock_program
+from support.waiting import wait_for
+
+
+@pytest.fixture(scope="module")
+def clock_program(tmp_path_factory):
+    return compile_clock_program(tmp_path_factory.mktemp("clock_program"))
+
+
+class Orphan(ClockProgram):
+    """The program whose controller is another process."""
+
+    def __init__(self, controller, pid, report):
+        super().__init__(controller, report)
+        self.pid = pid
+
+    def lose_controller(self):
+        self.process.kill()
+        self.process.wait()
+
+    def has_noticed(self):
+        """Whether the program has acted on the death; asks without becoming its controller."""
+        native, address = native_library(), ctypes.c_void_p()
+        fd = open_page_of(self.pid)
+        assert native.map(fd, ctypes.byref(address)) == 0
+        owner = native.owner(address)
+        native.unmap(address)
+        os.close(fd)
+        return owner == 0
+
+
+@contextmanager
+def controlled(program, folder: Path, way, on_orphan, speed):
+    path = folder / "report"
+    path.write_bytes(bytes(4096))
+    command = [program, path, way, "5", "0"]
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 4096) as report:
+        controller = subprocess.Popen(
+            [sys.executable, clock_controller.__file__, on_orphan, str(speed), *command],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with controller:
+            pid = None
+            try:
+                pid = int(controller.stdout.readline())
+                yield Orphan(controller, pid, report)
+            finally:
+                controller.kill()
+                if pid is not None and not has_ended(pid):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+
+
+WAYS = ("nanosleep", "poll", "cond_timedwait", "sem_timedwait", "spin")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("speed", [0, 3])
+def test_end(clock_program, tmp_path, way, speed):
+    with controlled(clock_program, tmp_path, way, "end", speed) as orphan:
+        orphan.lose_controller()
+        wait_for(lambda: has_ended(orphan.pid))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_run(clock_program, tmp_path, way):
+    with controlled(clock_program, tmp_path, way, "run", 0) as orphan:
+        before = orphan.n_waits
+        orphan.lose_controller()
+        wait_for(lambda: orphan.n_waits > before + 2)
+        clock = attach_lockstep(orphan.pid)
+        assert clock.speed == 1.0
+        clock.advance(0.01)
+        clock.close()
+        assert orphan.n_backwards == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_paused(clock_program, tmp_path, way):
+    with controlled(clock_program, tmp_path, way, "paused", 3) as orphan:
+        orphan.lose_controller()
+        wait_for(orphan.has_noticed)
+        wait_for(lambda: speed_of(orphan.pid) == 0)
+        clock = attach_lockstep(orphan.pid, 100.0)
+        clock.pause()
+        before, held_s = orphan.n_waits, clock.game_time_s
+        clock.advance(0.01)
+        assert orphan.n_waits in (before + 1, before + 2)
+        assert clock.game_time_s == pytest.approx(held_s + 0.01, abs=2e-9)
+        clock.close()
+        assert orphan.n_backwards == 0
+
+
+def speed_of(pid):
+    native, address, number = native_library(), ctypes.c_void_p(), ctypes.c_int64()
+    fd = open_page_of(pid)
+    assert native.map(fd, ctypes.byref(address)) == 0
+    speed = ctypes.c_int64()
+    native.now(address, ctypes.byref(number), ctypes.byref(speed))
+    native.unmap(address)
+    os.close(fd)
+    return speed.value
+
+
+def test_a_controller_that_lets_go_is_no_dead_one(clock_program, tmp_path):
+    with controlled(clock_program, tmp_path, "nanosleep", "end", 0) as orphan:
+        orphan.lose_controller()
+        clock = attach_lockstep(orphan.pid, on_orphan="end")  # before it looks, within a tenth of a second
+        clock.run()
+        clock.close()
+        before = orphan.n_waits
+        wait_for(lambda: orphan.n_waits > before + 30)  # it looks several times

@@ -1,0 +1,71 @@
+"""Compiles and runs ``clock_program.c``, which waits for time in a way of your choice and reports what it sees."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import which
+
+SOURCE = Path(__file__).with_suffix(".c")
+FIELDS = (
+    "n_waits", "n_short", "n_backwards", "now_ns", "n_wakes", "n_watched", "highest_ns", "is_different",
+    "is_ready",
+)  # fmt: skip
+
+
+def compile_clock_program(folder: Path) -> Path:
+    """Compile it into a folder."""
+    program = folder / "clock_program"
+    gcc = which("gcc")
+    assert gcc, "gcc is not installed; scripts/bootstrap.py installs it"
+    subprocess.run([gcc, "-O1", "-pthread", "-o", str(program), str(SOURCE), "-ldl"], check=True)
+    return program
+
+
+class ClockProgram:
+    """A running one; the fields of its report are attributes, as they are now.
+
+    Attributes:
+        pid: Its process.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], report: mmap.mmap) -> None:
+        self.process = process
+        self.pid = process.pid
+        self._report = report
+
+    def __getattr__(self, name: str) -> int:
+        if name not in FIELDS:
+            raise AttributeError(name)
+        value: int = struct.unpack_from("q", self._report, FIELDS.index(name) * 8)[0]
+        return value
+
+    def send(self, byte: bytes) -> None:
+        """Send it an event: a byte to read, a signal (s) or a post of its semaphore (p)."""
+        assert self.process.stdin
+        os.write(self.process.stdin.fileno(), byte)
+
+
+@contextmanager
+def running_clock_program(
+    program: Path, folder: Path, way: str, period_ms: int, environment: Mapping[str, str], n_watchers: int = 0
+) -> Iterator[ClockProgram]:
+    """Run it, and end it whatever happens."""
+    path = folder / "report"
+    path.write_bytes(bytes(4096))
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 4096) as report:
+        process = subprocess.Popen(
+            [program, path, way, str(period_ms), str(n_watchers)],
+            env={**os.environ, **environment},
+            stdin=subprocess.PIPE,
+        )
+        with process:
+            try:
+                yield ClockProgram(process, report)
+            finally:
+                process.kill()

@@ -1,0 +1,115 @@
+"""The clock that can only wait."""
+
+import sys
+import time
+
+import pytest
+
+from soulslab.errors import ClockUnavailableError, ProcessExitedError
+from soulslab.siphon.clock import realtime
+from support.clock_contract import ClockContract
+from support.sleeper import sleeping_process
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pidfd")
+
+
+@pytest.fixture
+def process():
+    with sleeping_process() as process:
+        yield process
+
+
+@pytest.fixture
+def clock(process):
+    clock = realtime.RealtimeClock(process.pid)
+    yield clock
+    clock.close()
+
+
+class TestRealtimeClock(ClockContract):
+    can_pause = False
+
+    @pytest.fixture
+    def clock(self, clock):
+        return clock
+
+    @pytest.fixture
+    def end_game(self, process):
+        def end_game():
+            process.kill()
+            process.wait()
+
+        return end_game
+
+
+class StoppedTime:
+    """Wall time that passes only by waiting, or when the test says so."""
+
+    def __init__(self):
+        self.now_s = 1000.0
+
+    def monotonic(self):
+        return self.now_s
+
+
+@pytest.fixture
+def wall(clock, monkeypatch):
+    wall = StoppedTime()
+    monkeypatch.setattr(realtime.time, "monotonic", wall.monotonic)
+
+    def wait(seconds):
+        wall.now_s += max(seconds, 0.0)
+
+    monkeypatch.setattr(clock._watch, "wait", wait)
+    return wall
+
+
+def test_it_waits_so_long(clock, wall):
+    assert clock.advance(0.25).elapsed_s == 0.25
+    assert wall.now_s == 1000.25
+
+
+def test_what_the_caller_does_in_between_does_not_slow_it_down(clock, wall):
+    clock.advance(0.25)
+    wall.now_s += 0.125
+    advance = clock.advance(0.25)
+    assert (advance.elapsed_s, advance.late_s) == (0.25, 0.0)
+    assert wall.now_s == 1000.5
+
+
+def test_a_late_step_says_so_and_the_next_catches_up(clock, wall):
+    clock.advance(0.25)
+    wall.now_s += 0.375
+    advance = clock.advance(0.25)
+    assert (advance.elapsed_s, advance.late_s) == (0.375, 0.125)
+    assert clock.advance(0.25).elapsed_s == 0.125
+
+
+def test_after_a_long_break_the_beat_starts_afresh(clock, wall):
+    clock.advance(0.25)
+    wall.now_s += 100.0
+    advance = clock.advance(0.25)
+    assert (advance.elapsed_s, advance.late_s) == (100.25, 99.75)
+    assert clock.advance(0.25) == realtime.Advance(0.25, 0.25, 0.0)
+
+
+def test_it_neither_pauses_nor_hurries(clock):
+    with pytest.raises(ClockUnavailableError, match="cannot pause; let soulslab start the game"):
+        clock.pause()
+    with pytest.raises(ClockUnavailableError, match="cannot run at 2x"):
+        clock.run(2.0)
+
+
+def test_a_game_that_ends_during_a_step_ends_the_step(process, clock):
+    process.terminate()
+    started_s = time.monotonic()
+    with pytest.raises(ProcessExitedError):
+        clock.advance(300.0)
+    assert time.monotonic() - started_s < 150.0  # it did not wait to the end
+
+
+def test_there_is_no_clock_of_a_process_that_has_ended(process):
+    process.kill()
+    process.wait()
+    with pytest.raises(ProcessExitedError):
+        realtime.RealtimeClock(process.pid)

@@ -1,0 +1,117 @@
+"""The clock of a game that has a speed of its own."""
+
+import time
+
+import pytest
+
+from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, ProcessExitedError
+from soulslab.siphon.clock.scaled import ScaledClock
+from support.clock_contract import ClockContract
+
+
+class Game:
+    """Its speed is an attribute; its time passes with wall time."""
+
+    def __init__(self, speed=1.0, highest=10.0):
+        self.is_alive = True
+        self.highest = highest
+        self.writes = []
+        self._speed = speed
+        self._time_s = 0.0
+        self._since_s = time.monotonic()
+
+    def read(self):
+        self._check()
+        return self._speed
+
+    def write(self, speed):
+        self._check()
+        self._time_s, self._since_s = self.time_s(), time.monotonic()
+        self._speed = min(speed, self.highest)
+        self.writes.append(speed)
+
+    def time_s(self):
+        return self._time_s + (time.monotonic() - self._since_s) * self._speed
+
+    def _check(self):
+        if not self.is_alive:
+            raise ProcessExitedError("process 1 has ended", pid=1)
+
+
+@pytest.fixture
+def game():
+    return Game()
+
+
+@pytest.fixture
+def end_game(game):
+    def end_game():
+        game.is_alive = False
+
+    return end_game
+
+
+class TestByWallTime(ClockContract):
+    @pytest.fixture
+    def clock(self, game):
+        return ScaledClock(game.read, game.write)
+
+    @pytest.fixture
+    def end_game(self, end_game):
+        return end_game
+
+
+class TestByGameTime(ClockContract):
+    @pytest.fixture
+    def clock(self, game):
+        return ScaledClock(game.read, game.write, game_time=game.time_s, step_speed=4.0)
+
+    @pytest.fixture
+    def end_game(self, end_game):
+        return end_game
+
+
+def test_a_step_runs_and_then_holds(game):
+    clock = ScaledClock(game.read, game.write, step_speed=2.0)
+    clock.advance(0.001)
+    assert game.writes == [2.0, 0.0]
+
+
+def test_a_step_that_was_too_long_shortens_the_next(game):
+    clock = ScaledClock(game.read, game.write, game_time=game.time_s)
+    elapsed_s = [clock.advance(0.002).elapsed_s for _ in range(20)]
+    assert sum(elapsed_s[:-1]) - 19 * 0.002 <= max(elapsed_s)  # no drift: at most the last step is too long
+
+
+def test_a_game_whose_time_stands_stalls(game):
+    clock = ScaledClock(game.read, game.write, game_time=lambda: 5.0)
+    with pytest.raises(ClockStalledError, match=r"0\.100 s short"):
+        clock.advance(0.1, deadline_s=0.05)
+    assert game.read() == 0.0  # and is held
+
+
+def test_a_speed_that_is_not_taken_is_an_error(game):
+    clock = ScaledClock(game.read, game.write)
+    with pytest.raises(ClockUnavailableError, match="reads 10 after 20 was written"):
+        clock.run(20.0)
+
+
+@pytest.mark.parametrize("speed", [0.0, -1.0, float("nan")])
+def test_a_speed_has_to_be_above_zero(game, speed):
+    with pytest.raises(ConfigError, match="speed"):
+        ScaledClock(game.read, game.write).run(speed)
+
+
+def test_game_time_that_starts_anew_does_not_go_back(game):
+    times_s = iter([100.0, 103.0, 1.0, 2.0])
+    clock = ScaledClock(game.read, game.write, game_time=lambda: next(times_s))
+    assert [clock.game_time_s for _ in range(3)] == [3.0, 3.0, 3.0]
+
+
+@pytest.mark.parametrize(("before", "after"), [(1.0, 1.0), (0.0, 0.0)])
+def test_closing_lets_it_run_unless_it_was_held_before(before, after):
+    game = Game(speed=before)
+    clock = ScaledClock(game.read, game.write)
+    clock.pause()
+    clock.close()
+    assert game.read() == after
