@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 siphon = App(name="siphon", help="Look into a running game: values, keys, frames, time.")
 
-TOKEN_FILE_MODE = 0o600
-LOOK_S = 0.1
 
 PositiveFloat = Annotated[float, Parameter(validator=Number(gt=0))]
 
@@ -38,8 +36,6 @@ class AttachFlags:
         option: Change a launch option of the profile, as skill=2; may be given many times.
         clock: Grade of the clock: lockstep, scaled or realtime; the best by default.
         allow_unknown_version: Attach although the profile does not know this version of the game.
-        token_file: File with the token of the server; only with a server.
-        certificate: File with the certificate of the server, or of who signed it; only with a server.
     """
 
     pid: Annotated[int, Parameter(validator=Number(gte=0))] = 0
@@ -48,31 +44,47 @@ class AttachFlags:
     option: Annotated[list[str] | None, Parameter(negative="")] = None
     clock: Literal["lockstep", "scaled", "realtime"] | None = None
     allow_unknown_version: Annotated[bool, Parameter(negative="")] = False
+
+
+@Parameter(name="*")  # its fields are flags of the commands
+@dataclass(frozen=True)
+class ClientFlags:
+    """How to reach the server, if the game is that of one.
+
+    Attributes:
+        token_file: File with the server's token.
+        certificate: File with the server's certificate, or that of who signed it.
+    """
+
     token_file: Path | None = None
     certificate: Path | None = None
 
 
 def _open(
-    game: Path, flags: AttachFlags | None, *, is_read_only: bool, with_window: bool
+    game: Path, flags: AttachFlags | None, client: ClientFlags | None, *, is_read_only: bool, with_window: bool
 ) -> LocalSession | RemoteSession:
     """Open the session that a command works on: a game of this machine, or that of a server."""
     from soulslab.siphon.rpc.address import is_address
 
-    flags = flags or AttachFlags()
+    flags, client = flags or AttachFlags(), client or ClientFlags()
     if is_address(str(game)) and not game.exists():
-        return _connect(str(game), flags)
+        return _connect(str(game), flags, client)
+    for name in ("token_file", "certificate"):
+        if getattr(client, name):
+            raise ConfigError(f"is for the game of a server; {game} is no address", source=_flag(name))
     return _open_local(game, flags, is_read_only=is_read_only, with_window=with_window)
 
 
-def _connect(address: str, flags: AttachFlags) -> RemoteSession:
+def _connect(address: str, flags: AttachFlags, client: ClientFlags) -> RemoteSession:
     """Attach to the game of a server."""
     from soulslab.siphon.rpc.client import connect
+    from soulslab.siphon.rpc.running import read_token
 
     for name in ("pid", "start", "private", "option", "clock", "allow_unknown_version"):
         if getattr(flags, name):
             raise ConfigError("is for a game of this machine; the server has opened its game", source=_flag(name))
-    token = "" if flags.token_file is None else _read_token(flags.token_file)
-    return connect(address, token=token, tls=flags.certificate)
+    token = "" if client.token_file is None else read_token(client.token_file)
+    return connect(address, token=token, tls=client.certificate)
 
 
 def _open_local(game: Path, flags: AttachFlags, *, is_read_only: bool, with_window: bool) -> LocalSession:
@@ -83,9 +95,6 @@ def _open_local(game: Path, flags: AttachFlags, *, is_read_only: bool, with_wind
     from soulslab.siphon.session import SessionOptions
 
     _check_start(flags.pid, is_started=flags.start, is_private=flags.private)
-    for name in ("token_file", "certificate"):
-        if getattr(flags, name):
-            raise ConfigError(f"is for the game of a server; {game} is no address", source=_flag(name))
     options = SessionOptions(
         pid=flags.pid,
         launch="always" if flags.start else "never",
@@ -111,17 +120,6 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _read_token(file: Path) -> str:
-    """Return the token that a file holds."""
-    try:
-        token = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read: {error}", source=file) from error
-    if not token:
-        raise ConfigError("is empty; the server writes its token into the file that it is given", source=file)
-    return token
-
-
 def _pairs(texts: list[str], source: str) -> dict[str, str]:
     """Split each ``name=value``."""
     pairs = {}
@@ -137,19 +135,20 @@ def _pairs(texts: list[str], source: str) -> dict[str, str]:
 
 
 @siphon.command
-def attach(game: Path, *, flags: AttachFlags | None = None) -> int:
+def attach(game: Path, *, flags: AttachFlags | None = None, client: ClientFlags | None = None) -> int:
     """Attach to a game, and say what was found: process, clock, and each attribute with its value.
 
     Args:
         game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
         flags: Which game to attach to.
+        client: How to reach the server, if the game is that of one.
     """
     from rich.console import Console
 
     from soulslab.siphon.watch import attribute_table, info_table
 
     console = Console()
-    with _open(game, flags, is_read_only=True, with_window=False) as session:
+    with _open(game, flags, client, is_read_only=True, with_window=False) as session:
         console.print(info_table(session.info), "")
         table, n_errors = attribute_table(session)
         console.print(table)
@@ -161,6 +160,7 @@ def watch(
     game: Path,
     *,
     flags: AttachFlags | None = None,
+    client: ClientFlags | None = None,
     rate_hz: PositiveFloat = 10.0,
     seconds: PositiveFloat | None = None,
 ) -> None:
@@ -169,6 +169,7 @@ def watch(
     Args:
         game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
         flags: Which game to attach to.
+        client: How to reach the server, if the game is that of one.
         rate_hz: How often to look.
         seconds: End by itself after so long.
     """
@@ -176,42 +177,44 @@ def watch(
 
     from soulslab.siphon.watch import watch as watch_game
 
-    with _open(game, flags, is_read_only=True, with_window=False) as session:
+    with _open(game, flags, client, is_read_only=True, with_window=False) as session:
         watch_game(session, Console(), rate_hz=rate_hz, seconds=seconds)
 
 
 @siphon.command
-def read(game: Path, *names: str, flags: AttachFlags | None = None) -> None:
+def read(game: Path, *names: str, flags: AttachFlags | None = None, client: ClientFlags | None = None) -> None:
     """Print attributes of a game.
 
     Args:
         game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
         names: Which; all by default.
         flags: Which game to attach to.
+        client: How to reach the server, if the game is that of one.
     """
     from rich.console import Console
 
     console = Console(soft_wrap=True)
-    with _open(game, flags, is_read_only=True, with_window=False) as session:
+    with _open(game, flags, client, is_read_only=True, with_window=False) as session:
         for name, value in session.snapshot(names or None).items():
             unit = session.profile.attributes[name].unit
             console.print(f"{name} = {value}{' ' if unit else ''}{unit}", markup=False, highlight=False)
 
 
 @siphon.command
-def write(game: Path, *assignments: str, flags: AttachFlags | None = None) -> None:
+def write(game: Path, *assignments: str, flags: AttachFlags | None = None, client: ClientFlags | None = None) -> None:
     """Write attributes of a game; all are checked before the first is written.
 
     Args:
         game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
         assignments: Each name=value, the value as TOML; a plain word is text.
         flags: Which game to attach to.
+        client: How to reach the server, if the game is that of one.
     """
     from soulslab.siphon.watch import parse_values
 
     if not assignments:
         raise ConfigError("has nothing to write; give name=value", source="soulslab siphon write")
-    with _open(game, flags, is_read_only=False, with_window=False) as session:
+    with _open(game, flags, client, is_read_only=False, with_window=False) as session:
         session.write(parse_values(session.profile, _pairs(list(assignments), "write")))
 
 
@@ -221,6 +224,7 @@ def capture(
     file: Path,
     *,
     flags: AttachFlags | None = None,
+    client: ClientFlags | None = None,
     size_px: tuple[int, int] = (0, 0),
     grey: bool = False,
 ) -> None:
@@ -230,13 +234,14 @@ def capture(
         game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
         file: PNG file to write.
         flags: Which game to attach to.
+        client: How to reach the server, if the game is that of one.
         size_px: Width and height of the picture; the window's own by default.
         grey: Without colours.
     """
     from soulslab.siphon.capture import FrameFormat
     from soulslab.siphon.watch import save_frame
 
-    with _open(game, flags, is_read_only=True, with_window=True) as session:
+    with _open(game, flags, client, is_read_only=True, with_window=True) as session:
         save_frame(session.capture(FrameFormat(*size_px, grey)), file)
 
 
@@ -264,13 +269,21 @@ class RecordFlags:
 
 
 @siphon.command
-def record(game: Path, file: Path, *, flags: AttachFlags | None = None, what: RecordFlags | None = None) -> None:
+def record(
+    game: Path,
+    file: Path,
+    *,
+    flags: AttachFlags | None = None,
+    client: ClientFlags | None = None,
+    what: RecordFlags | None = None,
+) -> None:
     """Record values, keys and frames of a game to HDF5; Ctrl-C ends it, and what was recorded stays.
 
     Args:
         game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
         file: New file, such as fight.h5.
         flags: Which game to attach to.
+        client: How to reach the server, if the game is that of one.
         what: What to record.
     """
     from rich.console import Console
@@ -288,7 +301,7 @@ def record(game: Path, file: Path, *, flags: AttachFlags | None = None, what: Re
         frame_px=what.size_px,
         max_duration_s=what.seconds or 0.0,
     )
-    with _open(game, flags, is_read_only=True, with_window=has_frames) as session:
+    with _open(game, flags, client, is_read_only=True, with_window=has_frames) as session:
         record_game(session, file, options, Console())
 
 
@@ -314,6 +327,35 @@ class ServeFlags:
     tls_key: Path | None = None
     public: bool = False
     allow_program: Annotated[list[Path] | None, Parameter(negative="")] = None
+
+
+@siphon.command
+def serve(profile: Path, *, flags: AttachFlags | None = None, where: ServeFlags | None = None) -> None:
+    """Serve a game to programs on this machine or others; Ctrl-C ends it.
+
+    Args:
+        profile: The game's profile, or the name of a game that comes with soulslab (doom).
+        flags: Which game to attach to.
+        where: Where, and to whom.
+    """
+    from rich.console import Console
+
+    from soulslab.siphon.rpc.running import serve_until_stopped
+    from soulslab.siphon.rpc.server import ServerOptions
+
+    flags, where = flags or AttachFlags(), where or ServeFlags()
+    if where.allow_program and not where.public:
+        raise ConfigError("is for the public protocol: add --public", source="--allow-program")
+    if where.token_file and not where.token:
+        raise ConfigError("a token that nobody needs is of no use", source="--token-file --no-token")
+    options = ServerOptions(
+        address=where.address,
+        needs_token=where.token,
+        tls_certificate=where.tls_certificate,
+        tls_key=where.tls_key,
+    )
+    with _open_local(profile, flags, is_read_only=False, with_window=True) as session:
+        serve_until_stopped(session, options, where.token_file, Console(soft_wrap=True))
 
 
 # --- finding ------------------------------------------------------------------------------------------------

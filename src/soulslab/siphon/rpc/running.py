@@ -1,0 +1,104 @@
+"""A server in the foreground: it says how to reach it, and serves until somebody stops it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+from rich.console import Console
+
+from soulslab.errors import ConfigError
+from soulslab.siphon.rpc.server import RunningServer, ServerOptions, serve
+from soulslab.siphon.session import Session
+
+WAIT_S = 0.5
+
+
+def serve_until_stopped(session: Session, options: ServerOptions, token_file: Path | None, console: Console) -> None:
+    """Serve a game until Ctrl-C or SIGTERM.
+
+    Args:
+        session: The game; it stays open.
+        options: How.
+        token_file: Holds the token; made, for this user only, with a new one if it does not exist; None for a token
+            that is only printed.
+        console: Where to say how to connect.
+
+    Raises:
+        ConfigError: The token file cannot be used, or the address not be listened at.
+    """
+    if token_file is not None:
+        options = msgspec.structs.replace(options, token=_token_of(token_file))
+    with _stopped_by_sigterm(), serve(session, options) as server:
+        for line in _how_to_connect(session, server, options, token_file):
+            console.print(line, markup=False, highlight=False)
+        try:
+            while server.wait(WAIT_S):
+                pass
+        except KeyboardInterrupt:
+            console.print("stopped", highlight=False)
+
+
+def read_token(file: Path) -> str:
+    """Return the token that a file holds.
+
+    Raises:
+        ConfigError: It cannot be read, or is empty.
+    """
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read: {error}", source=file) from error
+    if not token:
+        raise ConfigError("is empty; remove it, and the server writes a token into it", source=file)
+    return token
+
+
+def _token_of(file: Path) -> str:
+    """Return the token of a file; a new one if there is no such file."""
+    if file.exists():
+        return read_token(file)
+    token = secrets.token_urlsafe(32)
+    try:
+        fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8") as stream:
+            stream.write(f"{token}\n")
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror or error}", source=file) from error
+    return token
+
+
+def _how_to_connect(
+    session: Session, server: RunningServer, options: ServerOptions, token_file: Path | None
+) -> Iterator[str]:
+    """Yield what the operator wants to know."""
+    yield f"{session.profile.name}, process {session.info.pid}, at {server.address}; Ctrl-C ends it"
+    if server.token and token_file is None:
+        yield f"token: {server.token}"
+    flags = f" --token-file {shlex.quote(str(token_file or 'FILE'))}" if server.token else ""
+    if options.tls_certificate is not None:
+        flags += f" --certificate {shlex.quote(str(options.tls_certificate))}"
+    yield f"look at it: soulslab siphon watch {shlex.quote(server.address)}{flags}"
+    token = ", token=..." if server.token else ""
+    yield f'in Python:  soulslab.siphon.rpc.client.connect("{server.address}"{token})'
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end it as Ctrl-C does, so that keys are released and the game is ended."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
