@@ -13,6 +13,7 @@ from soulslab.envs.process_checks import read_settings
 from soulslab.envs.process_settings import ACTION_MODES, OBSERVATIONS, EnvSettings
 from soulslab.envs.process_start import GameKeeper
 from soulslab.errors import EnvironmentUsageError, UnknownRewardError, did_you_mean
+from soulslab.games import profile_path
 from soulslab.siphon.profile import Profile, load_profile
 from soulslab.siphon.session import Session, SessionOptions
 
@@ -21,7 +22,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of ``soulslab/Process-v0``; those that are None leave the profile's ``[env]`` table as it is.
 
     Attributes:
-        profile: Path of the profile, or one that is loaded.
+        profile: Path of the profile, the name of a game that comes with one (``doom``), or a profile that is loaded.
         observation: Replaces ``env.observation``.
         pixels: Replaces ``env.pixels``, as ``{"width_px": 84, "height_px": 84, "is_grey": False}``.
         action_mode: Replaces ``env.action_mode``.
@@ -34,6 +35,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
         launch: See `SessionOptions.launch`; "" starts a game of its own where the profile has a command.
         server: ``host:port`` of a soulslab server that has the game; "" for a game on this machine.
         token: The server's token.
+        tls: File with the server's certificate, for one on another machine.
         display: See `SessionOptions.display`; "" with ``render_mode="human"``.
         read_only: Never write to the game's memory; a start that would write restarts the game instead.
         session: An open session, or what opens one, in place of all that is said above about it.
@@ -52,6 +54,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     launch: str = ""
     server: str = ""
     token: str = ""
+    tls: str = ""
     display: str | None = None
     read_only: bool = False
     session: Any = None
@@ -84,7 +87,7 @@ def find_profile(given: ProcessOptions) -> tuple[Profile, str]:
     if given.profile is None:
         profile: Profile = given.session.profile
         return profile, profile.name
-    path = Path(given.profile)
+    path = profile_path(Path(given.profile))
     return load_profile(path), str(path)
 
 
@@ -112,20 +115,15 @@ def make_keeper(given: ProcessOptions, profile: Profile, render_mode: str | None
 
 
 def _opener(given: ProcessOptions, profile: Profile, render_mode: str | None) -> Callable[[], Session]:
+    launch_options = {name: str(value) for name, value in given.options.items()}
     if given.server:
-
-        def connect_to_server() -> Session:
-            from soulslab.siphon.rpc.client import connect  # noqa: PLC0415  (gRPC only where it is needed)
-
-            return connect(given.server, token=given.token)
-
-        return connect_to_server
+        return lambda: _connect(given, profile, launch_options)
     display = given.display if given.display is not None else ("" if render_mode == "human" else "private")
     options = SessionOptions(
         pid=given.pid,
         display=display,
         launch=given.launch or ("always" if profile.process.command and not given.pid else "never"),
-        options={name: str(value) for name, value in given.options.items()},
+        options=launch_options,
         is_read_only=given.read_only,
     )
 
@@ -135,3 +133,25 @@ def _opener(given: ProcessOptions, profile: Profile, render_mode: str | None) ->
         return open_session(profile, options)
 
     return open_here
+
+
+def _connect(given: ProcessOptions, profile: Profile, launch_options: Mapping[str, str]) -> Session:
+    from soulslab.siphon.rpc.client import connect  # noqa: PLC0415  (gRPC only where it is needed)
+
+    session = connect(given.server, token=given.token, tls=given.tls or None)
+    try:
+        _refuse_other(session.profile, profile, given.server)
+        if launch_options:
+            session.restart(launch_options)
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def _refuse_other(theirs: Profile, ours: Profile, server: str) -> None:
+    for name in ("attributes", "keys", "clock"):
+        if getattr(theirs, name) != getattr(ours, name):
+            raise EnvironmentUsageError(
+                f"the server at {server} has a profile with other {name}; copy its file and give that"
+            )

@@ -11,12 +11,14 @@ from gymnasium.utils.env_checker import check_env
 
 from soulslab.envs.doom import DoomEnv, DoomVectorEnv
 from soulslab.envs.registration import DOOM_ID
-from soulslab.errors import EnvironmentUsageError, NotResetError, PointerError, ProcessExitedError
+from soulslab.errors import EnvironmentUsageError, NotResetError, PointerError, ProcessExitedError, WindowGoneError
 from soulslab.games.doom import PROFILE_PATH
 from soulslab.siphon.image import read_image
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.pattern import resolve_bases
 from soulslab.siphon.profile import load_profile
+from soulslab.siphon.window import find_window
+from soulslab.siphon.x11 import XConnection
 
 PROFILE = load_profile(PROFILE_PATH)
 EXACT = ("health", "bullets", "x", "y", "angle")
@@ -131,6 +133,23 @@ def test_a_game_that_is_killed_during_a_step(make):
     assert info["n_restarts"] == 1
     assert all(np.array_equal(observation[name], expected[name]) for name in expected)
     env.step(1)
+
+
+def test_a_window_that_is_closed(make):
+    env = make(observation="pixels")
+    expected, _ = env.reset()
+    connection = XConnection(env.session.info.display)
+    window = find_window(connection, env.session.info.pid)
+    with connection.using("the window", window.id):
+        connection.raw.core.UnmapWindow(window.id)
+    connection.sync()
+    connection.close()
+    with pytest.raises(WindowGoneError):
+        for _ in range(10):
+            env.step(1)
+    observation, info = env.reset()
+    assert info["n_restarts"] == 1
+    assert np.array_equal(observation, expected)
 
 
 def test_a_chain_of_pointers_that_breaks_during_a_level_change(make):

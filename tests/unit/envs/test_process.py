@@ -10,6 +10,7 @@ from soulslab.envs.process import ProcessEnv
 from soulslab.envs.registration import PROCESS_ID
 from soulslab.errors import (
     ClockStalledError,
+    ConfigError,
     EnvironmentUsageError,
     ImplausibleValueError,
     InvalidActionError,
@@ -20,6 +21,7 @@ from soulslab.errors import (
     WaitTimeoutError,
     WindowGoneError,
 )
+from soulslab.games.doom import PROFILE_PATH
 from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.session import SessionOptions
 from support.toy_env import Toys, toy_env, toy_profile, toy_table
@@ -42,6 +44,15 @@ def test_make_gives_it_by_its_id():
     assert env.action_space == Discrete(6)
     assert env.action_names == ("nothing", "up", "left", "right", "hurt", "both")
     assert env.metadata["render_fps"] == 30
+
+
+def test_a_profile_by_the_name_of_its_game_or_by_its_path(tmp_path):
+    assert ProcessEnv(profile="doom").profile.name == "Doom"
+    file = tmp_path / "game.toml"
+    file.write_text(PROFILE_PATH.read_text())
+    assert ProcessEnv(profile=str(file)).observation_space == ProcessEnv(profile=file).observation_space
+    with pytest.raises(ConfigError, match="no game of that name"):
+        ProcessEnv(profile="quake")
 
 
 def test_a_session_that_is_open_is_taken_with_its_profile():
