@@ -125,7 +125,8 @@ class Connection:
         self._endpoint = endpoint
         self._watchdog = watchdog
         self._number = 0
-        self._is_late = False
+        self._limit_s = 0.0
+        self._late_s: float | None = None
         self.frames = FrameReceiver(offers_memory=offers_memory)
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._channel = endpoint.open_channel()
@@ -206,20 +207,21 @@ class Connection:
 
     def _within(self, seconds: float, wait: Callable[[], B]) -> B:
         """Wait for the server, but not for ever."""
+        self._limit_s = seconds
         self._watchdog.arm(seconds, self._give_up)
         try:
             return wait()
         except StopIteration as end:
             raise ServerUnavailableError(f"the server at {self._endpoint.address} has ended the connection") from end
         except grpc.RpcError as error:
-            if self._is_late:
+            if self._late_s is not None:
                 raise ServerUnavailableError(
-                    f"the server at {self._endpoint.address} did not answer within {seconds:g} s"
+                    f"the server at {self._endpoint.address} did not answer within {self._late_s:g} s"
                 ) from error
             raise from_call(error, str(self._endpoint.address)) from error
         finally:
             self._watchdog.disarm()
 
     def _give_up(self) -> None:
-        self._is_late = True
+        self._late_s = self._limit_s
         self._call.cancel()

@@ -49,6 +49,7 @@ STATUS: dict[type[SoulslabError], grpc.StatusCode] = {
     errors.ClockStalledError: _Code.DEADLINE_EXCEEDED,
     errors.WaitTimeoutError: _Code.DEADLINE_EXCEEDED,
     errors.SessionStateError: _Code.FAILED_PRECONDITION,
+    errors.ScanError: _Code.FAILED_PRECONDITION,
     errors.RecordingError: _Code.FAILED_PRECONDITION,
     errors.RemoteError: _Code.INTERNAL,
     errors.ServerUnavailableError: _Code.UNAVAILABLE,

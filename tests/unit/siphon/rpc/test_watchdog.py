@@ -1,0 +1,49 @@
+"""The deadline of a message: kept when it passes, forgotten when the answer came."""
+
+import threading
+
+import pytest
+
+from soulslab.siphon.rpc.watchdog import Watchdog
+
+
+@pytest.fixture
+def watchdog():
+    watchdog = Watchdog()
+    yield watchdog
+    watchdog.close()
+
+
+def test_it_acts_once_the_deadline_has_passed(watchdog):
+    for _ in range(3):
+        acted = threading.Event()
+        watchdog.arm(0.01, acted.set)
+        assert acted.wait(30.0)
+
+
+def test_a_shorter_deadline_wakes_it(watchdog):
+    first, second = threading.Event(), threading.Event()
+    watchdog.arm(3600.0, first.set)
+    watchdog.disarm()
+    watchdog.arm(0.01, second.set)
+    assert second.wait(30.0)
+    assert not first.is_set()
+
+
+def test_a_forgotten_deadline_does_nothing(watchdog):
+    late, last = [], threading.Event()
+    for _ in range(1000):
+        watchdog.arm(0.02, lambda: late.append(1))
+        watchdog.disarm()
+    watchdog.arm(0.05, last.set)  # passes after all of those would have
+    assert last.wait(30.0)
+    assert late == []
+
+
+def test_closing_ends_its_thread():
+    before = threading.active_count()
+    watchdog = Watchdog()
+    watchdog.arm(3600.0, lambda: None)
+    watchdog.close()
+    watchdog.close()
+    assert threading.active_count() == before
