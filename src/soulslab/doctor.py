@@ -192,12 +192,16 @@ def check_terminal() -> Iterator[Check]:
 
 
 def check_display() -> Iterator[Check]:
-    """Look for a desktop."""
+    """Look for a desktop, and for what makes displays of our own."""
     name = os.environ.get("WAYLAND_DISPLAY") or os.environ.get("DISPLAY")
     if sys.platform in ("win32", "darwin") or name:
         yield Check("display", State.OK, name or sys.platform)
     else:
-        yield Check("display", State.WARNING, "none", "nothing needs one yet; videos and pictures are files")
+        yield Check("display", State.WARNING, "none", "games run on private displays; you see none of them")
+    if sys.platform == "linux":
+        found = shutil.which("Xvfb")
+        remedy = "" if found else "for games out of sight: sudo apt-get install xvfb"
+        yield Check("private displays", State.OK if found else State.WARNING, found or "no Xvfb", remedy)
 
 
 def check_disk() -> Iterator[Check]:
@@ -225,9 +229,44 @@ def check_fight() -> Iterator[Check]:
     yield Check("arena", State.OK, f"10 decisions fought, {time.monotonic() - started:.1f} s with compiling")
 
 
+def check_clock() -> Iterator[Check]:
+    """Look for the library that holds a game's time."""
+    from soulslab.errors import ClockUnavailableError
+    from soulslab.siphon.clock.native_library import native_library
+
+    try:
+        native_library()
+    except ClockUnavailableError as error:
+        yield Check("game time", State.WARNING, "no lockstep", str(error))
+    else:
+        yield Check("game time", State.OK, "lockstep")
+
+
+def check_memory() -> Iterator[Check]:
+    """Read the memory of a process that is not a child of ours, where the system says whether we may."""
+    scope = Path("/proc/sys/kernel/yama/ptrace_scope")
+    if sys.platform != "linux":
+        yield Check("reading games", State.WARNING, sys.platform, "the bridge to real games needs Linux")
+    elif not scope.exists() or scope.read_text(encoding="ascii").strip() == "0":
+        yield Check("reading games", State.OK, "all of your own processes")
+    else:
+        remedy = "to attach to a game that runs: sudo sysctl kernel.yama.ptrace_scope=0"
+        yield Check("reading games", State.WARNING, "only those that soulslab starts", remedy)
+
+
 def check_real_games() -> Iterator[Check]:
-    """Say what this version does not have."""
-    yield Check("real games", State.WARNING, "this version only has the built-in arena", "")
+    """Look for the games that come with a profile, and say what was never checked."""
+    from soulslab.games import known_games, profile_path
+    from soulslab.siphon.launch import GAME_DIRS
+    from soulslab.siphon.profile import load_profile
+
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *GAME_DIRS])
+    for name in known_games():
+        program = load_profile(profile_path(Path(name))).process.executable
+        found = shutil.which(program, path=path)
+        remedy = "" if found else f"install {program} to play it"
+        yield Check(f"game {name}", State.OK if found else State.WARNING, found or f"no {program}", remedy)
+    yield Check("Souls games", State.WARNING, "none is supported yet", "")
 
 
 CHECKS: tuple[tuple[str, Callable[[], Iterator[Check]]], ...] = (
@@ -241,5 +280,7 @@ CHECKS: tuple[tuple[str, Callable[[], Iterator[Check]]], ...] = (
     ("display", check_display),
     ("disk", check_disk),
     ("arena", check_fight),
+    ("game time", check_clock),
+    ("reading games", check_memory),
     ("real games", check_real_games),
 )

@@ -10,6 +10,8 @@ from rich.console import Console
 
 from soulslab import doctor
 from soulslab.doctor import Check, State
+from soulslab.errors import ClockUnavailableError
+from soulslab.siphon.clock.native_library import native_library
 
 
 def only(checks):
@@ -67,11 +69,35 @@ def test_full_disk(monkeypatch):
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows always has a desktop")
 def test_display(monkeypatch):
-    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setenv("DISPLAY", ":7")
-    assert only(doctor.check_display()) == Check("display", State.OK, ":7")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    desktop, private = doctor.check_display()
+    assert desktop == Check("display", State.OK, ":7")
+    assert private.state is State.OK
     monkeypatch.delenv("DISPLAY")
-    assert only(doctor.check_display()).state is State.WARNING
+    monkeypatch.setenv("PATH", "/nowhere")
+    desktop, private = doctor.check_display()
+    assert desktop.state is State.WARNING
+    assert "apt-get install xvfb" in private.remedy
+
+
+def test_a_clock_that_was_not_built(monkeypatch):
+    assert only(doctor.check_clock()).state is State.OK
+    native_library.cache_clear()
+    monkeypatch.setattr("soulslab.siphon.clock.native_library.library_path", _unbuilt)
+    assert only(doctor.check_clock()) == Check("game time", State.WARNING, "no lockstep", "install gcc")
+
+
+def _unbuilt(name):
+    raise ClockUnavailableError("install gcc")
+
+
+def test_games_that_are_not_installed(monkeypatch):
+    found = {check.name: check for check in doctor.check_real_games()}
+    assert found["game doom"].state is State.OK
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    found = {check.name: check for check in doctor.check_real_games()}
+    assert found["game doom"].remedy == "install chocolate-doom to play it"
 
 
 def test_a_check_that_breaks_is_a_finding(monkeypatch):
