@@ -19,6 +19,7 @@ from soulslab.siphon.pattern import resolve_bases
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.window import find_window
 from soulslab.siphon.x11 import XConnection
+from support.counts import held, n_clients
 
 PROFILE = load_profile(PROFILE_PATH)
 EXACT = ("health", "bullets", "x", "y", "angle")
@@ -168,6 +169,41 @@ def test_a_chain_of_pointers_that_breaks_during_a_level_change(make):
     observation, info = env.reset()
     assert (observation["health"], info["n_restarts"]) == (100, 1)
     env.step(0)
+
+
+def test_two_hundred_resets_leave_nothing_behind(make):
+    """Descriptors, threads, children, shared memory and X clients; each twentieth reset has lost its game."""
+    env = make(observation="pixels")
+    env.reset()
+    env.reset(options={"restart": True})
+    before, clients = held(), count_clients(env)
+    for i in range(200):
+        if i % 20 == 0:
+            os.kill(env.session.info.pid, signal.SIGKILL)
+            with pytest.raises(ProcessExitedError):
+                env.step(1)
+        assert env.reset()[1]["n_restarts"] == (i % 20 == 0)
+    assert len(held()["children"]) == len(before["children"])
+    assert {**held(), "children": 0} == {**before, "children": 0}
+    assert count_clients(env) == clients
+
+
+def count_clients(env):
+    connection = XConnection(env.session.info.display)
+    try:
+        return n_clients(connection)
+    finally:
+        connection.close()
+
+
+def test_closing_leaves_nothing_behind():
+    before = held()
+    for options in ({"observation": "pixels"}, {}):
+        env = DoomEnv(**options)
+        env.reset()
+        env.step(1)
+        env.close()
+    assert held() == before
 
 
 def test_several_at_once():
