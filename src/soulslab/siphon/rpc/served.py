@@ -81,7 +81,10 @@ class ServedGame:
         finally:
             self.clients.leave(client)
         if self._closes_with_clients and not len(self.clients):
-            self.close_session()
+            try:
+                self.close_session()
+            except SoulslabError as error:  # who has left cannot be told
+                _log.warning("cannot close the game after its last client: %s", error)
 
     def close(self, wait_s: float) -> None:
         """Refuse further calls, wait for the one that is under way, and close a session that we opened."""
