@@ -104,9 +104,12 @@ def test_sleep_takes_whole_seconds(start):
     program, clock = start("sleep", 1000, tick_hz=4.0)
     clock.pause()
     first = program.n_waits
+    while program.n_waits == first:
+        clock.advance(0.05)
     clock.advance(0.75)
+    assert program.n_waits - first == 1
     clock.advance(2.0)
-    assert program.n_waits - first == 2
+    assert program.n_waits - first == 3
 
 
 @pytest.mark.parametrize("way", ["nanosleep", "poll", "cond_timedwait", "sem_timedwait", "mutex_timedlock"])
@@ -208,7 +211,7 @@ def test_it_runs_at_every_speed(start, speed):
 
 
 def test_parts_of_a_nanosecond_are_not_lost(start):
-    program, clock = start("nanosleep", 1000, tick_hz=0.0)
+    _, clock = start("nanosleep", 1000, tick_hz=0.0)
     clock.pause()
     before_s = clock.game_time_s
     elapsed_s = sum(clock.advance(1 / 3000).elapsed_s for _ in range(3000))
@@ -245,7 +248,7 @@ def test_align_goes_to_the_middle_of_a_tick(start):
         assert program.n_waits == first + i - 1
         clock.advance(0.6 * PERIOD_S)
         assert program.n_waits == first + i
-    with pytest.raises(ClockStalledError, match="tick counter"):
+    with pytest.raises(ClockStalledError, match="its counter stands at 5"):
         clock.align(lambda: 5, PERIOD_S)
 
 

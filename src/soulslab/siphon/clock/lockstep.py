@@ -39,6 +39,10 @@ _SLICE_NS = 20_000_000
 #: How long other threads than the main one may take to park before we look what they do.
 _OTHERS_NS = 2_000_000
 _LOAD_DEADLINE_S = 5.0
+#: Game time in which `LockstepClock.align` has to find a tick.
+ALIGN_MS = 10_000
+#: Both edges are rounded, and seen in whole milliseconds.
+_ALIGN_SLACK_MS = 2.0
 _MAX_SPEED = 1000.0
 
 
@@ -163,7 +167,8 @@ class LockstepClock:
         """Move to the middle of a tick of the game, so that steps of whole ticks have half a tick to spare.
 
         Games count ticks in rounded time (SDL_GetTicks cuts to milliseconds). From the very edge of a tick, steps of
-        exactly one tick would see now none and now two of them.
+        exactly one tick would see now none and now two of them. The edge is found in steps of 1 ms, where two ticks
+        come one after the other in their time: a game that was loading makes up for it with ticks out of their time.
 
         Args:
             tick: Reads the game's count of ticks.
@@ -171,20 +176,24 @@ class LockstepClock:
             deadline_s: Wall time that the game may take.
 
         Raises:
-            ClockStalledError: The count did not move within 10 ticks of game time, or not before the deadline.
+            ClockStalledError: There were no two such ticks within 10 s of game time, or not before the deadline.
         """
         with self._lock:
             started_s = time.monotonic()
             self.pause(deadline_s=deadline_s)
-            before = tick()
-            for _ in range(math.ceil(10 * tick_s / 1e-3)):
+            last, last_ms = tick(), -math.inf
+            for now_ms in range(ALIGN_MS):
                 self._step(1_000_000, None, started_s, deadline_s)
-                if tick() != before:
+                count = tick()
+                if count == last:
+                    continue
+                if count == last + 1 and abs(now_ms - last_ms - tick_s * 1e3) <= _ALIGN_SLACK_MS:
                     self.advance(tick_s / 2, deadline_s=deadline_s)
                     return
+                last, last_ms = count, now_ms
         raise ClockStalledError(
-            f"the tick counter of process {self.pid} stayed at {before} for {10 * tick_s:.3f} s of game time; is the "
-            "game in a menu, or the counter another one?",
+            f"process {self.pid} made no two ticks {tick_s * 1e3:.1f} ms apart within {ALIGN_MS / 1e3:.0f} s of game "
+            f"time; its counter stands at {last}. Is the game in a menu, or the counter another one?",
             time.monotonic() - started_s,
         )
 

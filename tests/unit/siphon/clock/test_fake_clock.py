@@ -55,7 +55,7 @@ def test_a_game_that_fails_fails_the_advance(game):
 
 
 def test_a_million_parts_add_up():
-    clock = FakeClock(lambda seconds: None)
+    clock = FakeClock(lambda _: None)
     for _ in range(35_000):
         clock.advance(1 / 35)
     assert clock.game_time_s == pytest.approx(1000.0, abs=2e-9)
