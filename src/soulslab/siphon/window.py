@@ -12,9 +12,9 @@ import logging
 import os
 import select
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 import xcffib.res
@@ -22,6 +22,7 @@ import xcffib.xproto
 from xcffib.xproto import EventMask, MapState
 
 from soulslab.errors import DisplayError, ProcessExitedError, WaitTimeoutError, WindowGoneError, WindowNotFoundError
+from soulslab.siphon.rectangle import Rectangle, around, bounds, overlap
 from soulslab.siphon.x11 import GONE_ERRORS, XConnection
 
 #: A window manager puts a window into two or three others; a game has its window no deeper.
@@ -41,9 +42,6 @@ LAYOUT_EVENTS = (
     xcffib.xproto.CirculateNotifyEvent,
     xcffib.xproto.GravityNotifyEvent,
 )
-
-Rectangle: TypeAlias = tuple[int, int, int, int]
-"""Left, top, width, height."""
 
 _log = logging.getLogger(__name__)
 
@@ -162,13 +160,13 @@ class Window:
                 )
             inside = (place.dst_x, place.dst_y, geometry.width, geometry.height)
             screen = x.core.GetGeometry(x.root).reply()
-            hidden = [overlap(inside, other) for other in (*self._above(), *_around(screen.width, screen.height))]
+            hidden = [overlap(inside, other) for other in (*self._above(), *around(screen.width, screen.height))]
         left, top, width, height = inside
         return WindowState(
             *inside,
             border_px=geometry.border_width,
             depth=geometry.depth,
-            hidden_px=_bounds([(part[0] - left, part[1] - top, *part[2:]) for part in hidden if part[2] and part[3]]),
+            hidden_px=bounds([(part[0] - left, part[1] - top, *part[2:]) for part in hidden if part[2] and part[3]]),
             is_on_screen=left >= 0 and top >= 0 and left + width <= screen.width and top + height <= screen.height,
         )
 
@@ -352,30 +350,3 @@ def _property(x: XConnection, window: int, name: str) -> bytes:
     with x.using("read a property", window):
         kind = xcffib.xproto.GetPropertyType.Any
         return bytes(x.core.GetProperty(False, window, x.atom(name), kind, 0, 256).reply().value.raw)
-
-
-def overlap(one: Rectangle, other: Rectangle) -> Rectangle:
-    """Return what two rectangles share; its width or height is 0 if that is nothing."""
-    left, top = max(one[0], other[0]), max(one[1], other[1])
-    right, bottom = min(one[0] + one[2], other[0] + other[2]), min(one[1] + one[3], other[1] + other[3])
-    return (left, top, max(right - left, 0), max(bottom - top, 0))
-
-
-def _bounds(parts: Collection[Rectangle]) -> Rectangle:
-    """Return the smallest rectangle around all."""
-    if not parts:
-        return (0, 0, 0, 0)
-    left, top = min(part[0] for part in parts), min(part[1] for part in parts)
-    right, bottom = max(part[0] + part[2] for part in parts), max(part[1] + part[3] for part in parts)
-    return (left, top, right - left, bottom - top)
-
-
-def _around(width_px: int, height_px: int) -> tuple[Rectangle, ...]:
-    """Return four rectangles that are all of the plane but the screen."""
-    far = 1 << 16  # more than X's coordinates
-    return (
-        (-far, -far, far, 3 * far),
-        (width_px, -far, far, 3 * far),
-        (-far, -far, 3 * far, far),
-        (-far, height_px, 3 * far, far),
-    )

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from soulslab.errors import DisplayError, WindowError, WindowGoneError
 from soulslab.siphon.capture.shm import SharedImage
-from soulslab.siphon.window import Rectangle, Window, WindowState, overlap
+from soulslab.siphon.rectangle import Rectangle, contains, overlap
+from soulslab.siphon.window import Window, WindowState
 
 #: How long a window that was covered when we came may take to draw what nobody kept.
 REPAINT_DEADLINE_S = 1.0
@@ -88,7 +89,7 @@ class RedirectedWindow:
             self._x.dispatch()
             state = self._window.state()
             missing = overlap(self._missing_px, (0, 0, state.width_px, state.height_px))
-            if _contains(self._drawn_px, missing):
+            if contains(self._drawn_px, missing):
                 break
             left_s = deadline - time.monotonic()
             if left_s <= 0:
@@ -134,12 +135,3 @@ class RedirectedWindow:
         if isinstance(event, xcffib.damage.NotifyEvent) and event.damage == self._damage_id:
             area = event.area
             self._drawn_px = (area.x, area.y, area.width, area.height)
-
-
-def _contains(outer: Rectangle, inner: Rectangle) -> bool:
-    return (
-        outer[0] <= inner[0]
-        and outer[1] <= inner[1]
-        and outer[0] + outer[2] >= inner[0] + inner[2]
-        and outer[1] + outer[3] >= inner[1] + inner[3]
-    )
