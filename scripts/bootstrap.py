@@ -8,6 +8,7 @@
 
 The first run creates ``.venv`` and installs the versions that ``constraints.txt`` names. Later runs see
 from a stamp that nothing has changed and start at once. Where packages come from is up to pip's settings.
+``test`` and ``bench`` also need some Debian packages (``system_packages.py``), and install what is missing.
 
 Standard library only. Any Python from 3.7 on can read the file, so that one that is too old is told so.
 """
@@ -26,6 +27,8 @@ import time
 from pathlib import Path
 from typing import IO, Iterator, NoReturn  # noqa: UP035  (an old Python must get as far as our message)
 
+import system_packages
+
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOG = VENV / "bootstrap.log"
@@ -33,6 +36,7 @@ STAMP = VENV / "soulslab.stamp"
 UNFINISHED = VENV / "soulslab.unfinished"  # there while a set-up runs, and after one that was killed
 LOCK = ROOT / ".bootstrap.lock"
 CONSTRAINTS = ROOT / "constraints.txt"
+NATIVE = "src/soulslab/siphon/clock/native"
 
 OLDEST = (3, 11)
 NEWER_PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # tried in this order: the first is the one CI runs
@@ -49,6 +53,8 @@ COMMANDS: dict[str, list[list[str]]] = {
     "docs": [["mkdocs", "build", "--strict"]],
     "pin": [["python", "scripts/pin.py"]],
 }
+# These start a real game.
+COMMANDS_WITH_GAMES = ("test", "bench")
 
 
 class SetupError(Exception):
@@ -73,6 +79,9 @@ def main(arguments: list[str]) -> int:
     try:
         if sys.version_info < OLDEST:
             rerun_with(newer_python(), arguments)
+        if command in COMMANDS_WITH_GAMES and system_packages.missing():
+            with locked():
+                ensure_system_packages()
         if not is_current():
             with locked():
                 if not is_current():  # another process may have done it while we waited
@@ -172,20 +181,56 @@ def ensure_venv_module() -> None:
     if importlib.util.find_spec("ensurepip") is not None:
         return
     package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
-    install = ["apt-get", "install", "-y", package]
-    prefix = root_prefix()
-    if shutil.which("apt-get") is None or prefix is None:
+    if not may_install():
         raise SetupError(
             "this Python lacks ensurepip, which virtual environments need. "
             f"Run: sudo apt-get install {package}, then this again."
         )
-    with phase(f"{package} (Debian package)", LOG) as log:
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        if call([*prefix, *install], log, environment) != 0:
-            call([*prefix, "apt-get", "update"], log, environment)  # a fresh machine has no package lists yet
-            if call([*prefix, *install], log, environment) != 0:
-                raise SetupError(f"could not install {package}{log_tail()}")
+    apt_install([package])
     importlib.invalidate_caches()
+
+
+# --- Debian packages ----------------------------------------------------------------------------------------
+
+
+def ensure_system_packages() -> None:
+    """Install what the system lacks for tests on a real game.
+
+    Raises:
+        SetupError: Something is missing and we may not or cannot install it; the message says what and how.
+    """
+    packages = system_packages.missing()
+    if not packages:  # another process may have installed it while we waited
+        return
+    if not may_install():
+        raise SetupError(system_packages.advice(packages))
+    VENV.mkdir(exist_ok=True)  # the log is in there
+    apt_install([package.name for package in packages])
+    still_missing = system_packages.missing()
+    if still_missing:
+        raise SetupError(system_packages.advice(still_missing))
+
+
+def may_install() -> bool:
+    """Tell whether there is apt-get and we can be root without a question."""
+    return shutil.which("apt-get") is not None and root_prefix() is not None
+
+
+def apt_install(packages: list[str]) -> None:
+    """Install Debian packages.
+
+    Raises:
+        SetupError: It did not work; the message holds the end of the log.
+    """
+    names = " ".join(packages)
+    prefix = root_prefix() or []
+    install = [*prefix, "apt-get", "install", "-y", "--no-install-recommends", *packages]
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    with phase(f"Debian packages: {names}", LOG) as log:
+        if call(install, log, environment) != 0:
+            call([*prefix, "apt-get", "update"], log, environment)  # a fresh machine has no package lists yet
+            if call(install, log, environment) != 0:
+                raise SetupError(f"could not install {names}{log_tail()}")
 
 
 def root_prefix() -> list[str] | None:
@@ -211,15 +256,17 @@ def is_current() -> bool:
 
 
 def fingerprint() -> str:
-    """Return a hash of what the virtual environment depends on: packages, pins, this folder and its Python.
+    """Return a hash of what the virtual environment depends on: packages, pins, C sources, this folder and its Python.
 
     Raises:
         FileNotFoundError: There is no virtual environment.
     """
-    # pyvenv.cfg names the interpreter that made the environment, and its version.
-    files = (ROOT / "pyproject.toml", CONSTRAINTS, VENV / "pyvenv.cfg")
+    # pyvenv.cfg names the interpreter that made the environment, and its version. The C sources and setup.py are
+    # compiled when soulslab is installed, if there is a compiler by then.
+    files = [ROOT / "pyproject.toml", CONSTRAINTS, VENV / "pyvenv.cfg", ROOT / "setup.py"]
+    files += sorted((ROOT / NATIVE).glob("*.[ch]"))
     parts = [file.read_bytes() for file in files]
-    parts += [str(ROOT).encode(), EXTRAS.encode()]
+    parts += [str(ROOT).encode(), EXTRAS.encode(), str(system_packages.has_compiler()).encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 

@@ -15,10 +15,14 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def bootstrap(tmp_path, monkeypatch):
     """The script as a module, in a project folder of its own."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
     spec = importlib.util.spec_from_file_location("bootstrap", ROOT / "scripts" / "bootstrap.py")
     bootstrap = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(bootstrap)
     (tmp_path / "pyproject.toml").write_text("[project]\n")
+    (tmp_path / "setup.py").write_text("setup()\n")
+    (tmp_path / bootstrap.NATIVE).mkdir(parents=True)
+    (tmp_path / bootstrap.NATIVE / "clock.c").write_text("int x;\n")
     (tmp_path / "constraints.txt").write_text("torchvision==1.0\ntorch==2.13.0\n")
     venv = tmp_path / ".venv"
     places = {
@@ -74,7 +78,16 @@ def test_a_set_up_installs_torch_first_and_alone(bootstrap, calls):
     assert not bootstrap.UNFINISHED.exists()
 
 
-@pytest.mark.parametrize("changed", ["pyproject.toml", "constraints.txt", ".venv/pyvenv.cfg"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "pyproject.toml",
+        "constraints.txt",
+        ".venv/pyvenv.cfg",
+        "setup.py",
+        "src/soulslab/siphon/clock/native/clock.c",
+    ],
+)
 def test_a_change_makes_it_out_of_date(bootstrap, calls, changed):
     bootstrap.set_up()
     file = bootstrap.ROOT / changed
@@ -169,6 +182,111 @@ def test_no_ensurepip_and_no_package_lists(bootstrap, calls, monkeypatch):
     bootstrap.VENV.mkdir()
     bootstrap.ensure_venv_module()
     assert [command[3] for command in calls] == ["install", "update", "install"]
+
+
+# --- Debian packages -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lacking(bootstrap, monkeypatch):
+    """Packages that the system lacks, until they are installed."""
+    packages = bootstrap.system_packages
+    lacking = ["xvfb", "freedoom"]
+
+    def missing():
+        return [package for package in packages.PACKAGES if package.name in lacking]
+
+    monkeypatch.setattr(packages, "missing", missing)
+    return lacking
+
+
+@pytest.fixture
+def apt(bootstrap, lacking, monkeypatch):
+    """The calls of apt-get, which a root may do; the number says how many of them fail."""
+    calls = []
+    calls_that_fail = [0]
+
+    def call(command, log, environment=None):
+        calls.append(command)
+        log.write(b"E: no such thing\n")
+        log.flush()
+        if "install" not in command:
+            return 0
+        if calls_that_fail[0]:
+            calls_that_fail[0] -= 1
+            return 100
+        lacking.clear()
+        return 0
+
+    monkeypatch.setattr(bootstrap, "call", call)
+    monkeypatch.setattr(bootstrap, "may_install", lambda: True)
+    monkeypatch.setattr(bootstrap, "root_prefix", lambda: ["sudo", "-n"])
+    return calls, calls_that_fail
+
+
+def test_missing_packages_are_installed(bootstrap, apt):
+    calls, _ = apt
+    bootstrap.ensure_system_packages()
+    install = ["sudo", "-n", "apt-get", "install", "-y", "--no-install-recommends", "xvfb", "freedoom"]
+    assert calls == [install]
+    bootstrap.ensure_system_packages()
+    assert calls == [install]
+
+
+def test_package_lists_are_fetched_if_need_be(bootstrap, apt):
+    calls, calls_that_fail = apt
+    calls_that_fail[0] = 1
+    bootstrap.ensure_system_packages()
+    assert [command[3] for command in calls] == ["install", "update", "install"]
+
+
+def test_packages_that_cannot_be_installed_fail_with_the_log(bootstrap, apt):
+    apt[1][0] = 2
+    with pytest.raises(bootstrap.SetupError, match=r"(?s)could not install xvfb freedoom.*\| E: no such thing"):
+        bootstrap.ensure_system_packages()
+
+
+def test_without_rights_the_missing_packages_are_named(bootstrap, lacking, monkeypatch, capsys):
+    monkeypatch.setattr(bootstrap, "may_install", lambda: False)
+    monkeypatch.setattr(bootstrap, "is_current", lambda: True)
+    for command in ("test", "bench"):
+        assert bootstrap.main([command]) == 1
+        said = capsys.readouterr().err
+        assert "sudo apt-get install xvfb freedoom" in said
+        assert "an X server without a screen" in said
+
+
+def test_the_demo_needs_no_packages(bootstrap, lacking, monkeypatch):
+    monkeypatch.setattr(bootstrap, "may_install", lambda: False)
+    monkeypatch.setattr(bootstrap, "is_current", lambda: True)
+    monkeypatch.setattr(bootstrap, "run", lambda *_: 0)
+    for command in ("demo", "check", "docs", "setup"):
+        assert bootstrap.main([command]) == 0
+
+
+def test_a_compiler_that_comes_later_sets_up_anew(bootstrap, calls, monkeypatch):
+    monkeypatch.setattr(bootstrap.system_packages, "has_compiler", lambda: False)
+    bootstrap.set_up()
+    assert bootstrap.is_current()
+    monkeypatch.setattr(bootstrap.system_packages, "has_compiler", lambda: True)
+    assert not bootstrap.is_current()
+
+
+def test_packages_are_found_by_what_they_bring(bootstrap, tmp_path, monkeypatch):
+    packages = bootstrap.system_packages
+    there = tmp_path / "there"
+    there.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert packages.has_program("no-such-program", "there")()
+    assert not packages.has_program("no-such-program")()
+    assert packages.has_file("/no/such/file", str(there))()
+    assert not packages.has_file("/no/such/file")()
+    assert not packages.has_library("no_such_library")()
+
+
+def test_other_systems_lack_nothing(bootstrap, monkeypatch):
+    monkeypatch.setattr(bootstrap.system_packages.sys, "platform", "win32")
+    assert bootstrap.system_packages.missing() == []
 
 
 def test_every_step_runs_and_the_status_is_not_lost(bootstrap, make_venv, monkeypatch, tmp_path):
