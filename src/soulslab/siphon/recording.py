@@ -219,13 +219,17 @@ class Recorder:
             RecordingError: Not all of it could be written, for example as the disk is full. The file holds everything
                 up to its last commit, at most a second before.
         """
-        self._stopping.set()
-        for thread in self._threads:
-            thread.join()
+        self.end()
         failure = self._writer.failure or self._crash
         if failure is not None:
             raise failure
         return self.status()
+
+    def end(self) -> None:
+        """End it without a word about how it went; see `status`."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
 
     def __enter__(self) -> Self:
         return self

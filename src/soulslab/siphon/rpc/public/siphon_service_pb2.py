@@ -1,6 +1,7 @@
 """The messages of the public Siphon protocol. Written by scripts/public_protocol.py."""
 
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message as Message
 from google.protobuf.message_factory import GetMessageClass
 
 _DESCRIPTION = (

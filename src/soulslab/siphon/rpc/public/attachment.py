@@ -1,0 +1,267 @@
+"""What all public clients share: one configuration, and one session with the game that it names."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import PureWindowsPath
+from typing import Any, TypeVar
+
+import msgspec
+
+from soulslab.errors import ProfileError, SessionStateError, SiphonError, SoulslabError, UnknownAttributeError
+from soulslab.siphon.profile import Attribute, Profile
+from soulslab.siphon.public_profile import PublicProfile, from_public, resolve_injected
+from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
+from soulslab.siphon.session import Session, SessionOptions
+
+T = TypeVar("T")
+SessionOpener = Callable[[Profile, SessionOptions], Session]
+SOURCE = "SetProcessConfig"
+
+_log = logging.getLogger(__name__)
+
+
+class Attachment:
+    """The configuration, and the session that it leads to.
+
+    Args:
+        open_session: Attaches to a game that runs.
+        known: Our profiles by the name of the executable: where ``method = "dll"`` finds its entity.
+        options: How to attach; what is not of the protocol.
+        served: A session that the server has besides: if it is the configured game, that process is taken.
+        on_window: Called after a session with a window has been opened.
+    """
+
+    def __init__(
+        self,
+        open_session: SessionOpener,
+        known: Mapping[str, Profile],
+        options: SessionOptions,
+        *,
+        served: Callable[[], Session | None],
+        on_window: Callable[[], None],
+    ) -> None:
+        self._open_session = open_session
+        self._known = {_file_name(name): profile for name, profile in known.items()}
+        self._options = options
+        self._served = served
+        self._on_window = on_window
+        # Held while the game is attached to, which may take its time; nobody who only reads waits for it.
+        self._changing = threading.Lock()
+        self._public: PublicProfile | None = None
+        self._profile: Profile | None = None
+        self._title = ""
+        self._session: Session | None = None
+        self._pid = 0
+        self._parts: frozenset[str] = frozenset()
+
+    @property
+    def pid(self) -> int:
+        """The process; 0 while none is attached to."""
+        return self._pid
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """Which of ``memory``, ``input`` and ``capture`` are initialised."""
+        return self._parts
+
+    @property
+    def profile(self) -> Profile | None:
+        """The configuration; None before the first."""
+        return self._profile
+
+    @property
+    def window_name(self) -> str:
+        """Text in the title of the window that is used or will be."""
+        return self._title
+
+    def configure(self, request: messages.SetProcessConfigRequest) -> str:
+        """Take a configuration; one that is new ends what there was with the old one.
+
+        Returns:
+            What there is to say about it.
+
+        Raises:
+            ProfileError: It is malformed.
+        """
+        public = from_public(_tables_of(request), SOURCE)
+        profile, note = self._resolve(public)
+        with self._changing:
+            if self._public != public:
+                self._replace(None, frozenset())
+                self._title = profile.process.window_title
+            self._public, self._profile = public, profile
+        return f"{len(request.attributes)} attributes of {profile.process.executable}{note}"
+
+    def open_memory(self) -> int:
+        """Attach to the configured process; return its id. Raises what `open_session` raises."""
+        with self._changing:
+            has_window = bool(self._parts - {"memory"})
+            if not self._is_alive(self._title if has_window else None):
+                self._attach(self._title if has_window else None)
+            self._parts |= {"memory"}
+            return self._pid
+
+    def open_window(self, title: str, part: str) -> tuple[int, int]:
+        """Find the window for keys or frames.
+
+        Args:
+            title: Text in its title; "" for that of the configuration. All parts share one window, so another title
+                moves the others to it too.
+            part: ``input`` or ``capture``.
+
+        Returns:
+            Its width and height.
+        """
+        with self._changing:
+            profile = self._configured()
+            title = title or profile.process.window_title
+            if not self._is_alive(title):
+                self._attach(title)
+                self._title = title
+            self._parts |= {part}
+            return self._current().info.window_px
+
+    def use(self, part: str, action: Callable[[Session], T]) -> T:
+        """Do something with the session.
+
+        Args:
+            part: What has to be initialised for it.
+            action: What to do; done again if the session was exchanged for another one meanwhile.
+
+        Raises:
+            SessionStateError: It is not initialised.
+            SiphonError: What the action raises.
+        """
+        if part not in self._parts:
+            self._configured()
+            raise SessionStateError(f"{part} is not initialised; call Initialize{part.capitalize()} first")
+        session = self._current()
+        try:
+            return action(session)
+        except SessionStateError:
+            if self._session in (None, session):
+                raise
+        return action(self._current())
+
+    def attribute(self, name: str) -> Attribute:
+        """Return what is known of an attribute.
+
+        Raises:
+            UnknownAttributeError: There is none.
+            SiphonError: It needs an injected library, and we inject none.
+        """
+        profile = self._configured() if self._session is None else self._session.profile
+        if name in profile.attributes:
+            return profile.attributes[name]
+        if self._public is not None and name in self._public.injected:
+            raise SiphonError(
+                f"attribute {name!r} has method 'dll': it starts from an object that other servers learn by injecting "
+                f"a library into the game. soulslab injects nothing, and knows no profile with an entity for "
+                f"{profile.process.executable}; start the server with one"
+            )
+        raise UnknownAttributeError(name, profile.attributes)
+
+    def close(self) -> None:
+        """Let go of the game; a second call does nothing."""
+        with self._changing:
+            self._replace(None, frozenset())
+
+    def _resolve(self, public: PublicProfile) -> tuple[Profile, str]:
+        """Start the attributes that need an entity from that of a profile of ours, if we have one."""
+        known = self._known.get(_file_name(public.profile.process.executable))
+        if known is None:
+            n = len(public.injected)
+            note = f"; {n} with method 'dll' cannot be read: no profile is known that has their entity" if n else ""
+            return public.profile, note
+        try:
+            profile = resolve_injected(public, known)
+        except ProfileError as error:
+            return public.profile, f"; those with method 'dll' cannot be read: {error}"
+        # What is known to be refused is refused for public clients too.
+        process = msgspec.structs.replace(
+            profile.process, anti_cheat=known.process.anti_cheat, versions=known.process.versions
+        )
+        return msgspec.structs.replace(profile, process=process), ""
+
+    def _attach(self, title: str | None) -> None:
+        """Attach, with the window of that title; None for no window."""
+        profile = self._configured()
+        process = msgspec.structs.replace(profile.process, window_title=title or "")
+        options = msgspec.structs.replace(
+            self._options, launch="never", pid=self._pid_of_served(), with_window=title is not None
+        )
+        self._replace(self._open_session(msgspec.structs.replace(profile, process=process), options), self._parts)
+        if title is not None:
+            self._on_window()
+
+    def _pid_of_served(self) -> int:
+        """Return the process of the server's own session, if it is the configured game."""
+        served = self._served()
+        if served is None or self._options.pid:
+            return self._options.pid
+        info = served.info
+        is_same = _file_name(info.executable) == _file_name(self._configured().process.executable)
+        return info.pid if is_same else 0
+
+    def _is_alive(self, title: str | None) -> bool:
+        """Tell whether the session can go on: the process lives, and so does the window of that title, if one is asked.
+
+        A session without a window cannot get one, so it is not enough where one is asked for.
+        """
+        if self._session is None or (title is not None and (title != self._title or self._parts <= {"memory"})):
+            return False
+        try:
+            self._session.info  # noqa: B018  (raises if the window is gone)
+            self._session.snapshot(list(self._session.profile.attributes)[:1])
+        except SoulslabError as error:
+            _log.info("attaching again: %s", error)
+            return False
+        return True
+
+    def _replace(self, session: Session | None, parts: frozenset[str]) -> None:
+        """Exchange the session for another one; then close the old one, which nobody gets any more."""
+        try:
+            pid = 0 if session is None else session.info.pid
+        except SoulslabError:
+            if session is not None:
+                session.close()
+            raise
+        old, self._session, self._pid, self._parts = self._session, session, pid, parts
+        if old is not None:
+            old.close()
+
+    def _configured(self) -> Profile:
+        if self._profile is None:
+            raise SessionStateError("there is no configuration; call SetProcessConfig first")
+        return self._profile
+
+    def _current(self) -> Session:
+        if self._session is None:
+            raise SessionStateError("the game is not attached to; call InitializeMemory first")
+        return self._session
+
+
+def _file_name(path: str) -> str:
+    """Return the last part of a path of either kind, without regard to case."""
+    return PureWindowsPath(path).name.lower()
+
+
+def _tables_of(request: messages.SetProcessConfigRequest) -> dict[str, Any]:
+    """Return a configuration as the tables of a public TOML file."""
+    attributes: dict[str, Any] = {}
+    for i, attribute in enumerate(request.attributes):
+        if attribute.name in attributes:
+            raise ProfileError(f"{attribute.name!r} is there twice", path=f"attributes[{i}].name", source=SOURCE)
+        attributes[attribute.name] = {
+            "pattern": attribute.pattern,
+            "offsets": list(attribute.offsets),
+            "type": attribute.type,
+            "length": attribute.length,
+            "method": attribute.method,
+            "mask": attribute.mask,
+        }
+    info = {"name": request.process_name, "window_name": request.process_window_name}
+    return {"process_info": info, "attributes": attributes}

@@ -1,0 +1,102 @@
+"""Which clients are still connected: the public protocol has no call that says good-bye.
+
+gRPC for Python tells a server when a call ends, but not when a connection does, and a client that holds a key is in no
+call. So the process looks at its own sockets, only while there is something to clean up.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from urllib.parse import unquote
+
+import psutil
+
+POLL_S = 0.25
+#: Unix sockets do not tell one client from another; without a call for so long all of them count as gone.
+UNIX_STILL_S = 10.0
+
+
+class PeerWatch:
+    """Tells which clients have gone, for as long as anybody wants to know.
+
+    Args:
+        wanted: Returns the clients that somebody wants to know about; the watch rests while there are none.
+        gone: Called again and again with a client that is gone and for how long, in seconds.
+    """
+
+    def __init__(self, wanted: Callable[[], Iterable[str]], gone: Callable[[str, float], None]) -> None:
+        self._wanted = wanted
+        self._gone = gone
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._last_call_s: dict[str, float] = {}
+        self._gone_since: dict[str, float] = {}
+
+    def wake(self) -> None:
+        """Start to watch, if it rests."""
+        with self._lock:
+            if self._thread is None and not self._stopping.is_set():
+                self._thread = threading.Thread(target=self._watch, name="siphon: peers", daemon=True)
+                self._thread.start()
+
+    def called(self, peer: str) -> None:
+        """Note that a client is there."""
+        if _is_unix(peer):
+            self._last_call_s[peer] = time.monotonic()
+
+    def close(self) -> None:
+        """End it; a second call does nothing."""
+        self._stopping.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _watch(self) -> None:
+        while True:
+            with self._lock:
+                peers = set(self._wanted())
+                if not peers or self._stopping.is_set():
+                    self._thread = None
+                    self._gone_since.clear()
+                    return
+            self._look(peers)
+            self._stopping.wait(POLL_S)
+
+    def _look(self, peers: set[str]) -> None:
+        connected, now = _connected(), time.monotonic()
+        for peer in peers:
+            if _is_unix(peer):
+                is_there = now - self._last_call_s.get(peer, now) < UNIX_STILL_S
+            else:
+                is_there = _address_of(peer) in connected
+            if is_there:
+                self._gone_since.pop(peer, None)
+            else:
+                self._gone(peer, now - self._gone_since.setdefault(peer, now))
+
+
+def _is_unix(peer: str) -> bool:
+    return peer.startswith("unix:")
+
+
+def _connected() -> set[tuple[str, int]]:
+    """Return the addresses at the other ends of this process's connections."""
+    return {
+        (_plain(connection.raddr.ip), connection.raddr.port)
+        for connection in psutil.Process().net_connections("tcp")
+        if connection.raddr and connection.status == psutil.CONN_ESTABLISHED
+    }
+
+
+def _address_of(peer: str) -> tuple[str, int]:
+    """Return the address of ``ipv4:127.0.0.1:5000`` or ``ipv6:%5B::1%5D:5000``."""
+    host, _, port = unquote(peer).partition(":")[2].rpartition(":")
+    return _plain(host.strip("[]")), int(port) if port.isdecimal() else 0
+
+
+def _plain(host: str) -> str:
+    """Return a host without its zone, and IPv4 as such where it came in IPv6."""
+    return host.partition("%")[0].removeprefix("::ffff:")

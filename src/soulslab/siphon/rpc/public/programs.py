@@ -1,0 +1,151 @@
+"""ExecuteCommand: programs that the operator of the server allowed by name, and no others."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from soulslab.errors import AccessRefusedError, LaunchError
+
+DEFAULT_TIMEOUT_S = 30
+MAX_TIMEOUT_S = 600
+MAX_OUTPUT_BYTES = 1 << 20
+#: How long the pipes may stay open after the end: by something that the program left behind, outside its group.
+PIPES_S = 1.0
+POLL_S = 0.02
+#: Nothing else of our environment is the program's business: it may hold secrets.
+KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "DISPLAY", "XAUTHORITY", "TZ", "TMPDIR")
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a program ended.
+
+    Attributes:
+        status: Its exit status; negative for a signal.
+        output: What it printed, at most `MAX_OUTPUT_BYTES`.
+        errors: The same of its standard error.
+        wall_ms: How long it ran.
+        problem: Why it was ended; "" if it ended by itself.
+    """
+
+    status: int
+    output: str
+    errors: str
+    wall_ms: int
+    problem: str
+
+
+class Programs:
+    """Runs allowed programs, without a shell.
+
+    Args:
+        allowed: Their paths.
+    """
+
+    def __init__(self, allowed: Sequence[Path]) -> None:
+        self._allowed = tuple(path.resolve() for path in allowed)
+
+    def run(
+        self, command: Sequence[str], directory: str, timeout_s: int, gone: threading.Event, *, keeps_output: bool
+    ) -> Outcome:
+        """Run a program to its end.
+
+        Args:
+            command: The program, by its path or, where that is unambiguous, by its name; then its arguments.
+            directory: Where to; "" for the server's own.
+            timeout_s: It is killed then, with all that it started; 0 for 30 s.
+            gone: Is set when the client is: then it is killed too.
+            keeps_output: Return what it prints.
+
+        Raises:
+            AccessRefusedError: It is not allowed.
+            LaunchError: It cannot be started.
+        """
+        program = self._find(command[0])
+        if not 0 <= timeout_s <= MAX_TIMEOUT_S:
+            raise LaunchError(f"timeout_seconds is {timeout_s}; it is 0 (for {DEFAULT_TIMEOUT_S}) to {MAX_TIMEOUT_S}")
+        start_s = time.monotonic()
+        pipe = subprocess.PIPE if keeps_output else subprocess.DEVNULL
+        try:
+            process = subprocess.Popen(  # noqa: S603  (a program that the operator named; no shell)
+                [str(program), *command[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=pipe,
+                stderr=pipe,
+                cwd=directory or None,
+                env={name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ},
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:  # a ValueError: a zero character in an argument
+            raise LaunchError(f"{program} cannot be started: {error}") from error
+        readers = [_Reader(stream) for stream in (process.stdout, process.stderr) if stream is not None]
+        problem = _wait(process, timeout_s or DEFAULT_TIMEOUT_S, gone)
+        texts = [reader.text() for reader in readers] or ["", ""]
+        wall_ms = int((time.monotonic() - start_s) * 1000)
+        return Outcome(process.returncode, texts[0], texts[1], wall_ms, problem)
+
+    def _find(self, name: str) -> Path:
+        if not self._allowed:
+            raise AccessRefusedError("this server runs no programs; its operator allows them by their paths")
+        if "\0" not in name:
+            path = Path(name)
+            fitting = [path.resolve()] if path.is_absolute() else [p for p in self._allowed if p.name == name]
+            if len(fitting) == 1 and fitting[0] in self._allowed:
+                return fitting[0]
+        known = ", ".join(str(path) for path in self._allowed)
+        raise AccessRefusedError(f"{name!r} is not among the programs that this server runs: {known}")
+
+
+class _Reader:
+    """Reads a pipe to its end, and keeps the start of it."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._kept = bytearray()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="siphon: output", daemon=True)
+        self._thread.start()
+
+    def text(self) -> str:
+        """Return what was kept, once it is all there."""
+        self._thread.join(PIPES_S)
+        self._stopping.set()
+        self._thread.join()
+        return bytes(self._kept[:MAX_OUTPUT_BYTES]).decode("utf-8", "replace")
+
+    def _read(self) -> None:
+        with self._stream:
+            handle = self._stream.fileno()
+            while not self._stopping.is_set():
+                if not select.select([handle], [], [], POLL_S)[0]:
+                    continue
+                data = os.read(handle, 65536)
+                if not data:
+                    return
+                if len(self._kept) < MAX_OUTPUT_BYTES:
+                    self._kept += data
+
+
+def _wait(process: subprocess.Popen[bytes], timeout_s: float, gone: threading.Event) -> str:
+    """Wait for the end; return why it had to be made."""
+    end_s = time.monotonic() + timeout_s
+    problem = ""
+    # Not reaped before its group is dead, or the number of the group might be another's by then.
+    while not problem and os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        if time.monotonic() >= end_s:
+            problem = f"it took longer than {timeout_s:g} s and was killed"
+        elif gone.wait(POLL_S):
+            problem = "the client is gone, so it was killed"
+    # What it started and left behind in its group goes with it.
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    return problem

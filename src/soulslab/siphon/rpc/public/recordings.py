@@ -1,0 +1,181 @@
+"""Recordings that public clients start, stop and download."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from secrets import token_hex
+from typing import Any
+
+import msgspec
+
+from soulslab.errors import RecordingError, SiphonError
+from soulslab.siphon.recording import Recordable, Recorder, RecordingOptions, RecordingStatus
+from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
+
+CHUNK_BYTES = 1 << 20
+MAX_RUNNING = 2
+#: Of older ones only the files are kept.
+MAX_KNOWN = 100
+
+
+class _Entry:
+    """One recording; of a finished one only how it went."""
+
+    def __init__(self, recorder: Recorder, peer: str) -> None:
+        self.recorder = recorder
+        self.peer = peer
+
+    @property
+    def files(self) -> list[Path]:
+        return [path for path in (self.recorder.path, self.recorder.video) if path is not None]
+
+
+class Recordings:
+    """All recordings of public clients.
+
+    Args:
+        folder: Where their files go. The folder that a client asks for is one below it.
+        options: What to record, besides what clients say.
+    """
+
+    def __init__(self, folder: Path, options: RecordingOptions) -> None:
+        self._folder = folder
+        self._options = options
+        self._entries: dict[str, _Entry] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def peers(self) -> set[str]:
+        """The clients of those that go on."""
+        return {entry.peer for entry in self._running()}
+
+    def start(self, source: Recordable, request: messages.StartRecordingRequest, peer: str, **options: Any) -> str:
+        """Start one.
+
+        Args:
+            source: What to record.
+            request: Which attributes, for how long, and in which folder.
+            peer: Whose it is.
+            options: Replace `RecordingOptions`.
+
+        Returns:
+            Its id.
+
+        Raises:
+            RecordingError: There are too many, or it cannot be written.
+            SiphonError: It cannot be recorded.
+        """
+        if request.max_duration_seconds < 0:
+            raise SiphonError(f"max_duration_seconds is {request.max_duration_seconds}; 0 is for no limit")
+        folder = self._folder_of(request.output_directory)
+        with self._lock:
+            if len(self._running()) >= MAX_RUNNING:
+                raise RecordingError(folder, f"{MAX_RUNNING} recordings go on already; stop one with StopRecording")
+            recording_id = token_hex(8)
+            settings = msgspec.structs.replace(
+                self._options,
+                attributes=tuple(dict.fromkeys(request.attribute_names)),
+                max_duration_s=float(request.max_duration_seconds),
+                **options,
+            )
+            recorder = Recorder(source, folder / f"recording_{recording_id}.h5", settings)
+            self._entries[recording_id] = _Entry(recorder, peer)
+            self._forget_old()
+        return recording_id
+
+    def path_of(self, recording_id: str) -> Path:
+        """Return the file of a recording. Raises `RecordingError` if there is none of that id."""
+        return self._find(recording_id).recorder.path
+
+    def status(self, recording_id: str) -> RecordingStatus:
+        """Return how one goes. Raises `RecordingError` if there is none of that id."""
+        return self._find(recording_id).recorder.status()
+
+    def stop(self, recording_id: str) -> RecordingStatus:
+        """End one; one that has ended stays as it is.
+
+        Raises:
+            RecordingError: There is none of that id, or not all of it could be written.
+        """
+        return self._find(recording_id).recorder.stop()
+
+    def chunks(self, recording_id: str) -> Iterator[messages.RecordingChunk]:
+        """Yield the files of one that has ended; the last chunk of the last file is the final one.
+
+        Raises:
+            RecordingError: There is none of that id, it goes on, or its files are gone.
+        """
+        entry = self._find(recording_id)
+        if entry.recorder.status().is_recording:
+            raise RecordingError(entry.recorder.path, "it is still recording; call StopRecording first")
+        for path in entry.files:
+            try:
+                yield from _chunks_of(path, is_last=path == entry.files[-1])
+            except OSError as error:
+                raise RecordingError(path, f"cannot be read: {error.strerror}") from error
+
+    def stop_of(self, peer: str) -> list[str]:
+        """End those of a client that is gone; return their ids."""
+        stopped = []
+        for recording_id, entry in list(self._entries.items()):
+            if entry.peer == peer and entry.recorder.status().is_recording:
+                entry.recorder.end()
+                stopped.append(recording_id)
+        return stopped
+
+    def close(self) -> None:
+        """End all of them."""
+        for entry in self._running():
+            entry.recorder.end()
+
+    def _running(self) -> list[_Entry]:
+        return [entry for entry in list(self._entries.values()) if entry.recorder.status().is_recording]
+
+    def _find(self, recording_id: str) -> _Entry:
+        entry = self._entries.get(recording_id)
+        if entry is None:
+            raise RecordingError(self._folder, f"there is no recording with the id {recording_id[:64]!r}")
+        return entry
+
+    def _forget_old(self) -> None:
+        for recording_id, entry in list(self._entries.items()):
+            if len(self._entries) <= MAX_KNOWN:
+                return
+            if not entry.recorder.status().is_recording:
+                del self._entries[recording_id]
+
+    def _folder_of(self, asked: str) -> Path:
+        """Return where a client's files go.
+
+        Whoever reaches the port could else write wherever the server may. So paths are taken as below our folder, as
+        chroot does; one that is there already stays as it is.
+        """
+        if "\0" in asked:
+            raise RecordingError(self._folder, "a path cannot hold a zero character")
+        root = self._folder.resolve()
+        is_windows = "\\" in asked or bool(PureWindowsPath(asked).drive)
+        path: PurePath = PureWindowsPath(asked) if is_windows else PurePosixPath(asked)
+        normal = Path(os.path.normpath(root / asked))
+        if not is_windows and normal.is_relative_to(root):
+            return normal
+        return root.joinpath(*(part for part in path.parts if part not in (path.anchor, "..")))
+
+
+def _chunks_of(path: Path, *, is_last: bool) -> Iterator[messages.RecordingChunk]:
+    """Yield one file; an empty one is one empty chunk."""
+    with path.open("rb") as file:
+        size, offset = os.fstat(file.fileno()).st_size, 0
+        while True:
+            data = file.read(min(CHUNK_BYTES, size - offset))
+            if not data and offset < size:
+                raise OSError(0, "it was cut off meanwhile")
+            end = offset + len(data)
+            yield messages.RecordingChunk(
+                data=data, offset=offset, total_size=size, is_final=is_last and end == size, filename=path.name
+            )
+            offset = end
+            if offset == size:
+                return

@@ -1,0 +1,345 @@
+"""The public Siphon service: every call of pysiphon and its like, on top of a session.
+
+::
+
+    with PublicService(PublicOptions(open_session=open_session)) as service:
+        with serve(session, ServerOptions(extra_handlers=service.handlers)) as server:
+            server.wait()
+
+Failure is an answer with ``success=false`` and a message, as its clients expect; only streams, whose messages have no
+such field, end with a gRPC status, and bytes that are no message get INVALID_ARGUMENT.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any, Self
+
+import grpc
+import msgspec
+from msgspec import Meta
+
+from soulslab.errors import InputError, RecordingError, SoulslabError
+from soulslab.siphon.capture import NATIVE
+from soulslab.siphon.profile import Profile
+from soulslab.siphon.recording import RecordingOptions
+from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
+from soulslab.siphon.rpc.public.attachment import Attachment, SessionOpener
+from soulslab.siphon.rpc.public.calls import gone_event, stream_handler, text_of, unary_handler
+from soulslab.siphon.rpc.public.keys import HeldKeys
+from soulslab.siphon.rpc.public.peers import PeerWatch
+from soulslab.siphon.rpc.public.programs import Programs
+from soulslab.siphon.rpc.public.recordings import Recordings
+from soulslab.siphon.rpc.public.shared import SharedGame
+from soulslab.siphon.rpc.public.streams import FrameStreams, bgra_of
+from soulslab.siphon.rpc.public.values import INT32, response_of, value_of
+from soulslab.siphon.session import Session, SessionOptions
+
+SERVICE = "siphon_service.SiphonService"
+#: X carries distances as 16-bit numbers.
+MAX_MOUSE_PX = 32767
+MAX_MOUSE_STEPS = 1000
+
+_log = logging.getLogger(__name__)
+
+
+class PublicOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to serve public clients.
+
+    Attributes:
+        open_session: Attaches to the game that a client configures (`soulslab.siphon.local.open_session`).
+        session: How to attach; which process and whether with a window is up to the clients.
+        known: Our profiles by the name of the executable, for attributes with ``method = "dll"``.
+        programs: Paths of the programs that ExecuteCommand may run.
+        recordings: Folder of the recordings.
+        recording: What they hold; attributes and duration are up to the clients.
+        stream_hz: Pictures per second of a frame stream, at most.
+        keys_after_s: How long a key stays down after the connection that pressed it has ended. Not at all would be
+            safest, but ``pysiphon toggle W 1`` presses a key and ends.
+        recordings_after_s: How long a recording goes on after the connection that started it has ended; as above.
+    """
+
+    open_session: SessionOpener
+    session: SessionOptions = SessionOptions(deadline_s=10.0)
+    known: dict[str, Profile] = {}
+    programs: tuple[Path, ...] = ()
+    recordings: Path = Path("recordings")
+    recording: RecordingOptions = RecordingOptions()
+    stream_hz: Annotated[float, Meta(gt=0)] = 60.0
+    keys_after_s: Annotated[float, Meta(ge=0)] = 5.0
+    recordings_after_s: Annotated[float, Meta(ge=0)] = 600.0
+
+
+class PublicService:
+    """The service; one configuration and one game for all of its clients.
+
+    Args:
+        options: How.
+    """
+
+    def __init__(self, options: PublicOptions) -> None:
+        self._options = options
+        self._served: Session | None = None
+        self._keys = HeldKeys(self._send_keys)
+        self._game = Attachment(
+            options.open_session,
+            options.known,
+            options.session,
+            served=lambda: self._served,
+            on_window=self._keys.send_again,
+        )
+        self._programs = Programs(options.programs)
+        self._recordings = Recordings(options.recordings, options.recording)
+        self._streams = FrameStreams(
+            lambda: self._game.use("capture", lambda session: session.capture(NATIVE)), options.stream_hz
+        )
+        self._peers = PeerWatch(lambda: self._keys.peers | self._recordings.peers, self._client_is_gone)
+
+    def handlers(self, served: Session | None = None) -> Sequence[grpc.GenericRpcHandler]:
+        """Return what a `grpc.Server` needs to serve it.
+
+        Args:
+            served: A session that the same server serves; clients that configure its game get its process.
+        """
+        self._served = served
+        note = self._peers.called
+        calls = {name: unary_handler(*call, note) for name, call in self._unary_calls().items()}
+        calls |= {name: stream_handler(*call, note) for name, call in self._stream_calls().items()}
+        return (grpc.method_handlers_generic_handler(SERVICE, calls),)
+
+    def close(self) -> None:
+        """End recordings, release keys, let go of the game; after the server has ended. A second call does nothing."""
+        self._recordings.close()
+        self._peers.close()
+        self._game.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- attributes -----------------------------------------------------------------------------------------
+
+    def _get(self, request: messages.GetSiphonRequest, _context: Any) -> messages.GetSiphonResponse:
+        name = request.attributeName
+        value = self._game.use("memory", lambda session: session.read(self._checked(name)))
+        return response_of(name, value, self._game.attribute(name))
+
+    def _set(self, request: messages.SetSiphonRequest, _context: Any) -> messages.SetSiphonResponse:
+        name = request.attributeName
+
+        def write(session: Session) -> None:
+            session.write({name: value_of(request, self._game.attribute(name))})
+
+        self._game.use("memory", write)
+        return messages.SetSiphonResponse(success=True, message=f"{name} is written")
+
+    def _checked(self, name: str) -> str:
+        """Return a name that there is; the error for those that need an injection says so."""
+        self._game.attribute(name)
+        return name
+
+    # --- keys and mouse -------------------------------------------------------------------------------------
+
+    def _tap(self, request: messages.InputKeyTapRequest, context: Any) -> messages.InputKeyTapResponse:
+        self._game.use("input", lambda _: None)
+        self._keys.tap(list(request.keys), request.hold_ms, request.delay_ms, gone_event(context))
+        return messages.InputKeyTapResponse(success=True, message=f"tapped {', '.join(request.keys)}")
+
+    def _toggle(self, request: messages.InputKeyToggleRequest, context: Any) -> messages.InputKeyToggleResponse:
+        self._game.use("input", lambda _: None)
+        self._keys.toggle(request.key, is_down=request.toggle, peer=context.peer())
+        if request.toggle:
+            self._peers.wake()
+        state = "down" if request.toggle else "up"
+        return messages.InputKeyToggleResponse(success=True, message=f"{request.key} is {state}")
+
+    def _move(self, request: messages.MoveMouseRequest, _context: Any) -> messages.MoveMouseResponse:
+        dx, dy, steps = request.delta_x, request.delta_y, max(request.steps, 1)
+        if max(abs(dx), abs(dy)) > MAX_MOUSE_PX or steps > MAX_MOUSE_STEPS:
+            raise InputError(
+                f"a move of ({dx}, {dy}) px in {steps} steps is too much; "
+                f"{MAX_MOUSE_PX} px and {MAX_MOUSE_STEPS} steps are the most"
+            )
+
+        def move(session: Session) -> None:
+            for k in range(steps):
+                session.input.move_mouse(*(delta * (k + 1) // steps - delta * k // steps for delta in (dx, dy)))
+
+        self._game.use("input", move)
+        return messages.MoveMouseResponse(success=True, message=f"moved by ({dx}, {dy})")
+
+    def _send_keys(self, keys: Sequence[str]) -> None:
+        self._game.use("input", lambda session: session.input.set_held(keys))
+
+    # --- pictures -------------------------------------------------------------------------------------------
+
+    def _capture(self, _request: messages.CaptureFrameRequest, _context: Any) -> messages.CaptureFrameResponse:
+        pixels = self._game.use("capture", lambda session: session.capture(NATIVE)).pixels
+        return messages.CaptureFrameResponse(
+            success=True, message="ok", frame=bgra_of(pixels), width=pixels.shape[1], height=pixels.shape[0]
+        )
+
+    # --- programs -------------------------------------------------------------------------------------------
+
+    def _execute(self, request: messages.ExecuteCommandRequest, context: Any) -> messages.ExecuteCommandResponse:
+        outcome = self._programs.run(
+            [request.command, *request.args],
+            request.working_directory,
+            request.timeout_seconds,
+            gone_event(context),
+            keeps_output=request.capture_output,
+        )
+        return messages.ExecuteCommandResponse(
+            success=not outcome.problem and outcome.status == 0,
+            message=text_of(outcome.problem or f"exit status {outcome.status}"),
+            exit_code=outcome.status,
+            stdout_output=outcome.output,
+            stderr_output=outcome.errors,
+            execution_time_ms=outcome.wall_ms,
+        )
+
+    # --- the game -------------------------------------------------------------------------------------------
+
+    def _configure(self, request: messages.SetProcessConfigRequest, _context: Any) -> messages.SetProcessConfigResponse:
+        message = self._game.configure(request)
+        if not self._game.parts:
+            self._keys.forget()
+        return messages.SetProcessConfigResponse(success=True, message=text_of(message))
+
+    def _init_memory(self, _: messages.InitializeMemoryRequest, _context: Any) -> messages.InitializeMemoryResponse:
+        pid = self._game.open_memory()
+        return messages.InitializeMemoryResponse(success=True, message=f"process {pid}", process_id=pid)
+
+    def _init_input(self, request: messages.InitializeInputRequest, _context: Any) -> messages.InitializeInputResponse:
+        self._game.open_window(request.window_name, "input")
+        return messages.InitializeInputResponse(success=True, message="keys and mouse are ready")
+
+    def _init_capture(
+        self, request: messages.InitializeCaptureRequest, _context: Any
+    ) -> messages.InitializeCaptureResponse:
+        width, height = self._game.open_window(request.window_name, "capture")
+        return messages.InitializeCaptureResponse(
+            success=True, message=f"the window is {width}x{height}", window_width=width, window_height=height
+        )
+
+    def _status(self, _request: messages.GetServerStatusRequest, _context: Any) -> messages.GetServerStatusResponse:
+        game = self._game
+        profile, parts = game.profile, game.parts
+        return messages.GetServerStatusResponse(
+            success=True,
+            message=f"initialised: {', '.join(sorted(parts)) or 'nothing'}",
+            memory_initialized="memory" in parts,
+            input_initialized="input" in parts,
+            capture_initialized="capture" in parts,
+            config_set=profile is not None,
+            process_name="" if profile is None else profile.process.executable,
+            window_name=game.window_name,
+            process_id=game.pid,
+        )
+
+    # --- recordings -----------------------------------------------------------------------------------------
+
+    def _start_recording(
+        self, request: messages.StartRecordingRequest, context: Any
+    ) -> messages.StartRecordingResponse:
+        for name in request.attribute_names:
+            self._game.attribute(name)
+        parts = self._game.parts
+        source = self._game.use("memory", lambda session: SharedGame(self._game, session.profile))
+        options: dict[str, Any] = {"with_keys": "input" in parts}
+        if "capture" not in parts:
+            options["frames"] = "none"
+        recording_id = self._recordings.start(source, request, context.peer(), **options)
+        self._peers.wake()
+        message = f"recording to {self._recordings.path_of(recording_id)}"
+        return messages.StartRecordingResponse(success=True, message=text_of(message), session_id=recording_id)
+
+    def _stop_recording(self, request: messages.StopRecordingRequest, _context: Any) -> messages.StopRecordingResponse:
+        failure = ""
+        status = self._recordings.status(request.session_id)
+        try:
+            status = self._recordings.stop(request.session_id)
+        except RecordingError as error:
+            failure, status = str(error), self._recordings.status(request.session_id)
+        return messages.StopRecordingResponse(
+            success=not failure,
+            message=text_of(failure or f"ended: {status.end}"),
+            total_frames=_int32(status.n_samples),
+            average_latency_ms=status.average_latency_ms,
+            dropped_frames=_int32(status.n_dropped),
+            actual_duration_seconds=status.duration_s,
+            actual_fps=status.rate_hz,
+        )
+
+    def _recording_status(
+        self, request: messages.GetRecordingStatusRequest, _context: Any
+    ) -> messages.GetRecordingStatusResponse:
+        status = self._recordings.status(request.session_id)
+        return messages.GetRecordingStatusResponse(
+            success=not status.error,
+            message=text_of(status.error or (f"ended: {status.end}" if status.end else status.problem or "recording")),
+            is_recording=status.is_recording,
+            current_frame=_int32(status.n_samples),
+            elapsed_time_seconds=status.duration_s,
+            current_latency_ms=status.latency_ms,
+            dropped_frames=_int32(status.n_dropped),
+        )
+
+    # --- the table of calls ---------------------------------------------------------------------------------
+
+    def _unary_calls(self) -> dict[str, tuple[type[Any], type[Any], Callable[[Any, Any], Any]]]:
+        m = messages
+        return {
+            "GetAttribute": (m.GetSiphonRequest, m.GetSiphonResponse, self._get),
+            "SetAttribute": (m.SetSiphonRequest, m.SetSiphonResponse, self._set),
+            "InputKeyTap": (m.InputKeyTapRequest, m.InputKeyTapResponse, self._tap),
+            "InputKeyToggle": (m.InputKeyToggleRequest, m.InputKeyToggleResponse, self._toggle),
+            "MoveMouse": (m.MoveMouseRequest, m.MoveMouseResponse, self._move),
+            "CaptureFrame": (m.CaptureFrameRequest, m.CaptureFrameResponse, self._capture),
+            "ExecuteCommand": (m.ExecuteCommandRequest, m.ExecuteCommandResponse, self._execute),
+            "SetProcessConfig": (m.SetProcessConfigRequest, m.SetProcessConfigResponse, self._configure),
+            "InitializeMemory": (m.InitializeMemoryRequest, m.InitializeMemoryResponse, self._init_memory),
+            "InitializeInput": (m.InitializeInputRequest, m.InitializeInputResponse, self._init_input),
+            "InitializeCapture": (m.InitializeCaptureRequest, m.InitializeCaptureResponse, self._init_capture),
+            "GetServerStatus": (m.GetServerStatusRequest, m.GetServerStatusResponse, self._status),
+            "StartRecording": (m.StartRecordingRequest, m.StartRecordingResponse, self._start_recording),
+            "StopRecording": (m.StopRecordingRequest, m.StopRecordingResponse, self._stop_recording),
+            "GetRecordingStatus": (
+                m.GetRecordingStatusRequest,
+                m.GetRecordingStatusResponse,
+                self._recording_status,
+            ),
+        }
+
+    def _stream_calls(self) -> dict[str, tuple[type[Any], Callable[[Any, Any], Iterator[Any]]]]:
+        return {
+            "DownloadRecording": (
+                messages.DownloadRecordingRequest,
+                lambda request, _: self._recordings.chunks(request.session_id),
+            ),
+            "StreamFrames": (
+                messages.StreamFramesRequest,
+                lambda request, context: self._streams.frames(request, context, gone_event(context)),
+            ),
+        }
+
+    def _client_is_gone(self, peer: str, for_s: float) -> None:
+        """Clean up after a client."""
+        try:
+            if for_s >= self._options.keys_after_s and (keys := self._keys.release_of(peer)):
+                _log.info("%s is gone; released %s", peer, ", ".join(keys))
+            if for_s >= self._options.recordings_after_s and (stopped := self._recordings.stop_of(peer)):
+                _log.info("%s is gone; stopped recording %s", peer, ", ".join(stopped))
+        except SoulslabError as error:  # the game is gone, and with it what was held
+            _log.warning("cannot release what %s held: %s", peer, error)
+
+
+def _int32(number: int) -> int:
+    return min(number, INT32.stop - 1)
