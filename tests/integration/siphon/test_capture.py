@@ -16,6 +16,7 @@ import pytest
 from soulslab.bench.siphon_capture import CaptureBenchSettings, measure_capture
 from soulslab.errors import DisplayError, WindowError, WindowGoneError
 from soulslab.siphon.capture import NATIVE, FrameFormat
+from soulslab.siphon.capture import barrier as barrier_module
 from soulslab.siphon.capture import composite as composite_module
 from soulslab.siphon.capture.barrier import Barrier
 from soulslab.siphon.capture.framebuffer import Framebuffer
@@ -247,6 +248,7 @@ def test_one_that_draws_without_end_is_not_waited_for_without_end(display, x, mo
         "while True: c.PolyFillRectangle(w, g, len(r), r)"
     )
     environment = {**os.environ, **display.environment()}
+    monkeypatch.setattr(barrier_module, "PATIENCE_S", 0.1)
     barrier = Barrier(x)
     hurried = []
     hurry = barrier._hurry

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import select
 
 import xcffib.sync
@@ -9,8 +10,12 @@ import xcffib.sync
 from soulslab.siphon.x11 import XConnection
 
 LOW_PRIORITY = -1_000_000
-#: A client that sends without end is not waited for longer than this; then a picture may be one of its last but one.
-PATIENCE_S = 0.05
+#: How long to wait for a server that is busy; longer than any game takes to draw one picture, also on a busy machine.
+PATIENCE_S = 1.0
+#: How long once that was not enough: somebody sends without end, so a picture may be the last but one.
+SHORT_PATIENCE_S = 0.02
+
+_log = logging.getLogger(__name__)
 
 
 class Barrier:
@@ -26,6 +31,7 @@ class Barrier:
 
     def __init__(self, x: XConnection) -> None:
         self._x = x
+        self._patience_s = PATIENCE_S
         self._own = XConnection(x.display)
         try:
             self._has_priority = x.has_extension(xcffib.sync.key)
@@ -44,8 +50,11 @@ class Barrier:
         with self._own.using("wait for the display"):
             cookie = self._own.core.GetInputFocus()
             self._own.raw.flush()
-            if self._has_priority and not self._poll.poll(PATIENCE_S * 1000):
-                self._hurry()
+            if self._has_priority:
+                is_idle = bool(self._poll.poll(self._patience_s * 1000))
+                if not is_idle:
+                    self._hurry()
+                self._patience_s = PATIENCE_S if is_idle else SHORT_PATIENCE_S
             cookie.reply()
 
     def close(self) -> None:
@@ -69,6 +78,8 @@ class Barrier:
 
     def _hurry(self) -> None:
         """Let the answer come although somebody sends without end."""
+        if self._patience_s != SHORT_PATIENCE_S:
+            _log.warning("X display %s is busy without end; pictures may be old ones", self._own.display)
         self._set_priority(0)
         self._poll.poll()
         self._set_priority(LOW_PRIORITY)
