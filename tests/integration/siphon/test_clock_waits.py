@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import threading
 import time
 from pathlib import Path
 
@@ -36,6 +38,7 @@ LOCKS = (
     "mutex_timedlock", "mutex_clocklock", "sdl_cond", "sdl_semaphore",
 )  # fmt: skip
 SPINS = ("spin", "spin_for_events")
+GENERATION_AT = 16  # in struct clock_page
 
 
 @pytest.fixture(scope="module")
@@ -261,9 +264,11 @@ def test_a_game_that_dies_during_a_step_is_noticed(start):
     os.kill(program.pid, 19)  # SIGSTOP: it does not come to rest, so the step would last
     with pytest.raises(ClockStalledError, match="did not come to rest within"):
         clock.advance(PERIOD_S, deadline_s=0.2)
-    os.kill(program.pid, 9)
+    killer = threading.Timer(0.1, os.kill, (program.pid, 9))
+    killer.start()
     with pytest.raises(ProcessExitedError):
         clock.advance(PERIOD_S, deadline_s=300.0)
+    killer.join()
 
 
 def test_a_game_that_stalled_may_come_back(start):
@@ -307,6 +312,18 @@ def test_a_new_controller_finds_time_as_it_was_left(start):
     assert (third.speed, third.game_time_s) == (0.0, pytest.approx(held_s + PERIOD_S, abs=2e-9))
     third.run()
     third.close()
+    assert program.n_backwards == 0
+
+
+def test_a_controller_that_dies_in_the_middle_of_a_change_leaves_no_trap(start):
+    program, clock = start("nanosleep")
+    generation = ctypes.c_uint32.from_address(clock._page.address + GENERATION_AT)
+    assert generation.value % 2 == 0
+    generation.value += 1  # the sign that a change is under way
+    first = program.n_waits
+    wait_for(lambda: program.n_waits > first + 2)
+    assert generation.value % 2 == 0
+    clock.advance(PERIOD_S)
     assert program.n_backwards == 0
 
 

@@ -231,9 +231,7 @@ class LockstepClock:
             waited_s = time.monotonic() - started_s
             if waited_s > deadline_s:
                 raise ClockStalledError(
-                    f"process {self.pid} did not come to rest within {waited_s:.1f} s of wall time: it computes and "
-                    "neither sleeps nor looks at the clock, or waits for something else. Give it longer (deadline_s), "
-                    "or see docs/clock.md for games that lockstep cannot hold",
+                    f"process {self.pid} did not come to rest within {waited_s:.1f} s of wall time: {self._why()}",
                     waited_s,
                 )
             result = self._native.wait(address, self.pid, _SLICE_NS if result == MAIN_RUNS else _OTHERS_NS)
@@ -241,17 +239,29 @@ class LockstepClock:
             self._quiet.has_parked = True
         self._is_held = True
 
+    def _why(self) -> str:
+        """Return what keeps the game from resting, and what to do."""
+        if self._quiet.is_stopped():
+            return "it is stopped (SIGSTOP, Ctrl-Z or a debugger). Let it go on: kill -CONT"
+        return (
+            "it computes and neither sleeps nor looks at the clock, or waits for something else. Give it longer "
+            "(deadline_s), or see docs/clock.md for games that lockstep cannot hold"
+        )
+
     def _settle(self, result: int, *, is_frozen: bool) -> bool:
         """Look what the threads do that are not parked; tell whether the game stands all the same."""
         if not is_frozen:
             return False
-        if result == MAIN_RUNS:
-            return self._quiet.is_idle()
         tids = (ctypes.c_int * 64)()
         n = self._native.running(self._address(), self.pid, tids, len(tids))
-        for tid in tids[:n]:
-            if self._quiet.is_blocked(tid):
-                self._native.ignore(self._address(), self.pid, tid)
+        others = [tid for tid in tids[:n] if tid != self.pid]
+        blocked = [tid for tid in others if self._quiet.is_blocked(tid)]
+        if result == MAIN_RUNS:
+            if len(blocked) < len(others):  # one that it may wait for
+                self._quiet.reset()
+            return self._quiet.is_idle()
+        for tid in blocked:
+            self._native.ignore(self._address(), self.pid, tid)
         return False
 
     def _await_library(self) -> None:

@@ -49,13 +49,24 @@ class Quiet:
         """Tell whether a thread waits for something now, or is gone."""
         return self._state(tid) is not None
 
+    def is_stopped(self) -> bool:
+        """Tell whether somebody has stopped the process: SIGSTOP, or a debugger."""
+        return self._fields(self.pid).get("State", "")[:1] in ("T", "t")
+
     def _state(self, tid: int) -> tuple[int, ...] | None:
         """Return how often a thread has been switched, if it is blocked; None if it runs; () if it is gone."""
+        fields = self._fields(tid)
+        if not fields:
+            return ()
+        # One that somebody has stopped waits for nothing: it has still to do what it was given time for.
+        if fields["State"][0] not in "SD":
+            return None
+        return int(fields["voluntary_ctxt_switches"]), int(fields["nonvoluntary_ctxt_switches"])
+
+    def _fields(self, tid: int) -> dict[str, str]:
+        """Return what the kernel says about a thread (proc(5), ``status``); nothing if it is gone."""
         try:
             text = Path(f"/proc/{self.pid}/task/{tid}/status").read_text(encoding="utf-8", errors="replace")
         except (FileNotFoundError, ProcessLookupError):
-            return ()
-        fields = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
-        if fields["State"][0] not in "SDtT":
-            return None
-        return int(fields["voluntary_ctxt_switches"]), int(fields["nonvoluntary_ctxt_switches"])
+            return {}
+        return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)

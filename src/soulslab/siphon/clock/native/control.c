@@ -102,6 +102,7 @@ PUBLIC int soulslab_clock_own(struct clock_page *page, int fd, int on_orphan)
     struct flock lock = clock_owner_lock(F_WRLCK);
     if (fcntl(fd, F_OFD_SETLK, &lock) != 0)
         return errno == EACCES ? -EAGAIN : -errno;
+    atomic_store(&page->n_watchers, 0); /* one that was killed while it waited is still counted */
     atomic_store(&page->on_orphan, (uint32_t)on_orphan);
     atomic_store(&page->owner, getpid());
     return 0;
