@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from soulslab.siphon.local import LocalSession
     from soulslab.siphon.profile import Profile
     from soulslab.siphon.rpc.client import RemoteSession
+    from soulslab.siphon.rpc.public.service import PublicOptions
 
 siphon = App(name="siphon", help="Look into a running game: values, keys, frames, time.")
 
@@ -318,6 +319,7 @@ class ServeFlags:
         tls_key: PEM file.
         public: Also speak the public Siphon protocol, as pysiphon does. On this machine it needs no token.
         allow_program: Program that clients of the public protocol may run; none by default; may be given many times.
+        recordings: Folder for what clients of the public protocol record.
     """
 
     address: str = "127.0.0.1:0"
@@ -327,6 +329,7 @@ class ServeFlags:
     tls_key: Path | None = None
     public: bool = False
     allow_program: Annotated[list[Path] | None, Parameter(negative="")] = None
+    recordings: Path = Path("recordings")
 
 
 @siphon.command
@@ -355,7 +358,26 @@ def serve(profile: Path, *, flags: AttachFlags | None = None, where: ServeFlags 
         tls_key=where.tls_key,
     )
     with _open_local(profile, flags, is_read_only=False, with_window=True) as session:
-        serve_until_stopped(session, options, where.token_file, Console(soft_wrap=True))
+        public = _public_options(session.profile, where) if where.public else None
+        serve_until_stopped(session, options, where.token_file, Console(soft_wrap=True), public)
+
+
+def _public_options(served: Profile, where: ServeFlags) -> PublicOptions:
+    """Return how public clients are served: they open the game anew, without its time, which their protocol lacks."""
+    from soulslab.games import known_games, profile_path
+    from soulslab.siphon.local import open_session
+    from soulslab.siphon.profile import load_profile
+    from soulslab.siphon.rpc.public.service import PublicOptions
+    from soulslab.siphon.session import SessionOptions
+
+    known = [*(load_profile(profile_path(Path(game))) for game in known_games()), served]
+    return PublicOptions(
+        open_session=open_session,
+        session=SessionOptions(launch="never", clock="realtime", deadline_s=10.0),
+        known={profile.process.executable: profile for profile in known},
+        programs=tuple(where.allow_program or ()),
+        recordings=where.recordings,
+    )
 
 
 # --- finding ------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import secrets
 import shlex
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -15,13 +15,16 @@ import msgspec
 from rich.console import Console
 
 from soulslab.errors import ConfigError
+from soulslab.siphon.rpc.public.service import PublicOptions, PublicService
 from soulslab.siphon.rpc.server import RunningServer, ServerOptions, serve
 from soulslab.siphon.session import Session
 
 WAIT_S = 0.5
 
 
-def serve_until_stopped(session: Session, options: ServerOptions, token_file: Path | None, console: Console) -> None:
+def serve_until_stopped(
+    session: Session, options: ServerOptions, token_file: Path | None, console: Console, public: PublicOptions | None
+) -> None:
     """Serve a game until Ctrl-C or SIGTERM.
 
     Args:
@@ -30,13 +33,18 @@ def serve_until_stopped(session: Session, options: ServerOptions, token_file: Pa
         token_file: Holds the token; made, for this user only, with a new one if it does not exist; None for a token
             that is only printed.
         console: Where to say how to connect.
+        public: How to serve clients of the public protocol, too; None for not.
 
     Raises:
         ConfigError: The token file cannot be used, or the address not be listened at.
     """
     if token_file is not None:
         options = msgspec.structs.replace(options, token=_token_of(token_file))
-    with _stopped_by_sigterm(), serve(session, options) as server:
+    with _stopped_by_sigterm(), ExitStack() as running:
+        if public is not None:
+            service = running.enter_context(PublicService(public))
+            options = msgspec.structs.replace(options, extra_handlers=service.handlers)
+        server = running.enter_context(serve(session, options))
         for line in _how_to_connect(session, server, options, token_file):
             console.print(line, markup=False, highlight=False)
         try:
@@ -88,6 +96,8 @@ def _how_to_connect(
     yield f"look at it: soulslab siphon watch {shlex.quote(server.address)}{flags}"
     token = ", token=..." if server.token else ""
     yield f'in Python:  soulslab.siphon.rpc.client.connect("{server.address}"{token})'
+    if options.extra_handlers is not None:
+        yield f"pysiphon:   pysiphon --host {shlex.quote(server.address)} status"
 
 
 @contextmanager

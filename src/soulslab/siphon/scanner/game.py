@@ -11,7 +11,7 @@ from typing import Self
 
 import msgspec
 
-from soulslab.errors import ClockUnavailableError, ProcessExitedError, ProcessNotFoundError
+from soulslab.errors import ClockStalledError, ClockUnavailableError, ProcessExitedError, ProcessNotFoundError
 from soulslab.siphon.file_names import file_name
 from soulslab.siphon.image import Image, read_image
 from soulslab.siphon.local import LocalSession, open_session
@@ -25,6 +25,9 @@ from soulslab.siphon.session import Frame, SessionOptions
 TAP_S = 0.1
 #: Wall time that the game may take beyond what it is asked for.
 DEADLINE_S = 20.0
+#: Game time for a first try of the clock, and the wall time that it may take while the game loads.
+TRY_S = 0.05
+TRY_DEADLINE_S = 5.0
 #: SDL would silently take another driver where it cannot reach the display, or play to nobody.
 QUIET = {"SDL_VIDEODRIVER": "x11", "SDL_AUDIODRIVER": "dummy"}
 #: Settings and saved games of the user are not to matter, nor to be changed.
@@ -41,7 +44,7 @@ class ScannedGame:
         options: How to open it.
 
     Attributes:
-        profile: As given.
+        profile: As given, but for the grade of the clock: of a game that cannot be held it is realtime.
         n_starts: How many runs of the game have been seen.
         is_child: We started it.
         memory: Of the run of now.
@@ -204,8 +207,13 @@ class ScannedGame:
     # --- opening --------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        self._session = _open(_without_facts(self.profile), self._options)
-        self._parts.callback(self._session.close)
+        session = _open(_without_facts(self.profile), self._options)
+        if session.clock.grade != "realtime" and not self._options.clock and not _can_be_held(session):
+            session.close()
+            self.profile = _in_real_time(self.profile)
+            session = _open(_without_facts(self.profile), self._options)
+        self._session = session
+        self._parts.callback(session.close)
         self.is_child = self._session.info.is_child
         self._look_into()
 
@@ -236,6 +244,9 @@ def new_profile(pid: int, executable: str, command: Sequence[str], environment: 
     """
     if not executable:
         executable = file_name(executable_of(pid) if pid else command[0])
+    if command and "/" in command[0]:
+        # The game may be started from another folder later.
+        command = (str(Path(command[0]).absolute()), *command[1:])
     return Profile(
         name=name or Path(executable).stem,
         process=Process(executable=executable, command=tuple(command), environment=environment if command else {}),
@@ -249,6 +260,25 @@ def _without_facts(profile: Profile) -> Profile:
         grade="realtime" if profile.clock.grade == "scaled" else profile.clock.grade, tick_hz=profile.clock.tick_hz
     )
     return msgspec.structs.replace(profile, bases={}, entities={}, attributes={}, clock=clock, env=None)
+
+
+def _in_real_time(profile: Profile) -> Profile:
+    clock = msgspec.structs.replace(profile.clock, grade="realtime")
+    return msgspec.structs.replace(profile, clock=clock)
+
+
+def _can_be_held(session: LocalSession) -> bool:
+    """Tell whether the clock holds the game; games that ask the kernel to wake them go on all the same."""
+    clock = session.clock
+    speed = clock.speed
+    try:
+        clock.advance(TRY_S, deadline_s=TRY_DEADLINE_S)
+    except ClockStalledError as error:
+        _log.warning("time cannot be held, starting the game without: %s", error)
+        return False
+    if speed:
+        clock.run(speed)
+    return True
 
 
 def _open(profile: Profile, options: SessionOptions) -> LocalSession:

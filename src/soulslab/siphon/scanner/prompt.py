@@ -57,6 +57,10 @@ def run_prompt(bench: Workbench, lines: Iterable[str], *, is_interactive: bool) 
                     raise ConfigError(str(error), source=f"line {number}") from error
                 raise
             bench.say(str(error), style="red")
+        except KeyboardInterrupt:
+            if not is_interactive:
+                raise
+            bench.say("interrupted; the candidates are those of before")
 
 
 def do_line(bench: Workbench, line: str) -> None:
