@@ -180,6 +180,8 @@ def test_what_does_not_end_by_itself_is_killed(started):
 def test_a_stopped_game_is_killed_too(started):
     game = started(SLEEPER)
     os.kill(game.pid, signal.SIGSTOP)
+    stat = Path(f"/proc/{game.pid}/stat")
+    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the stop")
     game.kill(grace_s=0.05)
     assert game.status() == -signal.SIGKILL
 
