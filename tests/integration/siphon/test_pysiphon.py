@@ -1,0 +1,176 @@
+"""pysiphon 1.2.0 against our server, attached to the real Doom: memory, keys, mouse, pictures, recordings."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pysiphon import SiphonClient
+
+from soulslab.games import profile_path
+from soulslab.siphon.local import open_session
+from soulslab.siphon.profile import load_profile
+from soulslab.siphon.recording import RecordingOptions
+from soulslab.siphon.recording_reading import read_recording
+from soulslab.siphon.rpc.public.service import PublicOptions, PublicService
+from soulslab.siphon.rpc.server import ServerOptions, serve
+from soulslab.siphon.session import SessionOptions
+from support.waiting import wait_for
+
+# The public profile follows the pointer at the place that the pattern names: `players[0].mo`, the player's thing.
+DOOM_TOML = """
+[process_info]
+name = "chocolate-doom"
+window_name = ""
+
+[attributes.HeroHp]
+pattern = "48 8D 05 ?? ?? ?? ?? 48 8D 3C D0 E8"
+offsets = [0xA4]
+type = "int"
+
+[attributes.HeroPosX]
+pattern = "48 8D 05 ?? ?? ?? ?? 48 8D 3C D0 E8"
+offsets = [0x18]
+type = "int"
+
+[attributes.HeroPos]
+pattern = "48 8D 05 ?? ?? ?? ?? 48 8D 3C D0 E8"
+offsets = [0x18]
+type = "array"
+length = 12
+
+[attributes.HeroAngle]
+pattern = "48 8D 05 ?? ?? ?? ?? 48 8D 3C D0 E8"
+offsets = [0x38]
+type = "int"
+
+[attributes.NpcHp]
+method = "dll"
+pattern = "48 8B 48 08 49 89 8D"
+offsets = [0x190, 0x0, 0x138]
+type = "int"
+"""
+# A client that holds a key, streams, and is killed.
+RUDE_CLIENT = """
+import sys, time
+from pysiphon import SiphonClient
+client = SiphonClient(sys.argv[1])
+assert client.input_key_toggle("UP_ARROW", True)["success"]
+handle = client.start_frame_stream()
+while client.get_latest_frame(handle) is None:
+    time.sleep(0.01)
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def game():
+    options = SessionOptions(options={"geometry": "640x400"}, screen_px=(800, 600))
+    with open_session(load_profile(profile_path(Path("doom"))), options) as game:
+        # Warped into a level, Doom runs at its own pace until somebody holds its time.
+        wait_for(lambda: game.read("level_time") > 5)
+        yield game
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    options = PublicOptions(
+        open_session=open_session,
+        recordings=tmp_path_factory.mktemp("recordings"),
+        recording=RecordingOptions(rate_hz=30),
+        keys_after_s=0.0,
+    )
+    with PublicService(options) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def server(game, service):
+    with serve(game, ServerOptions(extra_handlers=service.handlers)) as server:
+        yield server
+
+
+@pytest.fixture
+def client(server, tmp_path):
+    (tmp_path / "doom.toml").write_text(DOOM_TOML)
+    with SiphonClient(server.address) as client:
+        assert client.init_all(str(tmp_path / "doom.toml"), wait_time=0.0)
+        yield client
+
+
+def test_it_is_the_process_that_the_server_serves(game, client):
+    status = client.get_server_status()
+    assert status["process_id"] == game.info.pid
+    assert status["process_name"] == "chocolate-doom"
+    assert client.initialize_capture()["window_width"] == game.info.window_px[0]
+
+
+def test_attributes_are_those_of_the_game(game, client):
+    assert client.get_attribute("HeroHp")["value"] == 100
+    assert client.set_attribute("HeroHp", 55, "int")["success"]
+    assert client.get_attribute("HeroHp")["value"] == 55
+    x = client.get_attribute("HeroPosX")["value"]
+    position = np.frombuffer(client.get_attribute("HeroPos")["value"], np.int32)
+    assert position[0] == x
+    answer = client.get_attribute("NpcHp")
+    assert not answer["success"]
+    assert "injects nothing" in answer["message"]
+
+
+def test_keys_and_the_mouse_reach_the_game(client):
+    angle = client.get_attribute("HeroAngle")["value"]
+    assert client.input_key_tap(["RIGHT_ARROW"], hold_ms=200)["success"]
+    assert client.get_attribute("HeroAngle")["value"] != angle
+    assert client.input_key_toggle("LEFT_ARROW", True)["success"]
+    angle = client.get_attribute("HeroAngle")["value"]
+    wait_for(lambda: client.get_attribute("HeroAngle")["value"] != angle)
+    assert client.input_key_toggle("LEFT_ARROW", False)["success"]
+    assert client.move_mouse(30, 0, steps=3)["success"]
+
+
+def test_pictures_are_those_of_the_game(game, client):
+    frame = client.capture_frame(as_image=False)
+    assert (frame["width"], frame["height"]) == game.info.window_px
+    pixels = np.frombuffer(frame["pixels"], np.uint8).reshape(frame["height"], frame["width"], 4)
+    assert (pixels[..., 3] == 255).all()
+    assert pixels[..., :3].std() > 10
+    for kind in ("jpeg", "raw"):
+        assert client.stream_frames(format=kind, max_frames=5)["frames_received"] == 5
+
+
+def test_a_recording_of_the_game(client, tmp_path):
+    started = client.start_recording(["HeroHp", "HeroPosX", "HeroPos"], "doom")
+    assert started["success"], started["message"]
+    assert client.input_key_toggle("LEFT_ARROW", True)["success"]
+    wait_for(lambda: client.get_recording_status(started["session_id"])["current_frame"] >= 20)
+    assert client.input_key_toggle("LEFT_ARROW", False)["success"]
+    stopped = client.stop_recording(started["session_id"])
+    assert stopped["success"]
+    assert client.download_recording(started["session_id"], str(tmp_path), show_progress=False)
+    recording = read_recording(next(tmp_path.glob("*.h5")))
+    assert len(recording) == stopped["total_frames"]
+    assert recording.keys["LEFT_ARROW"].any()
+    assert recording.frames.shape[1:] == (*client.capture_frame().size[::-1], 4)
+    assert len({frame.tobytes() for frame in recording.frames}) > 3
+    assert np.array_equal(
+        recording.attributes["HeroPos"][:, :4].copy().view(np.int32)[:, 0], recording.attributes["HeroPosX"]
+    )
+
+
+def test_a_client_that_is_killed_leaves_no_key_and_no_stream(server, service, client):
+    with subprocess.Popen([sys.executable, "-c", RUDE_CLIENT, server.address], stdout=subprocess.PIPE) as rude:
+        try:
+            wait_for(lambda: b"held" in rude.stdout.readline())
+            assert service._keys.down == {"UP_ARROW"}
+        finally:
+            rude.kill()
+    wait_for(lambda: not service._keys.down and not len(service._streams))
+
+    def stands():
+        before = client.get_attribute("HeroPosX")["value"]
+        client.input_key_tap(["F12"], hold_ms=100)  # a tenth of a second, in which nothing moves any more
+        return client.get_attribute("HeroPosX")["value"] == before
+
+    wait_for(stands)
