@@ -91,6 +91,18 @@ def check(program):
     assert program.n_backwards == 0
 
 
+def test_a_loop_that_never_sleeps_makes_the_same_rounds_in_every_step(start):
+    program, clock = start("spin_for_events")
+    clock.pause()
+    rounds = []
+    for _ in range(12):
+        before = program.n_wakes
+        clock.advance(PERIOD_S)
+        rounds.append(program.n_wakes - before)
+    assert len(set(rounds[2:])) == 1
+    assert 1 <= rounds[-1] <= 10
+
+
 def test_sdl_waits_for_events_in_game_time(start):
     with PrivateDisplay((100, 100)) as display:
         environment = {"SDL_VIDEODRIVER": "x11", "SDL_RENDER_DRIVER": "software", "SDL_FRAMEBUFFER_ACCELERATION": "0"}
