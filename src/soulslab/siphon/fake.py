@@ -245,6 +245,9 @@ class _ToyGame:
     def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:
         return error
 
+    def check_alive(self) -> None:
+        self._toy.check_alive()
+
     def close(self) -> None:
         if self.input:
             self.input.close()

@@ -11,13 +11,22 @@ from typing import Protocol, Self
 
 import msgspec
 
-from soulslab.errors import ProcessExitedError, ReadOnlyError, SessionStateError, WindowNotFoundError
+from soulslab.errors import (
+    ProcessExitedError,
+    ReadOnlyError,
+    SessionStateError,
+    WindowGoneError,
+    WindowNotFoundError,
+)
 from soulslab.siphon.capture import NATIVE, Capture, FrameFormat
 from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.session import Frame, SessionInfo, SessionOptions, Snapshot, Step, StepResult
 
+#: How much later than its window a game that was killed is seen to have ended.
+EXIT_AFTER_WINDOW_S = 0.3
+POLL_S = 0.01
 NO_TIME = Advance(requested_s=0.0, elapsed_s=0.0)
 
 
@@ -67,6 +76,10 @@ class Game(Protocol):
 
     def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:
         """Return the error with what is known about the end: its status, what the game printed last."""
+        ...
+
+    def check_alive(self) -> None:
+        """Raise `ProcessExitedError` if it has ended."""
         ...
 
     def close(self) -> None:
@@ -217,6 +230,9 @@ class LocalSession:
                 yield self._game
             except ProcessExitedError as error:
                 raise self._game.explain_exit(error) from error
+            except WindowGoneError:
+                _await_exit(self._game)
+                raise
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
@@ -240,6 +256,14 @@ def open_session(profile: Profile, options: SessionOptions | None = None) -> Loc
     from soulslab.siphon.opening import RealGameOpener  # noqa: PLC0415  (X11 and hyperscan only when they are needed)
 
     return LocalSession(profile, options or SessionOptions(), RealGameOpener())
+
+
+def _await_exit(game: Game) -> None:
+    """Raise `ProcessExitedError` if the game ends about now: its window goes a moment before it does."""
+    deadline = time.monotonic() + EXIT_AFTER_WINDOW_S
+    while time.monotonic() < deadline:
+        game.check_alive()
+        time.sleep(POLL_S)
 
 
 def _with_window(part: Input | None) -> Input:

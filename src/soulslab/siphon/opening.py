@@ -75,7 +75,7 @@ class RealGame:
 
     def check_alive(self) -> None:
         """Raise `ProcessExitedError` if it has ended."""
-        if has_ended(self.pid) if self.process is None else self.process.status() is not None:
+        if has_ended(self.pid) if self.process is None else self.process.has_ended:
             raise self.explain_exit(ProcessExitedError(f"process {self.pid} has ended", pid=self.pid))
 
     def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:
@@ -131,7 +131,13 @@ class RealGameOpener:
                 self._display = PrivateDisplay(options.screen_px)
             display = self._display.name
             environment |= self._display.environment()
-        process = launch(profile.process, options=options.options, display=display, extra_environment=environment)
+        process = launch(
+            profile.process,
+            options=options.options,
+            display=display,
+            extra_environment=environment,
+            ends_with_us=options.on_orphan == "end",
+        )
         return RealGame(process.pid, process)
 
     def _complete(
