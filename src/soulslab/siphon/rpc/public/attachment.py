@@ -176,15 +176,16 @@ class Attachment:
             n = len(public.injected)
             note = f"; {n} with method 'dll' cannot be read: no profile is known that has their entity" if n else ""
             return public.profile, note
+        note = ""
         try:
             profile = resolve_injected(public, known)
         except ProfileError as error:
-            return public.profile, f"; those with method 'dll' cannot be read: {error}"
+            profile, note = public.profile, f"; those with method 'dll' cannot be read: {error}"
         # What is known to be refused is refused for public clients too.
         process = msgspec.structs.replace(
             profile.process, anti_cheat=known.process.anti_cheat, versions=known.process.versions
         )
-        return msgspec.structs.replace(profile, process=process), ""
+        return msgspec.structs.replace(profile, process=process), note
 
     def _attach(self, title: str | None) -> None:
         """Attach, with the window of that title; None for no window."""
