@@ -14,6 +14,7 @@ import pytest
 from soulslab.errors import AccessRefusedError, ControlTakenError, ServerUnavailableError
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.fake import FakeSession
+from soulslab.siphon.rpc import server as rpc_server
 from soulslab.siphon.rpc.client import ClientOptions, connect
 from soulslab.siphon.rpc.frames import NAME
 from soulslab.siphon.rpc.server import ServerOptions, serve
@@ -128,6 +129,20 @@ def test_a_client_that_stands_still_keeps_nobody_from_looking(toys, address):
         for _ in range(50):
             assert other.snapshot()["hp"] == 100
         process.send_signal(signal.SIGCONT)
+
+
+def test_a_client_that_hangs_loses_its_keys(toys, address, monkeypatch):
+    """As one whose machine is gone; how long that takes is for patient users, not for tests."""
+    monkeypatch.setattr(rpc_server, "KEEPALIVE_MS", 1000)
+    monkeypatch.setattr(rpc_server, "KEEPALIVE_TIMEOUT_MS", 500)
+    with (
+        serve(toys, ServerOptions(address=address, token=TOKEN)) as server,
+        program("support.siphon_client", server.address, TOKEN, "W") as (process, _),
+    ):
+        assert toys.toy.held == {"W"}
+        process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: server.n_clients == 0, "the server to notice")
+        assert toys.toy.held == frozenset()
 
 
 def test_nothing_is_left_of_many_clients(toys, address):

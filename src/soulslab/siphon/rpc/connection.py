@@ -53,6 +53,7 @@ class Endpoint(msgspec.Struct, frozen=True):
             ("grpc.max_metadata_size", METADATA_BYTES),
             ("grpc.keepalive_time_ms", KEEPALIVE_MS),
             ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+            ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),
             ("grpc.http2.max_pings_without_data", 0),
             # A new channel tries at once, and does not wait because an older one has failed.
             ("grpc.use_local_subchannel_pool", 1),

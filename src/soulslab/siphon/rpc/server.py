@@ -35,7 +35,7 @@ MAX_CALLS = 64
 METADATA_BYTES = 1 << 20
 #: A client whose machine is gone is noticed after the sum of these.
 KEEPALIVE_MS = 10_000
-KEEPALIVE_TIMEOUT_MS = 5_000
+KEEPALIVE_TIMEOUT_MS = 10_000
 
 _log = logging.getLogger(__name__)
 
@@ -171,6 +171,7 @@ def _channel_options() -> list[tuple[str, int]]:
         ("grpc.max_metadata_size", METADATA_BYTES),
         ("grpc.keepalive_time_ms", KEEPALIVE_MS),
         ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+        ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),
         ("grpc.http2.max_pings_without_data", 0),
         # Clients ask in the same way whether we are still there.
         ("grpc.keepalive_permit_without_calls", 1),
