@@ -34,7 +34,7 @@ class Hoard:
         # The C library makes its buffer for input with the first line; after the answer the heap stands still.
         self.do("noise", 0)
         self.memory = LinuxMemory(self.process.pid)
-        self.image = read_image(self.memory, NAME)
+        self.image = read_image(self.memory, program.name)
 
     def do(self, word, value):
         self.process.stdin.write(f"{word} {value}\n")

@@ -6,10 +6,10 @@ import math
 import time
 import tomllib
 
-from soulslab.errors import ConfigError, ProcessNotFoundError, ScanError, did_you_mean
+from soulslab.errors import ConfigError, ProcessNotFoundError, ProfileError, ScanError, did_you_mean
 from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.pattern import resolve_bases
-from soulslab.siphon.profile import Value
+from soulslab.siphon.profile import Value, load_profile
 from soulslab.siphon.profile_loading import parse_profile
 from soulslab.siphon.scanner.commands import Command
 from soulslab.siphon.scanner.entry import Found, append_entry, create_profile, profile_entry
@@ -125,6 +125,14 @@ def _save(bench: Workbench, words: list[str]) -> None:
     """Write the profile entry; nothing is written if the value cannot be read by it."""
     given = _named(words[1:])
     paths = bench.found_paths()
+    if bench.file.exists():
+        there = load_profile(bench.file)
+        if words[0] in there.attributes or words[0] in there.bases:
+            raise ProfileError(
+                f"has a value {words[0]!r} already; save it under another name, or take [bases.{words[0]}] and "
+                f"[attributes.{words[0]}] out of the file",
+                source=bench.file,
+            )
     found = _found(bench, words[0], given)
     entry = profile_entry(found)
     value = _try(bench, found, entry)

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.table import Table
 
-from soulslab.errors import ConfigError, SoulslabError, did_you_mean
+from soulslab.errors import ConfigError, ProfileError, SoulslabError, did_you_mean
 from soulslab.siphon.scanner.commands import FIND, PLAY, Command, look
 from soulslab.siphon.scanner.path_commands import PATHS
 from soulslab.siphon.scanner.phrases import HELP
@@ -53,7 +53,7 @@ def run_prompt(bench: Workbench, lines: Iterable[str], *, is_interactive: bool) 
                 do_line(bench, text)
         except SoulslabError as error:
             if not is_interactive:
-                if isinstance(error, ConfigError):
+                if isinstance(error, ConfigError) and not isinstance(error, ProfileError):
                     raise ConfigError(str(error), source=f"line {number}") from error
                 raise
             bench.say(str(error), style="red")
