@@ -361,14 +361,14 @@ class BenchFlags:
 
 @app.command
 def bench(
-    what: Literal["arena", "fights", "train", "bosses", "siphon", "all"], *, flags: BenchFlags | None = None
+    what: Literal["arena", "fights", "train", "bosses", "siphon", "doom", "all"], *, flags: BenchFlags | None = None
 ) -> int:
     """Measure how fast soulslab is on this machine, and how well it learns.
 
     Args:
         what: arena: steps per second of the built-in fight; fights: how scripted players fare; train: our PPO
             beside that of stable-baselines3; bosses: one config trained on each boss; siphon: the process bridge, and
-            Doom stepped with it; all: all of these.
+            Doom stepped with it; doom: PPO on Doom, with its curve in bench-results/; all: all of these.
         flags: How to measure.
     """
     from rich.console import Console

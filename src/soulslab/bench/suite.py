@@ -98,6 +98,18 @@ def _siphon(options: BenchOptions) -> list[Result]:
     return measure_siphon(is_quick=options.is_quick)
 
 
+def _doom(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.doom import DoomLearningSettings, measure_doom_learning
+    from soulslab.config import load_settings
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.settings import TrainSettings
+
+    settings = DoomLearningSettings(train=load_settings(TrainSettings, config_path(Path("doom.toml"))))
+    settings = settings.quick() if options.is_quick else settings
+    seed = options.seeds[0] if options.seeds else None
+    return measure_doom_learning(_with(settings, seed=seed, limit_s=options.limit_s, n_episodes=options.fights))
+
+
 def _only(boss: str | None) -> tuple[str, ...] | None:
     return None if boss is None else (boss,)
 
@@ -113,4 +125,5 @@ BENCHMARKS: Final = {
     "train": Benchmark(_train, frozenset({"seeds", "limit_s", "fights"})),
     "bosses": Benchmark(_bosses, frozenset({"boss", "seeds", "limit_s", "fights"})),
     "siphon": Benchmark(_siphon, frozenset()),
+    "doom": Benchmark(_doom, frozenset({"seeds", "limit_s", "fights"})),
 }

@@ -41,7 +41,7 @@ def read_curve(log: Path) -> list[TrainProgress]:
     return points
 
 
-def draw_curve(log: Path, picture: Path, title: str = "") -> None:
+def draw_curve(log: Path, picture: Path, title: str = "", *, baseline: float | None = None) -> None:
     """Draw the learning curve of a run.
 
     Win rates are drawn where the environment tells who won, mean returns elsewhere.
@@ -50,6 +50,7 @@ def draw_curve(log: Path, picture: Path, title: str = "") -> None:
         log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
         picture: The PNG to write.
         title: Stands above it.
+        baseline: Mean return of a player who acts at random, as a line; only where returns are drawn.
 
     Raises:
         CheckpointError: The log cannot be read or holds no finished episode, or the picture cannot be written.
@@ -80,6 +81,9 @@ def draw_curve(log: Path, picture: Path, title: str = "") -> None:
         if has_wins:
             axes.set_ylim(-2.0, 101.0)  # a line at 0 % shall not hide in the axis
             axes.axhline(90.0, color=_FAINT, linewidth=0.8, linestyle="--")
+        elif baseline is not None:
+            axes.axhline(baseline, color=_FAINT, linewidth=0.8, linestyle="--")
+            axes.annotate("at random", (1.0, baseline), xycoords=("axes fraction", "data"), ha="right", va="bottom")
     if title:
         figure.suptitle(title, fontsize=11)
     with writing(picture):
