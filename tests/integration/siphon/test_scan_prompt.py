@@ -130,6 +130,7 @@ def test_what_is_missing_is_asked_for_where_somebody_is_there(game, hoard, tmp_p
         (["type i32 3"], ScanError, "power of two"),
         (["undo"], ScanError, "no round to take back"),
         (["paths"], ScanError, "there is no path yet"),
+        (["values"], ScanError, "save writes it"),
         (["verify 5"], ScanError, "there is no path yet"),
         (["save hp range=0..1"], ScanError, "there is no path yet"),
         (["path 0x10 9"], ConfigError, "depth is 1 to 7"),
@@ -163,6 +164,17 @@ def test_a_person_goes_on_after_a_mistake(prompt):
     assert "did you mean 'save'" in said
     assert "1 place" in said
     assert prompt.bench.search.n_rounds == 1
+
+
+def test_saved_values_are_shown_each_on_its_own(prompt):
+    prompt.type("= 777001", "path 1", "save score range=0..9e6", "save points range=0..9e6")
+    text = prompt.bench.file.read_text()
+    # A path that leads nowhere, in the second of them.
+    head, name, entry = text.partition("[attributes.points]")
+    prompt.bench.file.write_text(head + name + entry.replace("[0x0]", "[0x0, 0x0]"))
+    said = prompt.type("values")
+    assert "score = 777001" in said
+    assert "points: process" in said
 
 
 def test_an_entry_that_is_there_already_is_kept(prompt):

@@ -6,7 +6,16 @@ import math
 import time
 import tomllib
 
-from soulslab.errors import ConfigError, ProcessNotFoundError, ProfileError, ScanError, did_you_mean
+from soulslab.errors import (
+    ConfigError,
+    EntityNotFoundError,
+    ImplausibleValueError,
+    MemoryAccessError,
+    ProcessNotFoundError,
+    ProfileError,
+    ScanError,
+    did_you_mean,
+)
 from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.pattern import resolve_bases
 from soulslab.siphon.profile import Value, load_profile
@@ -151,6 +160,19 @@ def _save(bench: Workbench, words: list[str]) -> None:
         bench.say("it has not been proven by a restart yet: restart the game and read it again", style="yellow")
 
 
+def _values(bench: Workbench, _words: list[str]) -> None:
+    """Show what the profile says of the game that runs now."""
+    if not bench.file.exists():
+        raise ScanError(f"there is no {bench.file} yet; save writes it")
+    profile = load_profile(bench.file)
+    table = AttributeTable(profile, bench.game.memory, resolve_bases(profile, bench.game.memory, bench.game.image))
+    for name, attribute in profile.attributes.items():
+        try:
+            bench.say(f"{name} = {table.read(name)} {attribute.unit}".rstrip())
+        except (MemoryAccessError, ImplausibleValueError, EntityNotFoundError) as error:
+            bench.say(f"{name}: {error}", style="red")
+
+
 def _found(bench: Workbench, name: str, given: dict[str, str]) -> Found:
     """Return the value as it is to be saved; asks for what is missing."""
     paths = bench.found_paths()
@@ -252,4 +274,5 @@ PATHS = (
         (1, 7),
         _save,
     ),
+    Command("values", "show all values of the profile as it is now", (0, 0), _values),
 )
