@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -335,6 +336,7 @@ int main(int n, char **arguments)
             waitpid(child, &status, 0);
             return 0;
         }
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* the test ends the parent */
     }
     set_up(arguments[2], n > 4 ? atoi(arguments[4]) : 0);
     if (getenv("IN_A_THREAD")) { /* the main thread only waits for it */

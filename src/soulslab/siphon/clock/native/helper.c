@@ -39,6 +39,11 @@ static struct waiter *this_waiter(void)
     return NULL;
 }
 
+static bool is_behind(struct waiter *waiter, uint32_t generation)
+{
+    return (int32_t)(generation - atomic_load(&waiter->seen)) > 0;
+}
+
 /* While it is BUSY it does not leave, so its condition exists and its slot is its own. */
 static void attend(struct waiter *waiter, const struct clock_moment *moment)
 {
@@ -46,8 +51,11 @@ static void attend(struct waiter *waiter, const struct clock_moment *moment)
     if (!atomic_compare_exchange_strong(&waiter->state, &waits, WAITER_BUSY))
         return;
     pthread_cond_t *cond = atomic_load(&waiter->cond);
+    bool is_waking = atomic_load(&waiter->is_woken);
     uint64_t one = 1;
-    if (moment->is_frozen && atomic_load(&waiter->until_ns) > moment->virtual_ns && waiter->slot != NULL) {
+    if (!is_behind(waiter, moment->generation)) {
+        /* It has taken note meanwhile. */
+    } else if (moment->is_frozen && atomic_load(&waiter->until_ns) > moment->virtual_ns && waiter->slot != NULL && !is_waking) {
         /* Nothing changes for it, so it need not wake up to find that out. */
         atomic_store(&waiter->seen, moment->generation);
         park_slot(waiter->slot, moment->generation);
@@ -66,10 +74,10 @@ static bool attend_to_all(const struct clock_moment *moment)
     bool is_any_behind = false;
     for (int i = 0; i < CLOCK_N_SLOTS; i++) {
         struct waiter *waiter = &waiters[i];
-        if (atomic_load(&waiter->state) == WAITER_IDLE || atomic_load(&waiter->seen) == moment->generation)
+        if (atomic_load(&waiter->state) == WAITER_IDLE || !is_behind(waiter, moment->generation))
             continue;
         attend(waiter, moment);
-        is_any_behind = is_any_behind || atomic_load(&waiter->seen) != moment->generation;
+        is_any_behind = is_any_behind || is_behind(waiter, moment->generation);
     }
     return is_any_behind;
 }
@@ -113,17 +121,31 @@ struct waiter *begin_wait(pthread_cond_t *cond, int64_t until_ns)
     start_helper();
     atomic_store(&waiter->cond, cond);
     atomic_store(&waiter->until_ns, until_ns);
-    atomic_store(&waiter->is_woken, 0);
-    atomic_store(&waiter->state, WAITER_WAITS);
     return waiter;
+}
+
+static void take_back(struct waiter *waiter)
+{
+    int32_t waits = WAITER_WAITS;
+    /* BUSY: the helper attends to it, for a system call or two. */
+    while (!atomic_compare_exchange_strong(&waiter->state, &waits, WAITER_IDLE) && waits != WAITER_IDLE)
+        waits = WAITER_WAITS;
+}
+
+bool note(struct waiter *waiter, uint32_t generation)
+{
+    take_back(waiter);
+    atomic_store(&waiter->is_woken, 0);
+    atomic_store(&waiter->seen, generation);
+    atomic_store(&waiter->state, WAITER_WAITS);
+    /* Either the helper comes by later than this and finds it waiting, or it has to look at the new line itself. */
+    return atomic_load(&page->generation) == generation;
 }
 
 void end_wait(struct waiter *waiter)
 {
-    int32_t waits = WAITER_WAITS;
     if (waiter != NULL)
-        while (!atomic_compare_exchange_strong(&waiter->state, &waits, WAITER_IDLE))
-            waits = WAITER_WAITS; /* the helper attends to it, for a system call or two */
+        take_back(waiter);
     unpark();
 }
 

@@ -41,8 +41,8 @@ static int wait_until(struct timed_wait *wait, clockid_t clock, int64_t until_ns
     for (;;) {
         struct clock_moment moment;
         look(&moment);
-        if (waiter != NULL)
-            atomic_store(&waiter->seen, moment.generation);
+        if (waiter != NULL && !note(waiter, moment.generation))
+            continue;
         if (moment.generation != generation)
             slice_ns = FIRST_SLICE_NS;
         generation = moment.generation;

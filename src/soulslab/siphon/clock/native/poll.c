@@ -27,8 +27,8 @@ static int wait_for_files(struct pollfd *all, nfds_t n, int64_t until_ns, const 
     for (;;) {
         struct clock_moment moment;
         look(&moment);
-        if (waiter != NULL)
-            atomic_store(&waiter->seen, moment.generation);
+        if (waiter != NULL && !note(waiter, moment.generation))
+            continue;
         int64_t wait_ns = moment.virtual_ns >= until_ns ? 0 : real_wait_until_ns(&moment, until_ns);
         if (wait_ns > 0 && moment.is_frozen)
             park(moment.generation);

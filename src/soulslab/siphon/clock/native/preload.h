@@ -84,6 +84,7 @@ bool sleep_until(int64_t until_ns); /* false: a signal came */
 
 /* helper.c */
 struct waiter *begin_wait(pthread_cond_t *cond, int64_t until_ns); /* NULL: there are too many threads */
+bool note(struct waiter *waiter, uint32_t generation); /* false: it is out of date already */
 void end_wait(struct waiter *waiter);
 void reset_helper(void); /* in a new process, which has only the thread that forked */
 
