@@ -250,9 +250,11 @@ class RemoteSession:
             try:
                 deadline_s = self._deadline_s + max(0.0, min(needed_s, MAX_NEEDED_S))
                 return connection.ask(request, kind, wait_s=WAIT_SHARE * self._deadline_s, deadline_s=deadline_s)
-            finally:
-                if not connection.is_alive:
+            except SoulslabError:
+                # A stream that ends beside an answer is left to the next call, which tells of the loss.
+                if connection.is_over:
                     self._drop()
+                raise
 
     def _connected(self) -> Connection:
         """Return the connection, a new one if the loss of the last one was told."""

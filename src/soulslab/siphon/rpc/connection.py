@@ -112,6 +112,7 @@ class Connection:
     Attributes:
         welcome: What the server said first.
         frames: Unpacks pictures.
+        is_over: Waiting for the server has failed, and whoever waited was told.
 
     Raises:
         ServerUnavailableError: Nobody answers.
@@ -126,6 +127,7 @@ class Connection:
         self._endpoint = endpoint
         self._watchdog = watchdog
         self._number = 0
+        self.is_over = False
         self._limit_s = 0.0
         self._late_s: float | None = None
         self.frames = FrameReceiver(offers_memory=offers_memory)
@@ -174,9 +176,10 @@ class Connection:
             )
         found = m.decode(_answers, self._exchange(data, deadline_s))
         answer = found.answer
-        if isinstance(answer, m.Failure):
+        if isinstance(answer, m.Failure) and found.number in (self._number, m.UNREADABLE):
             raise from_failure(answer)
         if found.number != self._number or not isinstance(answer, kind):
+            self._call.cancel()
             raise WireError(f"the server answers {type(answer).__name__} to something else than we asked")
         return answer
 
@@ -213,13 +216,19 @@ class Connection:
         try:
             return wait()
         except StopIteration as end:
+            self.is_over = True
             raise ServerUnavailableError(f"the server at {self._endpoint.address} has ended the connection") from end
         except grpc.RpcError as error:
+            self.is_over = True
             if self._late_s is not None:
                 raise ServerUnavailableError(
                     f"the server at {self._endpoint.address} did not answer within {self._late_s:g} s"
                 ) from error
             raise from_call(error, str(self._endpoint.address)) from error
+        except BaseException:
+            # Ctrl-C: the answer will come, and must not be taken for that to the next question.
+            self._call.cancel()
+            raise
         finally:
             self._watchdog.disarm()
 

@@ -23,6 +23,7 @@ from soulslab.siphon.session import SessionInfo, Step
 
 VERSION = 1
 SERVICE = "soulslab.siphon.v1.Session"
+UNREADABLE = -1
 MAX_REQUEST_BYTES = 1 << 20
 MAX_ANSWER_BYTES = 64 << 20
 
@@ -374,7 +375,7 @@ class Answer(Message, frozen=True):
     """The answer to a `Call`.
 
     Attributes:
-        number: Of the call; -1 if it could not be made out.
+        number: Of the call; `UNREADABLE` if it could not be made out.
         answer: What it came to.
     """
 

@@ -87,7 +87,7 @@ class SessionService:
 
     def _answer(self, client: Client, data: bytes) -> tuple[bytes, bool]:
         """Return the answer to one call of a stream, and whether the stream goes on."""
-        number = -1
+        number = m.UNREADABLE
         try:
             call = m.decode(_calls, data)
             number = call.number

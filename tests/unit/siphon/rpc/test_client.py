@@ -1,6 +1,7 @@
 """The remote session keeps the contract of sessions, however it reaches its server and gets its pictures."""
 
 import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -287,6 +288,25 @@ def test_an_answer_that_does_not_come_is_given_up(slow):
         assert remote.input.held == frozenset()  # it was another connection
 
 
+def test_the_answer_to_an_interrupted_call_is_not_that_of_the_next(slow):
+    session, server, pool = slow
+    main = threading.get_ident()
+    with connect(server.address, token=TOKEN) as remote:
+
+        def interrupt():
+            assert session.is_reading.wait(30.0)
+            signal.pthread_kill(main, signal.SIGINT)
+
+        done = pool.submit(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            remote.read("hp")
+        done.result()
+        session.may_read.set()
+        with pytest.raises(ServerUnavailableError, match="was lost"):
+            remote.snapshot(["x"])
+        assert dict(remote.snapshot(["x"])) == {"x": 0.0}
+
+
 def test_the_keys_of_who_leaves_are_released_and_the_game_stays(toys, server):
     remote = connect(server.address, token=TOKEN)
     remote.input.set_held(["W", "SPACE"])
@@ -367,6 +387,29 @@ def test_a_loss_that_nobody_noticed_is_told(toys, tmp_path):
             remote.close()
             other.restart()  # at once
             assert other.info.n_starts == 2
+
+
+def test_a_connection_that_is_lost_beside_an_answer_is_told_by_the_next_call(toys, remote):
+    for failure in (None, PointerError):
+        toys.toy.is_loading = failure is not None
+        connection = remote._connection
+        exchange = connection._exchange
+
+        def answer_and_die(data, deadline_s, exchange=exchange, connection=connection):
+            answer = exchange(data, deadline_s)
+            connection._call.cancel()
+            return answer
+
+        connection._exchange = answer_and_die
+        if failure is None:
+            assert remote.step(Step(held=("W",), frame=FrameFormat(84, 84))).frame.pixels.shape == (84, 84, 3)
+        else:
+            with pytest.raises(failure):
+                remote.snapshot()
+            toys.toy.is_loading = False
+        with pytest.raises(ServerUnavailableError, match="was lost"):
+            remote.read("hp")
+        assert remote.read("hp") == 100
 
 
 def test_a_game_that_has_ended_can_be_restarted_by_who_comes_later(toys, server):
