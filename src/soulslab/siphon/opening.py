@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 from soulslab.errors import (
+    ClockError,
     ClockUnavailableError,
     ConfigError,
     ImageError,
@@ -112,7 +114,10 @@ class RealGameOpener:
                 undo.callback(page.close)
             game = self._start(profile, options, page) if _is_to_start(profile, options) else _find(profile, options)
             undo.callback(game.close)
-            self._complete(game, profile, options, page, deadline)
+            try:
+                self._complete(game, profile, options, page, deadline)
+            except ProcessExitedError as error:
+                raise game.explain_exit(error) from error
             undo.pop_all()
         _log.info("%s: process %d, clock %s", profile.name, game.pid, game.clock.grade)
         return game
@@ -268,15 +273,26 @@ def _open_clock(game: RealGame, profile: Profile, options: SessionOptions, page:
     if wanted == "lockstep" or (not wanted and profile.clock.grade == "lockstep"):
         try:
             return attach_lockstep(game.pid, profile.clock.tick_hz)
-        except ClockUnavailableError as error:
+        except ClockError as error:  # the game has no clock library, or somebody else controls it
             if wanted:
                 raise
             _log.info("no lockstep clock: %s", error)
     speed = profile.clock.speed_attribute
     if wanted in ("", "scaled") and speed and not options.is_read_only:
         attributes = game.attributes
-        return ScaledClock(lambda: attributes.read(speed), lambda value: attributes.write({speed: value}), game.pid)
+        return ScaledClock(
+            lambda: attributes.read(speed),
+            lambda value: attributes.write({speed: value}),
+            game.pid,
+            game_time=_game_time(profile, attributes),
+        )
     if wanted == "scaled":
         why = "the session is read-only" if speed else "the profile names no clock.speed_attribute"
         raise ClockUnavailableError(f"cannot scale the time of {profile.name}: {why}")
     return RealtimeClock(game.pid)
+
+
+def _game_time(profile: Profile, attributes: AttributeTable) -> Callable[[], float] | None:
+    """Return what reads the game's own time in seconds; None if the profile names no attribute for it."""
+    name, unit_s = profile.clock.game_time_attribute, profile.clock.game_time_s
+    return (lambda: float(attributes.read(name)) * unit_s) if name else None

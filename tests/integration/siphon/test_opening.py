@@ -1,0 +1,117 @@
+"""Starting and finding the real Doom: what fits, and every way in which it does not."""
+
+import os
+import signal
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from soulslab.errors import (
+    AmbiguousProcessError,
+    ClockUnavailableError,
+    ConfigError,
+    GameVersionError,
+    LaunchError,
+    ProcessExitedError,
+    ProcessNotFoundError,
+    ReadOnlyError,
+    SiphonError,
+    WaitTimeoutError,
+)
+from soulslab.games import profile_path
+from soulslab.siphon.local import open_session
+from soulslab.siphon.profile import load_profile
+from soulslab.siphon.session import SessionOptions, Step
+from support.counts import held
+
+DOOM = load_profile(profile_path(Path("doom")))
+
+
+def process(**changes):
+    return msgspec.structs.replace(DOOM, process=msgspec.structs.replace(DOOM.process, **changes))
+
+
+def fails_with(kind, match, profile=DOOM, **options):
+    """Check the error, and that nothing is left of the attempt."""
+    before = held()
+    with pytest.raises(kind, match=match):
+        open_session(profile, SessionOptions(**options))
+    assert held() == before
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("launch", "perhaps"), ("clock", "sundial"), ("on_orphan", "weep"), ("input_backend", "pen")]
+)
+def test_options_that_are_none(option, value):
+    fails_with(ConfigError, f"{option}.*'{value}'", **{option: value})
+
+
+def test_a_pid_and_a_new_game_exclude_each_other():
+    fails_with(ConfigError, "names a process", pid=1, launch="always")
+
+
+def test_no_game_to_be_found():
+    fails_with(ProcessNotFoundError, "no-such-game", process(executable="no-such-game"), launch="never")
+
+
+def test_a_game_that_is_not_installed():
+    fails_with(LaunchError, "no-such-game", process(executable="no-such-game", command=("no-such-game",)))
+
+
+def test_a_game_that_ends_at_once_says_why():
+    fails_with(SiphonError, "no-such-iwad", options={"iwad": "no-such-iwad"})
+
+
+def test_an_option_that_the_game_does_not_have():
+    fails_with(ConfigError, "did you mean 'skill'", options={"skil": "3"})
+
+
+def test_a_version_that_the_profile_does_not_know():
+    fails_with(GameVersionError, "9.9", process(versions=("9.9",)))
+    with open_session(process(versions=("9.9",)), SessionOptions(allow_unknown_version=True)) as game:
+        assert game.read("health") == 100
+
+
+def test_a_pattern_that_is_not_in_the_game():
+    wrong = msgspec.structs.replace(DOOM.bases["players"], pattern="DE AD BE EF ?? ?? ?? ?? CA FE BA BE 00")
+    bases = {**DOOM.bases, "players": wrong}
+    fails_with(WaitTimeoutError, "'players'", msgspec.structs.replace(DOOM, bases=bases), deadline_s=1.0)
+
+
+def test_a_clock_that_cannot_be_had():
+    fails_with(ClockUnavailableError, "clock.speed_attribute", clock="scaled")
+
+
+def test_a_window_that_does_not_come():
+    fails_with(SiphonError, "Quake", process(window_title="Quake"), deadline_s=2.0)
+
+
+def test_finding_what_others_have_started():
+    with open_session(DOOM) as first:
+        # By its pid, as tests that run beside this one have Dooms of their own.
+        with open_session(DOOM, SessionOptions(pid=first.info.pid, is_read_only=True)) as onlooker:
+            assert onlooker.info.pid == first.info.pid
+            assert onlooker.info.clock_grade == "realtime"  # the first one has its time
+            assert not onlooker.info.is_child
+            with pytest.raises(ReadOnlyError):
+                onlooker.write({"health": 50})
+        with open_session(DOOM) as second:
+            with pytest.raises(AmbiguousProcessError, match=str(second.info.pid)) as found:
+                open_session(DOOM, SessionOptions(launch="never"))
+            assert set(found.value.pids) >= {first.info.pid, second.info.pid}
+            with open_session(DOOM, SessionOptions(pid=first.info.pid, with_window=False, clock="realtime")) as again:
+                assert again.info.pid == first.info.pid
+                assert again.info.window_px == (0, 0)
+                assert again.clock.grade == "realtime"
+        assert first.step(Step(advance_s=0.1)).advance.elapsed_s == pytest.approx(0.1)
+
+
+def test_the_end_of_a_game_is_told_with_its_signal():
+    with open_session(DOOM) as game:
+        os.kill(game.info.pid, signal.SIGKILL)
+        with pytest.raises(ProcessExitedError, match="signal 9") as error:
+            game.step(Step(advance_s=1.0))
+        assert error.value.status == -signal.SIGKILL
+        game.restart()
+        assert game.read("health") == 100
