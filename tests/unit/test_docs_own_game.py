@@ -1,0 +1,54 @@
+"""The page on own games: its example is a profile, and what it types is understood by the prompt."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from soulslab.envs.process_checks import read_settings
+from soulslab.siphon.profile import load_profile
+from soulslab.siphon.scanner.commands import TYPES
+from soulslab.siphon.scanner.phrases import parse_condition
+from soulslab.siphon.scanner.prompt import COMMANDS
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "add_your_own_game.md"
+EXAMPLES = sorted((DOCS / "examples").glob("*.toml"))
+
+
+def typed_lines():
+    """Return what the transcripts of the page type, without the notes beside it."""
+    blocks = re.findall(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return [re.split(r" {2,}", line)[0] for block in blocks for line in block.splitlines()]
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_every_example_is_a_profile_with_an_environment(file):
+    profile = load_profile(file)
+    settings = read_settings(profile, str(file))
+    assert settings.state
+    assert file.name in PAGE.read_text(encoding="utf-8")
+
+
+def test_every_line_that_the_page_types_is_understood():
+    lines = typed_lines()
+    assert len(lines) > 30
+    value_type = "i32"
+    for line in lines:
+        words = line.split()
+        command = COMMANDS.get(words[0])
+        if command is None:
+            assert parse_condition(line, value_type) is not None, line
+            continue
+        least, most = command.n_arguments
+        assert least <= len(words) - 1 <= most, line
+        if command.name == "type":
+            value_type = TYPES[words[1]]
+
+
+def test_every_command_line_of_the_page_is_one():
+    text = PAGE.read_text(encoding="utf-8")
+    for name in re.findall(r"soulslab siphon (\w+)", text):
+        assert name in {"scan", "watch", "serve", "attach", "read", "record", "capture", "write"}
