@@ -1,0 +1,146 @@
+"""What a person sees of a session, on the toy."""
+
+from __future__ import annotations
+
+import io
+
+import cv2
+import numpy as np
+import pytest
+from rich.console import Console
+
+from soulslab.errors import ConfigError, ProcessExitedError, UnknownAttributeError
+from soulslab.siphon.fake import TOY_PROFILE, FakeSession
+from soulslab.siphon.profile import Attribute
+from soulslab.siphon.recording import RecordingOptions
+from soulslab.siphon.recording_reading import read_recording
+from soulslab.siphon.session import Frame, SessionOptions
+from soulslab.siphon.watch import attribute_table, info_table, parse_values, record, save_frame, shown, watch
+
+
+@pytest.fixture
+def session():
+    with FakeSession() as session:
+        yield session
+
+
+@pytest.fixture
+def console():
+    return Console(file=io.StringIO(), width=200)
+
+
+def printed(*tables):
+    console = Console(file=io.StringIO(), width=200)
+    console.print(*tables)
+    return console.file.getvalue()
+
+
+def test_the_tables_show_what_there_is(session):
+    assert str(session.info.pid) in printed(info_table(session.info))
+    table, n_errors = attribute_table(session)
+    assert n_errors == 0
+    assert all(name in printed(table) for name in TOY_PROFILE.attributes)
+
+
+def test_a_session_without_a_window_tells_of_none():
+    with FakeSession(SessionOptions(with_window=False)) as session:
+        assert "window" not in printed(info_table(session.info))
+
+
+def test_a_value_that_cannot_be_read_leaves_the_others(session):
+    session.toy.values["hp"] = 500
+    table, n_errors = attribute_table(session, ["hp", "ticks"])
+    assert n_errors == 1
+    said = printed(table)
+    assert "outside its plausible range" in said
+    assert str(session.read("ticks")) in said
+
+
+def test_a_game_that_has_ended_is_an_error(session):
+    session.toy.is_alive = False
+    with pytest.raises(ProcessExitedError):
+        attribute_table(session)
+
+
+def test_watching_ends_after_its_time(session, console):
+    watch(session, console, rate_hz=200, seconds=0.02)
+    said = console.file.getvalue()
+    assert "hp" in said
+    assert "game time" in said
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.123456789, "0.123457"),
+        (7, "7"),
+        (True, "True"),
+        ("name", "name"),
+        (b"\x01\xff", "01 ff"),
+        (np.array([1.5, 2.0]), "1.5  2"),
+    ],
+)
+def test_values_are_shown_as_a_person_reads_them(value, text):
+    assert shown(value) == text
+
+
+def test_values_are_read_as_they_are_typed():
+    texts = {"hp": "55", "x": "1.5", "is_hurt": "true", "name": "Melina", "velocity": "[1.0, 2.0]"}
+    assert parse_values(TOY_PROFILE, texts) == {
+        "hp": 55,
+        "x": 1.5,
+        "is_hurt": True,
+        "name": "Melina",
+        "velocity": [1.0, 2.0],
+    }
+
+
+def test_bytes_are_typed_in_hex():
+    raw = Attribute(base="toy", offsets=(0,), type="bytes", length=2, source="made up")
+    profile = type(TOY_PROFILE)(
+        name="toy", process=TOY_PROFILE.process, bases=TOY_PROFILE.bases, attributes={"raw": raw}
+    )
+    assert parse_values(profile, {"raw": '"90 ff"'}) == {"raw": b"\x90\xff"}
+    for text in ('"9"', "90", '"xy"'):
+        with pytest.raises(ConfigError, match="no hex text"):
+            parse_values(profile, {"raw": text})
+
+
+def test_what_is_typed_wrongly_is_told():
+    with pytest.raises(UnknownAttributeError, match="did you mean 'hp'"):
+        parse_values(TOY_PROFILE, {"hpp": "5"})
+    for text in ("five", "5 = 6", "[" * 5000):
+        with pytest.raises(ConfigError, match="no value of type i32"):
+            parse_values(TOY_PROFILE, {"hp": text})
+
+
+@pytest.mark.parametrize("shape", [(6, 8, 3), (6, 8)])
+def test_a_frame_is_written_as_it_is(tmp_path, shape):
+    pixels = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
+    save_frame(Frame(pixels, 0.0, 0.0), tmp_path / "frame.png")
+    picture = cv2.imread(str(tmp_path / "frame.png"), cv2.IMREAD_UNCHANGED)
+    assert np.array_equal(picture if picture.ndim == 2 else picture[..., ::-1], pixels)
+
+
+@pytest.mark.parametrize("name", ["frame.xyz", "frame", "no_such_folder/frame.png"])
+def test_a_frame_that_cannot_be_written(tmp_path, name):
+    with pytest.raises(ConfigError):
+        save_frame(Frame(np.zeros((2, 2), np.uint8), 0.0, 0.0), tmp_path / name)
+
+
+def test_a_recording_tells_how_it_went(session, console, tmp_path):
+    file = tmp_path / "toy.h5"
+    status = record(session, file, RecordingOptions(rate_hz=100, frames="none", max_duration_s=0.1), console)
+    assert status.end == "duration"
+    assert f"{status.n_samples} samples" in console.file.getvalue()
+    assert len(read_recording(file)) == status.n_samples
+
+
+def test_ctrl_c_ends_a_recording_and_keeps_it(session, console, tmp_path, monkeypatch):
+    def interrupt(_seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("soulslab.siphon.watch.time.sleep", interrupt)
+    status = record(session, tmp_path / "toy.h5", RecordingOptions(rate_hz=100, frames="none"), console)
+    assert status.end == "stopped"
+    assert len(read_recording(tmp_path / "toy.h5")) >= 1
