@@ -25,6 +25,7 @@ from soulslab.envs.process_settings import tick_s
 from soulslab.envs.process_spaces import ActionKeys, StateSpace
 from soulslab.envs.process_start import Deadline, EpisodeStart
 from soulslab.errors import (
+    ClockStalledError,
     EnvironmentUsageError,
     NotResetError,
     SiphonError,
@@ -81,6 +82,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         self.action_space = self._actions.space
         self.action_names = self._actions.names
         self._ticks = 0
+        self._stood_s = 0.0
         self._n_steps = 0
         self._grade = ""
         self._is_ready = False
@@ -117,6 +119,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
                     raise
         self._rewards.begin(result.snapshot)
         self._n_steps = 0
+        self._stood_s = 0.0
         self._is_ready = True
         self._grade = self._keeper.session.info.clock_grade
         self._start_s = result.snapshot.game_time_s
@@ -215,6 +218,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
     def _play(self, held: tuple[str, ...]) -> tuple[StepResult, int]:
         """Play a step; wait on where values cannot be read because the game loads. Returns the ticks of that, too."""
         step = msgspec.structs.replace(self._look, held=held, advance_s=self._step_s)
+        ticks, started_s = self._ticks, time.monotonic()
         try:
             for n_waited in range(self._settings.retry_ticks + 1):
                 try:
@@ -225,6 +229,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
                         raise
                     step = msgspec.structs.replace(self._look, advance_s=self._tick_s)
             self._count_ticks(result)
+            self._refuse_stall(self._ticks != ticks, time.monotonic() - started_s)
         except SiphonError:
             self._keeper.is_lost = True
             raise
@@ -235,6 +240,18 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
     def _count_ticks(self, result: StepResult) -> None:
         if self.profile.clock.tick_attribute:
             self._ticks = int(result.snapshot[self.profile.clock.tick_attribute])
+
+    def _refuse_stall(self, has_moved: bool, took_s: float) -> None:
+        """Raise `ClockStalledError` where the game lets time pass, but has not got on for long: in a message box."""
+        self._stood_s = 0.0 if has_moved else self._stood_s + took_s
+        tick = self.profile.clock.tick_attribute
+        if tick and self._stood_s > self._settings.stall_s:
+            raise ClockStalledError(
+                f"attribute {tick!r} stayed at {self._ticks} through steps of {self._stood_s:.1f} s of wall time: the "
+                f"game shows a message, is paused, or waits for something else. reset() restarts it; where that is "
+                f"normal for this game, raise env.stall_s",
+                self._stood_s,
+            )
 
     def _pace(self) -> None:
         """Wait until a step has lasted as long for the onlooker as it did in the game."""

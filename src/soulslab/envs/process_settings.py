@@ -158,6 +158,8 @@ class EnvSettings(_Table, frozen=True, kw_only=True):
         reset_deadline_s: Wall time for a start, with all retries.
         random_start_ticks: At most so many ticks without any key at the start, drawn by the environment's seed.
         retry_ticks: Game time that a step may wait while values cannot be read because the game is loading.
+        stall_s: Wall time that steps may take in sum while the count of ticks (``clock.tick_attribute``) stands; then
+            the game waits for something that no action gives it, and the step fails.
     """
 
     step_ticks: Positive | None = None
@@ -179,6 +181,7 @@ class EnvSettings(_Table, frozen=True, kw_only=True):
     reset_deadline_s: Seconds = 120.0
     random_start_ticks: Count = 0
     retry_ticks: Count = 0
+    stall_s: Seconds = 30.0
 
 
 def tick_s(profile: Profile) -> float:
