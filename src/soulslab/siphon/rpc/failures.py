@@ -100,7 +100,8 @@ def from_failure(failure: Failure) -> SoulslabError:
     error = kind.__new__(kind)
     error.args = (failure.text,)
     for name, value in failure.fields.items():
-        if name.isidentifier() and name[0] != "_":
+        # `args` is no field but the message, which is there already.
+        if name.isidentifier() and name[0] != "_" and name != "args":
             found = decode(_value_decoder, value)
             # No error has a list; all have tuples.
             setattr(error, name, tuple(found) if isinstance(found, list) else found)

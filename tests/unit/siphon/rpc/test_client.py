@@ -25,6 +25,7 @@ from soulslab.errors import (
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.contract import SessionContract
 from soulslab.siphon.fake import FakeSession
+from soulslab.siphon.rpc import client
 from soulslab.siphon.rpc.client import ClientOptions, connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions, Step
@@ -265,10 +266,11 @@ def slow(tmp_path):
         session.may_read.set()
 
 
-def test_who_waits_too_long_for_others_is_told(slow):
+def test_who_waits_too_long_for_others_is_told(slow, monkeypatch):
     session, server, pool = slow
-    with connect(server.address, token=TOKEN) as first, connect(server.address, token=TOKEN, deadline_s=0.2) as second:
+    with connect(server.address, token=TOKEN) as first, connect(server.address, token=TOKEN) as second:
         reading = pool.submit(first.read, "hp")
+        monkeypatch.setattr(client, "WAIT_SHARE", 0.01)
         assert session.is_reading.wait(30.0)
         with pytest.raises(WaitTimeoutError, match="other calls"):
             second.snapshot()
@@ -279,10 +281,12 @@ def test_who_waits_too_long_for_others_is_told(slow):
 
 def test_an_answer_that_does_not_come_is_given_up(slow):
     session, server, _ = slow
-    with connect(server.address, token=TOKEN, deadline_s=0.2) as remote:
+    with connect(server.address, token=TOKEN) as remote:
         remote.input.set_held(["W"])
+        remote._deadline_s = 0.2
         with pytest.raises(ServerUnavailableError, match=r"did not answer within 0\.2 s"):
             remote.read("hp")
+        remote._deadline_s = 30.0
         session.may_read.set()
         assert remote.snapshot()["hp"] == 100
         assert remote.input.held == frozenset()  # it was another connection

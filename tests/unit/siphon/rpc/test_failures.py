@@ -112,7 +112,7 @@ def test_an_unknown_class_is_a_remote_error():
 def test_malformed_fields_are_refused_and_private_ones_ignored():
     with pytest.raises(WireError):
         from_failure(Failure("ImplausibleValueError", "", {"value": b"\xc1"}))
-    fields = {"__class__": encode(1), "_x": encode(1), "not a name": encode(1), "low": encode(2)}
+    fields = {"__class__": encode(1), "_x": encode(1), "not a name": encode(1), "args": encode(1), "low": encode(2)}
     found = from_failure(Failure("ImplausibleValueError", "text", fields))
     assert type(found) is ImplausibleValueError
     assert vars(found) == {"low": 2}
