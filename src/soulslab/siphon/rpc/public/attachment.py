@@ -153,7 +153,8 @@ class Attachment:
             UnknownAttributeError: There is none.
             SiphonError: It needs an injected library, and we inject none.
         """
-        profile = self._configured() if self._session is None else self._session.profile
+        session = self._session  # another thread may let go of it meanwhile
+        profile = self._configured() if session is None else session.profile
         if name in profile.attributes:
             return profile.attributes[name]
         if self._public is not None and name in self._public.injected:
