@@ -98,7 +98,8 @@ def test_a_value_is_found_proven_by_a_restart_and_saved(program, tmp_path):
 
 
 def test_a_candidate_is_tried_by_writing_to_it(prompt, hoard):
-    prompt.type("type float", "= 12.5", f"write {hoard.stamina:#x} 3.25")
+    # Without the ~ 0, half an address that looks like 12.5 would sometimes be a second place.
+    prompt.type("type float", "= 12.5 ~ 0", f"write {hoard.stamina:#x} 3.25")
     assert "3.25" in prompt.type("list")
     hoard.do("stamina", 8)
     said = prompt.type("= 8 ~ 0", "undo", "list 3")
@@ -151,6 +152,7 @@ def test_what_is_missing_is_asked_for_where_somebody_is_there(game, hoard, tmp_p
         (["= 777001", "path 1", "save score colour=red"], ConfigError, "unknown argument"),
         (["= 777001", "path 1", "verify 5"], ScanError, "none of 1 paths"),
         (["= 777001", "path 1", "verify up"], ConfigError, "no condition"),
+        (["= 777001", "path 1", "verify ''"], ConfigError, "states no value"),
     ],
 )
 def test_the_first_mistake_ends_a_script_and_nothing_is_written(prompt, lines, error, words):

@@ -59,7 +59,11 @@ class ScannedGame:
         self.is_child = False
         self._windowed: LocalSession | None = None
         self._parts = ExitStack()
-        self._open()
+        try:
+            self._open()
+        except BaseException:
+            self._parts.close()
+            raise
 
     @property
     def pid(self) -> int:
@@ -208,12 +212,13 @@ class ScannedGame:
 
     def _open(self) -> None:
         session = _open(_without_facts(self.profile), self._options)
+        self._parts.callback(session.close)
         if session.clock.grade != "realtime" and not self._options.clock and not _can_be_held(session):
             session.close()
             self.profile = _in_real_time(self.profile)
             session = _open(_without_facts(self.profile), self._options)
+            self._parts.callback(session.close)
         self._session = session
-        self._parts.callback(session.close)
         self.is_child = self._session.info.is_child
         self._look_into()
 

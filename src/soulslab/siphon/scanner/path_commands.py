@@ -100,7 +100,7 @@ def _verify(bench: Workbench, words: list[str]) -> None:
             raise ProcessNotFoundError(f"the game has ended, and {error}") from error
         _after_restart(bench)
     line = " ".join(words)
-    line = line if line[0] in "=<>" or ".." in line or "between" in line else f"= {line}"
+    line = line if line.startswith(("=", "<", ">")) or ".." in line or "between" in line else f"= {line}"
     modules = bench.game.modules(with_libraries=any(path.module for path in paths.all))
     memory = bench.game.memory
     with bench.game.held_still():
