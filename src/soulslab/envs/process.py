@@ -19,7 +19,6 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from soulslab.envs.process_options import find_profile, make_keeper, make_options, make_settings
-from soulslab.envs.process_phase import LOADING
 from soulslab.envs.process_rewards import Rewards
 from soulslab.envs.process_settings import tick_s
 from soulslab.envs.process_spaces import ActionKeys, StateSpace
@@ -32,7 +31,7 @@ from soulslab.errors import (
     WaitTimeoutError,
 )
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.session import Session, Step, StepResult
+from soulslab.siphon.session import LOADING, Session, Step, StepResult
 
 Info = dict[str, Any]
 

@@ -7,15 +7,15 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 
-from soulslab.envs.process_phase import LOADING, SEARCH_S, Phase
 from soulslab.envs.process_settings import Condition, EnvSettings, ResetStep, tick_s
 from soulslab.errors import (
     ServerUnavailableError,
     SiphonError,
     WaitTimeoutError,
 )
+from soulslab.siphon.phase import Phase
 from soulslab.siphon.profile import Profile
-from soulslab.siphon.session import Session, Step
+from soulslab.siphon.session import LOADING, Session, Step
 
 #: Wall time between two tries to reach a server.
 RETRY_S = 0.2
@@ -140,8 +140,7 @@ class EpisodeStart:
             keeper.recover(deadline)
         is_aligned = self._play_all(keeper, is_fresh, deadline)
         # Where the simulation stood still before the steps (in a menu), it runs by now.
-        if not self._phase.align(keeper.session):
-            raise WaitTimeoutError(f"attribute {self._phase.attribute} to grow", SEARCH_S, "env.reset ends in a menu?")
+        self._phase.align(keeper.session)
         if not is_aligned and not any(step.restart for step in self._steps):
             # Played from another phase, the steps may have ended a tick off.
             self._play_all(keeper, is_fresh, deadline)
@@ -162,7 +161,11 @@ class EpisodeStart:
     def _take_hold(self, session: Session) -> bool:
         """Release whatever is held, and stop time before anything is written."""
         session.step(Step(held=(), advance_s=self._tick_s, attributes=()))
-        return self._phase.align(session)
+        try:
+            self._phase.align(session)
+        except WaitTimeoutError:  # in a menu; it has to run once the steps are done
+            return False
+        return True
 
     def _play(self, step: ResetStep, session: Session, deadline: Deadline) -> None:
         for held, seconds in self._presses(step):

@@ -18,10 +18,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.errors import EntityNotFoundError, ImplausibleValueError, PointerError
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import ClockGrade, InputBackend, Profile, Value
+
+LOADING = (PointerError, EntityNotFoundError, ImplausibleValueError)
+"""What reading raises while a game loads."""
 
 
 class SessionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -232,6 +236,8 @@ class Session(Protocol):
 
     def step(self, step: Step) -> StepResult:
         """Send keys, let time pass, read and take a picture: one round trip when the game is on another machine.
+
+        For steps of whole ticks of the game, go to the middle of a tick first (`soulslab.siphon.phase.Phase`).
 
         Raises:
             ClockStalledError: The game did not get there in time.

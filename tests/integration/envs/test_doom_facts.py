@@ -7,6 +7,7 @@ import pytest
 
 from soulslab.games.doom import PROFILE_PATH, launch_options
 from soulslab.siphon.local import open_session
+from soulslab.siphon.phase import Phase
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import SessionOptions, Step
 
@@ -22,7 +23,7 @@ def session():
         session.step(Step(advance_s=TIC_S, attributes=()))
         while session.read("level_time") < 8:
             session.step(Step(advance_s=TIC_S, attributes=()))
-        session.clock.align(lambda: session.read("game_tic"), TIC_S)
+        Phase(PROFILE).align(session)
         yield session
 
 

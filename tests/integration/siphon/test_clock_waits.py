@@ -22,6 +22,7 @@ from soulslab.errors import (
 from soulslab.siphon.clock import native_library, page
 from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage, attach_lockstep
 from soulslab.siphon.display import PrivateDisplay
+from soulslab.siphon.phase import move_to_middle
 from support.clock_contract import ClockContract
 from support.clock_program import compile_clock_program, running_clock_program
 from support.sleeper import sleeping_process
@@ -254,17 +255,20 @@ class TestLockstepClock(ClockContract):
         return end_game
 
 
-def test_align_goes_to_the_middle_of_a_tick(start):
+def test_steps_from_the_middle_of_a_tick_have_half_a_tick_to_spare(start):
     program, clock = start("clock_nanosleep_until")
-    clock.align(lambda: program.n_waits, PERIOD_S)
+
+    def n_waits(seconds):
+        clock.advance(seconds)
+        return program.n_waits
+
+    assert move_to_middle(n_waits, PERIOD_S)
     first = program.n_waits
     for i in range(1, 5):
         clock.advance(0.4 * PERIOD_S)
         assert program.n_waits == first + i - 1
         clock.advance(0.6 * PERIOD_S)
         assert program.n_waits == first + i
-    with pytest.raises(ClockStalledError, match="its counter stands at 5"):
-        clock.align(lambda: 5, PERIOD_S)
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------

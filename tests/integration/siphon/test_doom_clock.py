@@ -21,6 +21,7 @@ from soulslab.siphon.input.open import open_input
 from soulslab.siphon.launch import launch
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.phase import move_to_middle
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.window import wait_for_window
 from soulslab.siphon.x11 import XConnection
@@ -69,9 +70,13 @@ class Doom:
     def tic(self) -> int:
         return int(self.values.read("game_tic"))
 
+    def tic_after(self, seconds: float) -> int:
+        self.clock.advance(seconds)
+        return self.tic()
+
     def begin(self) -> None:
         """Go to the middle of the tic that all tests start from."""
-        self.clock.align(self.tic, TIC_S)
+        assert move_to_middle(self.tic_after, TIC_S)
         while self.values.read("level_time") < FIRST_TIC:
             self.clock.advance(TIC_S)
         assert self.values.read("level_time") == FIRST_TIC

@@ -6,6 +6,7 @@ from soulslab.errors import SessionStateError
 from soulslab.games.doom import PROFILE_PATH, launch_options
 from soulslab.siphon.contract import ContractGame, SessionContract
 from soulslab.siphon.local import open_session
+from soulslab.siphon.phase import Phase
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
@@ -59,7 +60,7 @@ class DoomKeeper:
             if self._session.step(step).snapshot["level_time"] >= 8:
                 break
         # In the middle of a tic, so that it does not matter how much of one it took to get here.
-        self._session.clock.align(lambda: self._session.read("game_tic"), TIC_S)
+        Phase(PROFILE).align(self._session)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,6 @@ import ctypes
 import math
 import threading
 import time
-from collections.abc import Callable
 
 from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, SessionStateError
 from soulslab.siphon.clock import Advance
@@ -39,10 +38,6 @@ _SLICE_NS = 20_000_000
 #: How long other threads than the main one may take to park before we look what they do.
 _OTHERS_NS = 2_000_000
 _LOAD_DEADLINE_S = 5.0
-#: Game time in which `LockstepClock.align` has to find a tick.
-ALIGN_MS = 10_000
-#: Both edges are rounded, and seen in whole milliseconds.
-_ALIGN_SLACK_MS = 2.0
 _MAX_SPEED = 1000.0
 
 
@@ -86,7 +81,6 @@ class LockstepClock:
             self._watch.close()
             raise
         self._was_held = self.speed == 0
-        self._is_held = False  # time stands and the game is known to be parked there
         self._native.set_spin(page.address, spin_reads, spin_turns)
 
     # --- what time it is ------------------------------------------------------------------------------------
@@ -117,7 +111,6 @@ class LockstepClock:
         with self._lock:
             address = self._address()
             self._watch.check()
-            self._is_held = False
             self._native.publish(address, max(round(speed * UNIT_SPEED), 1), 0, FOREVER_NS)
 
     def pause(self, *, deadline_s: float = 10.0) -> None:
@@ -163,40 +156,6 @@ class LockstepClock:
                 done_ns = target_ns
             return Advance(requested_s=seconds, elapsed_s=total_ns * 1e-9)
 
-    def align(self, tick: Callable[[], int], tick_s: float, *, deadline_s: float = 10.0) -> None:
-        """Move to the middle of a tick of the game, so that steps of whole ticks have half a tick to spare.
-
-        Games count ticks in rounded time (SDL_GetTicks cuts to milliseconds). From the very edge of a tick, steps of
-        exactly one tick would see now none and now two of them. The edge is found in steps of 1 ms, where two ticks
-        come one after the other in their time: a game that was loading makes up for it with ticks out of their time.
-
-        Args:
-            tick: Reads the game's count of ticks.
-            tick_s: Length of one.
-            deadline_s: Wall time that the game may take.
-
-        Raises:
-            ClockStalledError: There were no two such ticks within 10 s of game time, or not before the deadline.
-        """
-        with self._lock:
-            started_s = time.monotonic()
-            self.pause(deadline_s=deadline_s)
-            last, last_ms = tick(), -math.inf
-            for now_ms in range(ALIGN_MS):
-                self._step(1_000_000, None, started_s, deadline_s)
-                count = tick()
-                if count == last:
-                    continue
-                if count == last + 1 and abs(now_ms - last_ms - tick_s * 1e3) <= _ALIGN_SLACK_MS:
-                    self.advance(tick_s / 2, deadline_s=deadline_s)
-                    return
-                last, last_ms = count, now_ms
-        raise ClockStalledError(
-            f"process {self.pid} made no two ticks {tick_s * 1e3:.1f} ms apart within {ALIGN_MS / 1e3:.0f} s of game "
-            f"time; its counter stands at {last}. Is the game in a menu, or the counter another one?",
-            time.monotonic() - started_s,
-        )
-
     def close(self) -> None:
         """See `Clock.close`."""
         with self._lock:
@@ -212,7 +171,6 @@ class LockstepClock:
     def _step(self, step_ns: int, speed: float | None, started_s: float, deadline_s: float) -> None:
         """Let time get on by so much and wait until the game stands there."""
         address = self._address()
-        self._is_held = False
         self._quiet.reset()
         if speed is None:
             result = self._native.step(address, self.pid, step_ns, _OTHERS_NS)
@@ -237,7 +195,6 @@ class LockstepClock:
             result = self._native.wait(address, self.pid, _SLICE_NS if result == MAIN_RUNS else _OTHERS_NS)
         if result == PARKED:
             self._quiet.has_parked = True
-        self._is_held = True
 
     def _why(self) -> str:
         """Return what keeps the game from resting, and what to do."""
