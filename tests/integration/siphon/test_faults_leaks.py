@@ -1,0 +1,146 @@
+"""What is left of games when they, their display or whoever plays them end, in whatever way: nothing.
+
+Two hundred resets are counted in tests/integration/envs/test_doom.py.
+"""
+
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import soulslab.siphon.folder
+from soulslab.errors import DisplayError, ImplausibleValueError, ProcessExitedError, WindowGoneError
+from soulslab.siphon.folder import PrivateFolder
+from support.counts import held
+from support.doom_faults import await_deaths, begins_anew, doom, memory_of, play_until_it_fails, program, window_of
+
+#: Plays until it is ended; argument: how it is to end when its standard input does.
+PLAYER = """
+import json, os, sys, threading
+from soulslab.envs.doom import DoomEnv
+
+env = DoomEnv(observation="both", frame_skip=1)
+env.reset()
+env.step(1)
+display, game = env.session._opener._display, env.session._game.process
+facts = {"pids": [display.pid, game.pid], "display": display.name, "folders": [str(game.directory)]}
+print(json.dumps(facts), flush=True)
+is_over = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), is_over.set()), daemon=True).start()
+while not is_over.is_set():
+    if any(env.step(1)[2:4]):
+        env.reset()
+if sys.argv[1] == "error":
+    raise RuntimeError("a mistake of whoever plays")
+if sys.argv[1] == "forget":
+    os._exit(0)
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """A folder for temporary files of this test, and of what it starts."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+# --- while we live ----------------------------------------------------------------------------------------------
+
+
+def kill_game(env):
+    os.kill(env.session.info.pid, signal.SIGKILL)
+
+
+def kill_display(env):
+    os.kill(env.session._opener._display.pid, signal.SIGKILL)
+
+
+def take_the_window(env):
+    with window_of(env) as window, window.x.using("take the window away", window.id):
+        window.x.core.UnmapWindow(window.id, is_checked=True).check()
+
+
+def spoil_a_value(env):
+    with memory_of(env.session.info.pid) as (memory, bases):
+        memory.write(bases["players"] + 0x2C, (9999).to_bytes(4, "little"))
+
+
+FAULTS = {
+    kill_game: ProcessExitedError,
+    kill_display: DisplayError | ProcessExitedError,
+    take_the_window: WindowGoneError,
+    spoil_a_value: ImplausibleValueError,
+}
+
+
+def test_what_fails_and_is_brought_back_leaves_nothing_behind(temporary):
+    """Each fault, again and again: descriptors, threads, children, shared memory, temporary files."""
+    at_first = held()
+    with doom(observation="both") as env:
+        env.reset()
+        befall(env)
+        before, files = held(), names(temporary)
+        for _ in range(2):
+            befall(env)
+        assert without_ids(held()) == without_ids(before)
+        assert names(temporary) == files
+    assert held() == at_first
+    assert names(temporary) == []
+
+
+def befall(env):
+    """Let everything happen once."""
+    for fault, kind in FAULTS.items():
+        fault(env)
+        error = play_until_it_fails(env, action=1)
+        assert isinstance(error, kind)
+        begins_anew(env, n_restarts=1)
+
+
+def without_ids(counts):
+    return {**counts, "children": len(counts["children"])}
+
+
+def names(folder):
+    """Return the names of what lies there, without their random ends."""
+    return sorted(path.name.rpartition("-")[0] for path in folder.iterdir())
+
+
+# --- when we die ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["SIGKILL", "SIGTERM", "SIGHUP", "error", "forget"])
+def test_who_plays_ends_without_a_word(temporary, monkeypatch, end):
+    """The game and its display end too; what lies on the disk goes with the next start."""
+    with program("-c", PLAYER, end) as (player, facts):
+        if end.startswith("SIG"):
+            player.send_signal(signal.Signals[end])
+        else:
+            player.stdin.close()
+        player.wait(30)
+        await_deaths(facts["pids"])
+    assert segments_of([player.pid, *facts["pids"]]) == []
+    assert lock_holder(facts["display"]) not in facts["pids"]
+    monkeypatch.setattr(soulslab.siphon.folder, "MIN_AGE_S", 0.0)
+    for kind in ("run", "display"):
+        PrivateFolder(kind).close()
+    assert list(temporary.iterdir()) == []
+
+
+def segments_of(pids):
+    """Return the System V segments that these processes made."""
+    lines = Path("/proc/sysvipc/shm").read_text().splitlines()
+    column = lines[0].split().index("cpid")
+    return [line for line in lines[1:] if int(line.split()[column]) in pids]
+
+
+def lock_holder(display):
+    """Return which process holds the lock of a display's number; 0 if none does."""
+    lock = Path("/tmp") / f".X{display.removeprefix(':')}-lock"  # noqa: S108  (where X servers have it)
+    try:
+        return int(lock.read_text())
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,178 @@
+"""A real Doom on a server: the server is killed, its clients are, and two want the game at once."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from soulslab.errors import (
+    ControlTakenError,
+    ProcessExitedError,
+    ServerUnavailableError,
+    SoulslabError,
+    WaitTimeoutError,
+)
+from soulslab.siphon.rpc.client import connect
+from soulslab.siphon.session import Step
+from support.doom_faults import await_deaths, begins_anew, doom, meanwhile, play_until_it_fails, program
+from support.waiting import wait_for
+
+TOKEN = "a-token-of-some-length"  # noqa: S105  (of a server that lives for one test)
+TIC = Step(advance_s=1 / 35, attributes=("x", "y", "speed_x", "speed_y"))
+#: Runs forward until it is killed.
+RUNNER = """
+import json, os, sys
+from soulslab.envs.doom import DoomEnv
+
+env = DoomEnv(server=sys.argv[1], token=sys.argv[2], observation="state", frame_skip=1)
+start, _ = env.reset()
+for _ in range(20):
+    now = env.step(env.action_names.index("forward"))[0]
+moved = abs(float(now["x"][0] - start["x"][0])) + abs(float(now["y"][0] - start["y"][0]))
+print(json.dumps({"pid": os.getpid(), "moved": moved}), flush=True)
+sys.stdin.readline()
+"""
+
+
+@contextlib.contextmanager
+def server_of_doom(folder):
+    """Start ``soulslab siphon serve doom``; gives its process and its address."""
+    address, token_file = f"unix:{folder}/doom.sock", folder / "token"
+    token_file.write_text(TOKEN)
+    token_file.chmod(0o600)
+    words = ["siphon", "serve", "doom", "--start", "--private", "--address", address, "--token-file", str(token_file)]
+    process = subprocess.Popen(
+        [Path(sys.executable).with_name("soulslab"), *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_for(lambda: answers(address) or process.poll() is not None, 60.0)
+        assert process.poll() is None
+        yield process, address
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(20)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def answers(address):
+    try:
+        with connect(address, token=TOKEN, deadline_s=2.0) as remote:
+            return remote.info.pid
+    except SoulslabError:
+        return 0
+
+
+def children_of(pid):
+    """Return the game and the display of a server."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A server for those that do it no harm."""
+    with server_of_doom(tmp_path_factory.mktemp("server")) as (_, address):
+        yield address
+
+
+# --- the server -------------------------------------------------------------------------------------------------
+
+
+def test_the_server_is_killed_and_comes_back_under_an_environment(tmp_path):
+    """Its game and its display go with it; a reset waits for the server that takes its place."""
+    is_over = threading.Event()
+    with server_of_doom(tmp_path) as (process, address), doom(server=address, token=TOKEN) as env:
+        env.reset()
+        env.step(1)
+        started = children_of(process.pid)
+        assert env.session.info.pid in started
+        process.kill()
+        assert isinstance(play_until_it_fails(env), ServerUnavailableError)
+        await_deaths(started)
+
+        def come_back():
+            with server_of_doom(tmp_path):
+                is_over.wait(60)
+
+        with meanwhile(come_back):
+            try:
+                begins_anew(env, n_restarts=1)
+                assert env.session.info.pid not in started
+                env.close()
+            finally:
+                is_over.set()
+
+
+def test_a_server_that_does_not_come_back_is_told(tmp_path):
+    with server_of_doom(tmp_path) as (process, address), doom(server=address, token=TOKEN) as env:
+        env.reset()
+        process.kill()
+        assert isinstance(play_until_it_fails(env), ServerUnavailableError)
+        env._settings = msgspec.structs.replace(env._settings, reset_deadline_s=0.5, max_retries=0)
+        with pytest.raises(WaitTimeoutError, match=r"for the server to come back; .*no server answers at unix:"):
+            env.reset()
+
+
+def test_the_game_of_a_server_is_killed(server):
+    with doom(server=server, token=TOKEN) as env:
+        env.reset()
+        pid = env.session.info.pid
+        os.kill(pid, signal.SIGKILL)
+        error = play_until_it_fails(env)
+        assert isinstance(error, ProcessExitedError)
+        assert (error.pid, error.status) == (pid, -signal.SIGKILL)
+        assert "I_Init" in str(error)
+        begins_anew(env, n_restarts=1)
+
+
+# --- the clients ------------------------------------------------------------------------------------------------
+
+
+def test_a_client_is_killed_while_it_runs_forward(server):
+    """Its keys go up in the game, which another client sees: the player comes to rest."""
+    with program("-c", RUNNER, server, TOKEN) as (client, line), connect(server, token=TOKEN) as other:
+        assert line["moved"] > 50
+        with pytest.raises(ControlTakenError, match=f"process {line['pid']} controls the game"):
+            other.step(TIC)
+        before = other.snapshot(("speed_x", "speed_y"))
+        assert abs(before["speed_x"]) + abs(before["speed_y"]) > 1
+        client.kill()
+        wait_for(lambda: is_ours(other))
+        for _ in range(70):
+            rest = dict(other.step(TIC).snapshot)
+        assert (rest["speed_x"], rest["speed_y"]) == (0, 0)
+        for _ in range(10):
+            assert dict(other.step(TIC).snapshot) == rest
+        assert other.input.held == frozenset()
+
+
+def is_ours(remote):
+    try:
+        return remote.step(TIC)
+    except ControlTakenError:
+        return None
+
+
+def test_of_two_environments_one_plays_and_the_other_looks_on(server):
+    with doom(server=server, token=TOKEN) as one, doom(server=server, token=TOKEN) as other:
+        first = [one.reset()[0], *(one.step(1)[0] for _ in range(20))]
+        n_starts = one.session.info.n_starts
+        with pytest.raises(ControlTakenError, match=f"process {os.getpid()} controls the game"):
+            other.reset()
+        with connect(server, token=TOKEN) as onlooker:
+            assert onlooker.read("x") == first[-1]["x"]
+            assert onlooker.capture().pixels.std() > 10
+        second = [one.reset()[0], *(one.step(1)[0] for _ in range(20))]
+        assert second == first
+        assert one.session.info.n_starts == n_starts
+        one.close()
+        begins_anew(other, n_restarts=1)
