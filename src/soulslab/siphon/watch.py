@@ -7,6 +7,7 @@ import time
 import tomllib
 from collections import deque
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import cv2
@@ -85,7 +86,7 @@ def watch(game: Session, console: Console, *, rate_hz: float, seconds: float | N
     """
     started = next_look = time.monotonic()
     took_s: deque[float] = deque(maxlen=MEDIAN_OF)
-    with Live(console=console, refresh_per_second=max(rate_hz, 1), screen=False) as live:
+    with suppress(KeyboardInterrupt), Live(console=console, refresh_per_second=max(rate_hz, 1), screen=False) as live:
         while seconds is None or time.monotonic() - started < seconds:
             before = time.perf_counter()
             table, _ = attribute_table(game)

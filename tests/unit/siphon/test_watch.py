@@ -69,6 +69,15 @@ def test_watching_ends_after_its_time(session, console):
     assert "game time" in said
 
 
+def test_ctrl_c_ends_watching(session, console, monkeypatch):
+    def interrupt(_seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("soulslab.siphon.watch.time.sleep", interrupt)
+    watch(session, console, rate_hz=10)
+    assert "hp" in console.file.getvalue()
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
