@@ -128,7 +128,7 @@ def _opener(given: ProcessOptions, profile: Profile, render_mode: str | None) ->
     )
 
     def open_here() -> Session:
-        from soulslab.siphon.local import open_session  # noqa: PLC0415  (the same)
+        from soulslab.siphon.local import open_session  # noqa: PLC0415  (X only where a game is opened)
 
         return open_session(profile, options)
 

@@ -61,26 +61,38 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._observations = create_empty_array(self.single_observation_space, num_envs, np.zeros)
-        self._latest: list[Any] = [None] * num_envs
+        # Of a game that has not begun yet they are zeros, as with Gymnasium's own.
+        zeros = create_empty_array(self.single_observation_space, num_envs, np.zeros)
+        self._latest: list[Any] = list(iterate(self.observation_space, zeros))
+        self._has_begun = False
         self._is_over = np.zeros(num_envs, np.bool_)
         self._threads = ThreadPoolExecutor(num_envs, thread_name_prefix="soulslab-game")
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, Info]:
-        """Begin episodes; see `gymnasium.vector.VectorEnv.reset`. ``options["reset_mask"]`` (N,) bool chooses which."""
+        """Begin episodes; see `gymnasium.vector.VectorEnv.reset`. ``options["reset_mask"]`` (N,) bool chooses which.
+
+        Raises:
+            SiphonError: A game could not be brought to a start; the others have begun.
+        """
         options = dict(options or {})
         which = _reset_mask(options.pop("reset_mask", None), self.num_envs)
         seeds = _seeds(seed, self.num_envs)
         chosen = np.flatnonzero(which).tolist()
         calls = [self._resetter(i, seeds[i], options) for i in chosen]
         infos: Info = {}
+        failures: list[BaseException] = []
         for i, result in zip(chosen, self._all(calls), strict=True):
             if isinstance(result, BaseException):
-                raise result
+                failures.append(result)
+                continue
             self._latest[i], info = result
             self._is_over[i] = False
             infos = self._add_info(infos, info, i)
+        self._has_begun = True
+        if failures:
+            raise failures[0]
         return self._observation(), infos
 
     def step(self, actions: Any) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Info]:
@@ -90,7 +102,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
             NotResetError: Before the first reset; with ``"Disabled"`` autoreset also when an episode is over.
             SiphonError: A game failed.
         """
-        if self._latest[0] is None:
+        if not self._has_begun:
             raise NotResetError("step: no episode has begun; call reset() first")
         will_reset = (
             self._is_over if self.autoreset_mode is AutoresetMode.NEXT_STEP else np.zeros(self.num_envs, np.bool_)

@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from soulslab.envs.process_vector import ProcessVectorEnv
 from soulslab.envs.registration import PROCESS_ID
-from soulslab.errors import EnvironmentUsageError, InvalidActionError, NotResetError, ProcessExitedError
+from soulslab.errors import EnvironmentUsageError, InvalidActionError, LaunchError, NotResetError, ProcessExitedError
 from soulslab.learn.environment import make_vector
 from soulslab.siphon.fake import FakeSession
 from support.toy_env import Toys, toy_env, toy_profile, toy_table
@@ -111,6 +111,36 @@ def test_one_game_that_fails_raises_and_can_be_reset_alone():
     assert observation["x"].ravel().tolist() == [2.0, 0.0, 2.0]
     assert info["n_restarts"].tolist() == [0, 1, 0]
     assert env.step(np.array([3, 3, 3]))[0]["x"].ravel().tolist() == [4.0, 2.0, 4.0]
+    env.close()
+
+
+def test_a_game_that_fails_to_start_does_not_cost_the_others_their_start():
+    toys, calls = Toys(toy_table()), iter(range(100))
+
+    def open_toy():
+        if next(calls) == 0:
+            raise LaunchError("it ended at once")
+        return toys()
+
+    env = ProcessVectorEnv(N, profile=toy_profile(), session=open_toy)
+    with pytest.raises(LaunchError):
+        env.reset()
+    failed = np.array([game.needs_reset for game in env.envs])
+    assert failed.sum() == 1
+    with pytest.raises(NotResetError):
+        env.step(np.zeros(N, np.int64))
+    observation, _ = env.reset(options={"reset_mask": failed})
+    assert observation["hp"].ravel().tolist() == [10] * N
+    env.step(np.zeros(N, np.int64))
+    env.close()
+
+
+def test_games_may_begin_one_by_one():
+    env = vector()
+    for i in range(N):
+        observation, _ = env.reset(options={"reset_mask": np.arange(N) == i})
+        assert observation["hp"].ravel().tolist() == [10] * (i + 1) + [0] * (N - i - 1)
+    env.step(np.zeros(N, np.int64))
     env.close()
 
 
