@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from soulslab.errors import DisplayError, SessionStateError, SoulslabError, WindowGoneError
+from soulslab.errors import DisplayError, SessionStateError, WindowGoneError
 from soulslab.siphon.keys import Key, key_named
 
 _log = logging.getLogger(__name__)
@@ -96,8 +96,8 @@ class HeldInput:
             before, self._held = self._held, frozenset(wanted)
             try:
                 self._sender.send([*releases, *presses])
-            except SoulslabError:
-                # Whatever may be down by now has to be released at the end.
+            except BaseException:
+                # Whatever may be down by now, also after Ctrl-C, has to be released at the end.
                 self._held = before | self._held
                 raise
 
