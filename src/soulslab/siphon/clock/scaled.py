@@ -49,13 +49,14 @@ class ScaledClock:
         self._game_time = game_time
         self._step_speed = step_speed
         self._lock = threading.RLock()
-        self._watch = ProcessWatch(pid) if pid else None
-        self._was_held = read_speed() == 0
         self._is_closed = False
         self._speed = float(read_speed())
+        self._was_held = self._speed == 0.0
         self._since_s = time.monotonic()
         self._passed_s = 0.0  # up to _since_s
-        self._zero_s = game_time() if game_time else 0.0
+        self._counted_s = game_time() if game_time else 0.0
+        # Last, as nobody closes it if one of the values cannot be read.
+        self._watch = ProcessWatch(pid) if pid else None
         self._rest_s = 0.0  # that the last advance was short (above 0) or long by
 
     @property
@@ -63,8 +64,10 @@ class ScaledClock:
         """See `Clock.game_time_s`: since we attached."""
         with self._lock:
             if self._game_time is not None:
-                # A level that starts anew may reset the game's own count.
-                self._passed_s = max(self._passed_s, self._game_time() - self._zero_s)
+                now_s = self._game_time()
+                # A level that starts anew may set the game's own count back; from there it is counted on.
+                self._passed_s += max(now_s - self._counted_s, 0.0)
+                self._counted_s = now_s
                 return self._passed_s
             return self._passed_s + (time.monotonic() - self._since_s) * self._speed
 
@@ -136,10 +139,12 @@ class ScaledClock:
     def _set(self, speed: float) -> None:
         with self._lock:
             self._check()
-            # First, so that no time is counted twice; the game takes the new speed within a frame.
-            now_s = time.monotonic()
-            self._passed_s = self.game_time_s
-            self._since_s = now_s
+            if self._game_time is None:
+                # One look at the clock, so that no time is counted twice; the game takes the new speed within a frame.
+                now_s = time.monotonic()
+                self._passed_s += (now_s - self._since_s) * self._speed
+                self._since_s = now_s
+            # A game whose own time cannot be read, as it loads, can be stopped all the same.
             self._write_speed(speed)
             got = self._read_speed()
             self._speed = float(got)

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, ProcessExitedError
+from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, PointerError, ProcessExitedError
 from soulslab.siphon.clock.scaled import ScaledClock
 from support.clock_contract import ClockContract
 
@@ -105,7 +105,30 @@ def test_a_speed_has_to_be_above_zero(game, speed):
 def test_game_time_that_starts_anew_does_not_go_back(game):
     times_s = iter([100.0, 103.0, 1.0, 2.0])
     clock = ScaledClock(game.read, game.write, game_time=lambda: next(times_s))
-    assert [clock.game_time_s for _ in range(3)] == [3.0, 3.0, 3.0]
+    assert [clock.game_time_s for _ in range(3)] == [3.0, 3.0, 4.0]
+
+
+def test_a_level_that_starts_anew_does_not_stall_the_steps_after_it(game):
+    start_s = [-100.0]
+    clock = ScaledClock(game.read, game.write, game_time=lambda: game.time_s() - start_s[0])
+    clock.advance(0.01)
+    start_s[0] = game.time_s()
+    assert clock.advance(0.01, deadline_s=5.0).elapsed_s >= 0.005
+
+
+def test_a_game_that_loads_in_the_middle_of_a_step_is_held(game):
+    looks = iter([100.0, 100.0, 100.001])
+
+    def game_time():
+        try:
+            return next(looks)
+        except StopIteration:
+            raise PointerError("is a null pointer", attribute="time", level=0, address=1, pid=1) from None
+
+    clock = ScaledClock(game.read, game.write, game_time=game_time)
+    with pytest.raises(PointerError):
+        clock.advance(1.0)
+    assert game.read() == 0.0
 
 
 @pytest.mark.parametrize(("before", "after"), [(1.0, 1.0), (0.0, 0.0)])
