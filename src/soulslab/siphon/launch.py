@@ -119,7 +119,6 @@ class GameProcess:
         """
         deadline = time.monotonic() + deadline_s
         while True:
-            # The child last, as a script may bear the name of the game that it starts.
             pids = living(marked(MARK, self._mark) | {self._child.pid})
             matching = sorted(pid for pid in pids if is_program(pid, executable))
             if matching:

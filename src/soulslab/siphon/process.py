@@ -98,7 +98,8 @@ def find_process(process: Process, pid: int = 0) -> int:
         lines = "".join(f"\n  {one.describe()}" for one in found[:_N_LISTED])
         more = f"\n  and {len(found) - _N_LISTED} more" if len(found) > _N_LISTED else ""
         raise AmbiguousProcessError(
-            f"{len(found)} processes are called {wanted!r}; give the pid of one of them:{lines}{more}",
+            f"{len(found)} processes are called {wanted!r}; give the pid of one of them, or a part of its "
+            f"window's title that the others lack (window_title):{lines}{more}",
             [one.pid for one in found],
         )
     return found[0].pid
@@ -182,22 +183,9 @@ def executable_of(pid: int) -> str:
     return path
 
 
-def descendants_of(pid: int) -> list[int]:
-    """Return all processes that a process started, and those that they started; the oldest first."""
-    try:
-        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
-
-
-def is_executable(pid: int, executable: str) -> bool:
-    """Tell whether a process that runs is called so, in the sense of `Process.executable`."""
-    return any(one.pid == pid and _rank(one, executable) for one in _running([pid]))
-
-
-def _running(pids: Sequence[int] | None = None) -> Iterator[_Running]:
-    """Yield the processes that run, those left out that have ended; only some if their ids are given."""
-    for pid in psutil.pids() if pids is None else pids:
+def _running() -> Iterator[_Running]:
+    """Yield the processes that run, those left out that have ended."""
+    for pid in psutil.pids():
         try:
             one = psutil.Process(pid)
             with one.oneshot():

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from soulslab.siphon.file_names import file_name, same_name
+from soulslab.siphon.process import has_ended
 
 PROC = Path("/proc")
 
@@ -37,7 +38,7 @@ def is_program(pid: int, executable: str) -> bool:
 
 def living(pids: Collection[int]) -> set[int]:
     """Return those that have not ended; one that waits for its parent to ask for its status has."""
-    return {pid for pid in pids if _state(pid) not in ("", "Z", "X")}
+    return {pid for pid in pids if not has_ended(pid)}
 
 
 def await_end(pids: Collection[int], wait_s: float, pidfds: Mapping[int, int] | None = None) -> bool:
@@ -73,13 +74,3 @@ def _words(path: Path) -> list[bytes]:
         return path.read_bytes().split(b"\0")
     except OSError:  # it has ended, or is not ours
         return [b""]
-
-
-def _state(pid: int) -> str:
-    """Return the letter of a process's state (proc(5)); "" if there is none."""
-    try:
-        text = (PROC / str(pid) / "stat").read_text()
-    except OSError:
-        return ""
-    # The name before it stands in parentheses and may hold any character.
-    return text.rpartition(")")[2].split()[0]
