@@ -32,6 +32,7 @@ class AttachFlags:
 
     Attributes:
         pid: Process id; by default the process that the profile names.
+        window_title: A part of the title of its window; of several processes it picks the one that has such a window.
         start: Start the game instead, as the profile says.
         private: Start it on an X server of its own, which nobody sees.
         option: Change a launch option of the profile, as skill=2; may be given many times.
@@ -40,6 +41,7 @@ class AttachFlags:
     """
 
     pid: Annotated[int, Parameter(validator=Number(gte=0))] = 0
+    window_title: str = ""
     start: Annotated[bool, Parameter(negative="")] = False
     private: Annotated[bool, Parameter(negative="")] = False
     option: Annotated[list[str] | None, Parameter(negative="")] = None
@@ -81,7 +83,7 @@ def _connect(address: str, flags: AttachFlags, client: ClientFlags) -> RemoteSes
     from soulslab.siphon.rpc.client import connect
     from soulslab.siphon.rpc.running import read_token
 
-    for name in ("pid", "start", "private", "option", "clock", "allow_unknown_version"):
+    for name in ("pid", "window_title", "start", "private", "option", "clock", "allow_unknown_version"):
         if getattr(flags, name):
             raise ConfigError("is for a game of this machine; the server has opened its game", source=_flag(name))
     token = "" if client.token_file is None else read_token(client.token_file)
@@ -103,6 +105,7 @@ def _open_local(game: Path, flags: AttachFlags, *, is_read_only: bool, with_wind
         options=_pairs(flags.option or [], "--option"),
         is_read_only=is_read_only,
         with_window=with_window,
+        window_title=flags.window_title,
         clock=flags.clock or "",
         allow_unknown_version=flags.allow_unknown_version,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import struct
@@ -10,6 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
+
+from soulslab.siphon.clock.native_library import native_library
+from soulslab.siphon.clock.page import open_page_of
 
 SOURCE = Path(__file__).with_suffix(".c")
 FIELDS = (
@@ -69,3 +73,15 @@ def running_clock_program(
                 yield ClockProgram(process, report)
             finally:
                 process.kill()
+
+
+def speed_of(pid: int) -> int:
+    """Return the speed in the page of a process, without becoming its controller."""
+    native, address, number = native_library(), ctypes.c_void_p(), ctypes.c_int64()
+    fd = open_page_of(pid)
+    assert native.map(fd, ctypes.byref(address)) == 0
+    speed = ctypes.c_int64()
+    native.now(address, ctypes.byref(number), ctypes.byref(speed))
+    native.unmap(address)
+    os.close(fd)
+    return speed.value

@@ -6,9 +6,9 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 
 from soulslab.errors import (
+    AmbiguousProcessError,
     ClockError,
     ClockUnavailableError,
     ConfigError,
@@ -35,8 +35,8 @@ from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.pattern import resolve_bases
 from soulslab.siphon.process import check_version, executable_of, find_process, has_ended, refuse_anti_cheat
 from soulslab.siphon.profile import Profile
-from soulslab.siphon.session import SessionInfo, SessionOptions
-from soulslab.siphon.window import Window, wait_for_window
+from soulslab.siphon.session import LOADING, SessionInfo, SessionOptions
+from soulslab.siphon.window import Window, display_of, wait_for_window, with_window
 from soulslab.siphon.x11 import XConnection
 
 POLL_S = 0.02
@@ -112,7 +112,8 @@ class RealGameOpener:
             page = LockstepPage.create(options.on_orphan) if _wants_lockstep(profile, options) else None
             if page is not None:
                 undo.callback(page.close)
-            game = self._start(profile, options, page) if _is_to_start(profile, options) else _find(profile, options)
+            is_to_start = _is_to_start(profile, options)
+            game = self._start(profile, options, page, deadline) if is_to_start else _find(profile, options)
             undo.callback(game.close)
             try:
                 self._complete(game, profile, options, page, deadline)
@@ -128,10 +129,12 @@ class RealGameOpener:
         if display is not None:
             display.close()
 
-    def _start(self, profile: Profile, options: SessionOptions, page: LockstepPage | None) -> RealGame:
+    def _start(self, profile: Profile, options: SessionOptions, page: LockstepPage | None, deadline: float) -> RealGame:
         """Start the game."""
         display, environment = options.display, dict(page.environment()) if page else {}
         if display == "private":
+            if self._display is not None and self._display.has_ended:
+                self.close()
             if self._display is None:
                 self._display = PrivateDisplay(options.screen_px)
             display = self._display.name
@@ -142,6 +145,7 @@ class RealGameOpener:
             display=display,
             extra_environment=environment,
             ends_with_us=options.on_orphan == "end",
+            deadline_s=max(deadline - time.monotonic(), 0.0),
         )
         return RealGame(process.pid, process)
 
@@ -155,7 +159,7 @@ class RealGameOpener:
         image, game.attributes = _wait_for_memory(game, profile, memory, deadline)
         check_version(image, profile.process, options.allow_unknown_version)
         display = self._open_window(game, profile, options, deadline) if options.with_window else ""
-        game.clock = _open_clock(game, profile, options, page)
+        game.clock = _await_clock(game, profile, options, page, deadline)
         game.parts.callback(game.clock.close)
         game.info = SessionInfo(
             pid=game.pid,
@@ -174,14 +178,14 @@ class RealGameOpener:
     def _open_window(self, game: RealGame, profile: Profile, options: SessionOptions, deadline: float) -> str:
         """Wait for the window; open its keys and frames. Returns the name of its display."""
         if game.process is None:
-            name = _display_of(game.pid) if options.display in ("", "private") else options.display
+            name = _given_display(options) or display_of(game.pid)
         else:
             name = self._display.name if self._display else options.display
         connection = XConnection(name)
         game.parts.callback(connection.close)
         while True:
             window = wait_for_window(
-                connection, game.pid, profile.process.window_title, deadline_s=max(deadline - time.monotonic(), 0.0)
+                connection, game.pid, _title(profile, options), deadline_s=max(deadline - time.monotonic(), 0.0)
             )
             try:
                 self._open_parts(game, window, options, options.input_backend or profile.input.backend)
@@ -204,14 +208,14 @@ class RealGameOpener:
             game.parts.push(undo.pop_all())
 
 
-def _display_of(pid: int) -> str:
-    """Return the display that a process was started with; "" for that of this process."""
-    try:
-        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError as error:
-        _log.info("cannot tell the display of process %d (%s); taking our own", pid, error.strerror)
-        return ""
-    return next((text[8:].decode() for text in variables if text.startswith(b"DISPLAY=")), "")
+def _given_display(options: SessionOptions) -> str:
+    """Return the display that a game which runs already is looked for on; "" for the one it was started with."""
+    return "" if options.display == "private" else options.display
+
+
+def _title(profile: Profile, options: SessionOptions) -> str:
+    """Return the text that the title of the window has to contain."""
+    return options.window_title or profile.process.window_title
 
 
 def _check(options: SessionOptions) -> None:
@@ -232,8 +236,17 @@ def _is_to_start(profile: Profile, options: SessionOptions) -> bool:
 
 
 def _find(profile: Profile, options: SessionOptions) -> RealGame:
-    """Find the game among the processes that run."""
-    return RealGame(find_process(profile.process, options.pid), None)
+    """Find the game among the processes that run; of several, the one with the window that is named."""
+    if options.options:
+        _log.warning("%s is not started by us, so its options %s are left alone", profile.name, options.options)
+    try:
+        return RealGame(find_process(profile.process, options.pid), None)
+    except AmbiguousProcessError as several:
+        title = _title(profile, options)
+        fitting = with_window(several.pids, title, _given_display(options)) if title else []
+        if len(fitting) != 1:
+            raise
+        return RealGame(fitting[0], None)
 
 
 def _wants_lockstep(profile: Profile, options: SessionOptions) -> bool:
@@ -265,6 +278,22 @@ def _wait_for_memory(
         time.sleep(POLL_S)
 
 
+def _await_clock(
+    game: RealGame, profile: Profile, options: SessionOptions, page: LockstepPage | None, deadline: float
+) -> Clock:
+    """Open the clock once the values can be read that it needs; a game may be loading."""
+    started = time.monotonic()
+    while True:
+        try:
+            return _open_clock(game, profile, options, page)
+        except LOADING as error:
+            if time.monotonic() >= deadline:
+                what = f"the clock of {profile.name}"
+                raise WaitTimeoutError(what, time.monotonic() - started, str(error)) from error
+        game.check_alive()
+        time.sleep(POLL_S)
+
+
 def _open_clock(game: RealGame, profile: Profile, options: SessionOptions, page: LockstepPage | None) -> Clock:
     """Open the best clock that can be had, or the one that was asked for."""
     if page is not None:
@@ -272,7 +301,9 @@ def _open_clock(game: RealGame, profile: Profile, options: SessionOptions, page:
     wanted = options.clock
     if wanted == "lockstep" or (not wanted and profile.clock.grade == "lockstep"):
         try:
-            return attach_lockstep(game.pid, profile.clock.tick_hz)
+            # What we did not start is not ours to end.
+            on_orphan = "run" if options.on_orphan == "end" else options.on_orphan
+            return attach_lockstep(game.pid, profile.clock.tick_hz, on_orphan=on_orphan)
         except ClockError as error:  # the game has no clock library, or somebody else controls it
             if wanted:
                 raise

@@ -38,13 +38,16 @@ class SessionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         display: ``private`` starts an X server of its own for a game that is started; "" uses the one of this
             process; ``:N`` names one. A game that we attach to has its display already, and keeps it.
         screen_px: Width and height of a private display.
-        options: Replace `Process.options` of the profile.
+        options: Replace `Process.options` of the profile, for a game that is started.
         is_read_only: Refuse every write to memory (keys are no writes).
         with_window: Find the window, for keys and frames; without it only memory and time.
+        window_title: Text that the title of the window contains; replaces the profile's, "" keeps it. Of several
+            processes that may be the game it picks the one that has such a window.
         input_backend: Replaces the profile's; "" keeps it.
-        clock: Wanted grade; "" takes the best that can be had.
+        clock: Wanted grade; "" takes the profile's, or, of a game that we did not start, the best up to it that can
+            be had.
         on_orphan: What a lockstep game does when we die: ``end`` it, ``run`` on at 1x, or stay ``paused``. A game that
-            we did not start cannot be ended.
+            we did not start runs on instead of being ended.
         allow_unknown_version: Attach although the executable's version is none that the profile knows.
         deadline_s: Wall time for the game to come up, window and memory.
     """
@@ -56,6 +59,7 @@ class SessionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     options: dict[str, str] = {}
     is_read_only: bool = False
     with_window: bool = True
+    window_title: str = ""
     input_backend: InputBackend | str = ""
     clock: ClockGrade | str = ""
     on_orphan: str = "end"
@@ -187,7 +191,7 @@ class Session(Protocol):
 
     @property
     def info(self) -> SessionInfo:
-        """What we are attached to, now."""
+        """What we are attached to, now. Raises `WindowGoneError` while its window is closed or hidden."""
         ...
 
     @property

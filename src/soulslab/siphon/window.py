@@ -12,7 +12,8 @@ import logging
 import os
 import select
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -271,6 +272,26 @@ def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: fl
         os.close(pidfd)
 
 
+def with_window(pids: Iterable[int], title: str, display: str = "") -> list[int]:
+    """Return those processes that have a visible window with this text in its title.
+
+    Args:
+        pids: The processes.
+        title: The text; "" for any window.
+        display: Where to look; "" for the display that each was started with.
+    """
+    found = []
+    for pid in pids:
+        with suppress(DisplayError, WindowNotFoundError, WindowGoneError):
+            x = XConnection(display or display_of(pid))
+            try:
+                find_window(x, pid, title)
+            finally:
+                x.close()
+            found.append(pid)
+    return found
+
+
 def display_of(pid: int) -> str:
     """Return the name of the X display that a process was started with; ours if it tells none.
 
@@ -281,7 +302,7 @@ def display_of(pid: int) -> str:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:  # not ours to read, or it has ended: others find that out better
         variables = []
-    names = [text.removeprefix(b"DISPLAY=").decode() for text in variables if text.startswith(b"DISPLAY=")]
+    names = [os.fsdecode(text.removeprefix(b"DISPLAY=")) for text in variables if text.startswith(b"DISPLAY=")]
     name = next(iter(names), "") or os.environ.get("DISPLAY", "")
     if not name:
         raise DisplayError(f"process {pid} was started without an X display (DISPLAY is not set), so it has no window")

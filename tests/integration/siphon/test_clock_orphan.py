@@ -18,7 +18,7 @@ from soulslab.siphon.clock.native_library import native_library
 from soulslab.siphon.clock.page import open_page_of
 from soulslab.siphon.process import has_ended
 from support import clock_controller
-from support.clock_program import ClockProgram, compile_clock_program
+from support.clock_program import ClockProgram, compile_clock_program, speed_of
 from support.waiting import wait_for
 
 
@@ -110,17 +110,6 @@ def test_paused(clock_program, tmp_path, way):
         assert clock.game_time_s == pytest.approx(held_s + 0.01, abs=2e-9)
         clock.close()
         assert orphan.n_backwards == 0
-
-
-def speed_of(pid):
-    native, address, number = native_library(), ctypes.c_void_p(), ctypes.c_int64()
-    fd = open_page_of(pid)
-    assert native.map(fd, ctypes.byref(address)) == 0
-    speed = ctypes.c_int64()
-    native.now(address, ctypes.byref(number), ctypes.byref(speed))
-    native.unmap(address)
-    os.close(fd)
-    return speed.value
 
 
 def test_a_controller_that_lets_go_is_no_dead_one(clock_program, tmp_path):

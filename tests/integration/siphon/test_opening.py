@@ -1,7 +1,11 @@
 """Starting and finding the real Doom: what fits, and every way in which it does not."""
 
 import os
+import shutil
 import signal
+import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -20,10 +24,17 @@ from soulslab.errors import (
     WaitTimeoutError,
 )
 from soulslab.games import profile_path
-from soulslab.siphon.local import open_session
+from soulslab.siphon.capture import NATIVE
+from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage
+from soulslab.siphon.display import PrivateDisplay
+from soulslab.siphon.launch import launch
+from soulslab.siphon.local import LocalSession, open_session
+from soulslab.siphon.opening import RealGameOpener
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import SessionOptions, Step
+from support.clock_program import speed_of
 from support.counts import held
+from support.waiting import wait_for
 
 DOOM = load_profile(profile_path(Path("doom")))
 
@@ -105,6 +116,76 @@ def test_finding_what_others_have_started():
                 assert again.info.window_px == (0, 0)
                 assert again.clock.grade == "realtime"
         assert first.step(Step(advance_s=0.1)).advance.elapsed_s == pytest.approx(0.1)
+
+
+def test_of_several_games_a_window_picks_one(tmp_path):
+    """Under a name that no other test uses."""
+    copy = Path(shutil.copy("/usr/games/chocolate-doom", tmp_path / f"doom_{os.getpid()}"))
+    doom = process(executable=copy.name, command=(str(copy), *DOOM.process.command[1:]))
+    found = SessionOptions(launch="never", clock="realtime")
+    with open_session(doom) as one, open_session(doom, SessionOptions(options={"iwad": "freedoom2"})):
+        with pytest.raises(AmbiguousProcessError, match="window_title"):
+            open_session(doom, found)
+        with pytest.raises(AmbiguousProcessError):
+            open_session(doom, msgspec.structs.replace(found, window_title="Doom"))  # both
+        with open_session(doom, msgspec.structs.replace(found, window_title="Phase 1")) as same:
+            assert same.info.pid == one.info.pid
+
+
+def test_a_display_that_was_killed_is_replaced_at_the_next_restart():
+    opener = RealGameOpener()
+    with LocalSession(DOOM, SessionOptions(), opener) as game:
+        os.kill(opener._display.pid, signal.SIGKILL)
+        with pytest.raises(SiphonError):
+            for _ in range(1000):
+                game.step(Step(advance_s=0.1, frame=NATIVE))
+        game.restart()
+        assert game.step(Step(advance_s=0.1, frame=NATIVE)).snapshot["health"] == 100
+
+
+def test_the_deadline_holds_for_the_start_too():
+    slow = process(executable="no-such-game", command=("sleep", "600"))
+    fails_with(LaunchError, "no process 'no-such-game' came up within", slow, deadline_s=0.3)
+
+
+def test_options_of_a_game_that_runs_already_are_said_to_be_left_alone(caplog):
+    with open_session(DOOM) as first:
+        options = SessionOptions(pid=first.info.pid, clock="realtime", options={"skill": "1"})
+        with open_session(DOOM, options):
+            assert "'skill': '1'" in caplog.text
+
+
+CONTROLLER = """
+import sys
+from soulslab.games.doom import PROFILE_PATH
+from soulslab.siphon.local import open_session
+from soulslab.siphon.profile import load_profile
+from soulslab.siphon.session import SessionOptions
+
+options = SessionOptions(pid=int(sys.argv[1]), with_window=False, on_orphan="paused")
+with open_session(load_profile(PROFILE_PATH), options) as game:
+    game.clock.run()
+    print(game.info.clock_grade, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_game_that_we_found_stays_paused_when_we_die_if_that_was_asked_for():
+    with ExitStack() as undo:
+        display = undo.enter_context(PrivateDisplay((640, 480)))
+        page = LockstepPage.create("run")
+        undo.callback(page.close)
+        doom = launch(DOOM.process, display=display.name, extra_environment=page.environment() | display.environment())
+        undo.callback(doom.kill)
+        LockstepClock(page, doom.pid).close()
+        pipe = subprocess.PIPE
+        command = [sys.executable, "-c", CONTROLLER, str(doom.pid)]
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as controller:
+            try:
+                assert controller.stdout.readline() == "lockstep\n"
+            finally:
+                controller.kill()
+        wait_for(lambda: speed_of(doom.pid) == 0)
 
 
 def test_the_end_of_a_game_is_told_with_its_signal():
