@@ -28,7 +28,7 @@ def library(name: str, sources: list[str]) -> Extension:
 
 
 setup(
-    ext_modules=[library("_preload", GAME_SIDE), library("_control", ["control.c"])]
+    ext_modules=[library("_preload", GAME_SIDE), library("_control", ["control.c", "still.c"])]
     if sys.platform.startswith("linux")
     else []
 )

@@ -173,6 +173,8 @@ static int wait_once(const char *way, int64_t period_ns)
         return epoll_wait(epoll_fd, &event, 1, (int)period_ms) != 0;
     if (IS("epoll_pwait"))
         return epoll_pwait(epoll_fd, &event, 1, (int)period_ms, NULL) != 0;
+    if (IS("epoll_pwait2"))
+        return epoll_pwait2(epoll_fd, &event, 1, &period, NULL) != 0;
     if (IS("cond_timedwait"))
         return pthread_cond_timedwait(&cond, &mutex, &wall) != ETIMEDOUT;
     if (IS("cond_timedwait_monotonic"))
@@ -198,6 +200,13 @@ static int wait_once(const char *way, int64_t period_ns)
     if (IS("spin")) {
         while (clock_ns(CLOCK_MONOTONIC) < monotonic.tv_sec * SECOND + monotonic.tv_nsec)
             ;
+        return 0;
+    }
+    if (IS("spin_and_yield")) {
+        do {
+            sched_yield();
+            atomic_fetch_add(&report->n_wakes, 1);
+        } while (see() < monotonic.tv_sec * SECOND + monotonic.tv_nsec);
         return 0;
     }
     if (IS("spin_for_events")) { /* a loop of a game that never sleeps; the report counts its turns */

@@ -59,6 +59,7 @@ class RealGame:
         clock: Its time.
         input: Its keys; None without a window.
         capture: Its pictures; None without a window.
+        servers: The processes without our clock that it may wait for; None if they are not known.
         parts: What closes them, the last that was opened first.
     """
 
@@ -67,6 +68,7 @@ class RealGame:
     clock: Clock
     input: Input | None = None
     capture: Capture | None = None
+    servers: tuple[int, ...] | None = None
 
     def __init__(self, pid: int, process: GameProcess | None) -> None:
         self.pid = pid
@@ -182,6 +184,8 @@ class RealGameOpener:
         else:
             name = self._display.name if self._display else options.display
         connection = XConnection(name)
+        server = connection.server_pid()
+        game.servers = (server,) if server else None
         game.parts.callback(connection.close)
         while True:
             window = wait_for_window(
@@ -297,7 +301,7 @@ def _await_clock(
 def _open_clock(game: RealGame, profile: Profile, options: SessionOptions, page: LockstepPage | None) -> Clock:
     """Open the best clock that can be had, or the one that was asked for."""
     if page is not None:
-        return LockstepClock(page, game.pid, profile.clock.tick_hz)
+        return LockstepClock(page, game.pid, profile.clock.tick_hz, servers=game.servers)
     wanted = options.clock
     if wanted == "lockstep" or (not wanted and profile.clock.grade == "lockstep"):
         try:

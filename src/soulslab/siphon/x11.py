@@ -10,9 +10,12 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from struct import Struct
 from typing import Any, TypeAlias
 
 import xcffib
@@ -32,6 +35,7 @@ from soulslab.errors import DisplayError, WindowGoneError
 EventListener: TypeAlias = Callable[[Any], None]
 
 COOKIE_NAME = b"MIT-MAGIC-COOKIE-1"
+_CREDENTIALS = Struct("iII")  # struct ucred of unix(7): pid, uid, gid
 #: What a server answers when a window, or what was drawn into it, no longer exists.
 GONE_ERRORS = (xcffib.xproto.WindowError, xcffib.xproto.DrawableError)
 
@@ -188,6 +192,14 @@ class XConnection:
         """Return the socket, to wait on for events: readable, then `dispatch`."""
         with self.using("wait for events"):
             return int(self.raw.get_file_descriptor())
+
+    def server_pid(self) -> int:
+        """Return the process id of the server; 0 if it is on another machine, or in another namespace."""
+        with socket.socket(fileno=os.dup(self.fileno())) as one:
+            if one.family != socket.AF_UNIX:
+                return 0
+            credentials = one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        return int(_CREDENTIALS.unpack(credentials)[0])
 
     def close(self) -> None:
         """Disconnect; a second call does nothing."""

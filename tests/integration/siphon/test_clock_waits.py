@@ -33,12 +33,13 @@ PERIOD_S = PERIOD_MS / 1000
 SLEEPS = ("nanosleep", "usleep", "clock_nanosleep", "clock_nanosleep_until", "sdl_delay")
 FILES = (
     "poll", "ppoll", "poll_nothing", "select", "select_nothing", "pselect", "epoll_wait", "epoll_pwait",
+    "epoll_pwait2",
 )  # fmt: skip
 LOCKS = (
     "cond_timedwait", "cond_timedwait_monotonic", "cond_clockwait", "sem_timedwait", "sem_clockwait",
     "mutex_timedlock", "mutex_clocklock", "sdl_cond", "sdl_semaphore",
 )  # fmt: skip
-SPINS = ("spin", "spin_for_events")
+SPINS = ("spin", "spin_for_events", "spin_and_yield")
 GENERATION_AT = 16  # in struct clock_page
 
 
@@ -52,14 +53,16 @@ def start(clock_program, tmp_path):
     """Starts the program and returns it with its clock."""
     undo = []
 
-    def start(way, period_ms=PERIOD_MS, *, n_watchers=0, on_orphan="end", tick_hz=1 / PERIOD_S, **environment):
+    def start(
+        way, period_ms=PERIOD_MS, *, n_watchers=0, on_orphan="end", tick_hz=1 / PERIOD_S, servers=None, **environment
+    ):
         own = LockstepPage.create(on_orphan)
         running = running_clock_program(
             clock_program, tmp_path, way, period_ms, {**own.environment(), **environment}, n_watchers
         )
         undo.append(lambda: running.__exit__(None, None, None))
         program = running.__enter__()
-        clock = LockstepClock(own, program.pid, tick_hz)
+        clock = LockstepClock(own, program.pid, tick_hz, servers=servers)
         undo.append(clock.close)
         clock.run(50.0)  # not to wait long for long waits
         wait_for(lambda: program.n_waits > 1)
@@ -92,8 +95,9 @@ def check(program):
     assert program.n_backwards == 0
 
 
-def test_a_loop_that_never_sleeps_makes_the_same_rounds_in_every_step(start):
-    program, clock = start("spin_for_events")
+@pytest.mark.parametrize("way", ["spin_for_events", "spin_and_yield"])
+def test_a_loop_that_never_sleeps_makes_the_same_rounds_in_every_step(start, way):
+    program, clock = start(way)
     clock.pause()
     rounds = []
     for _ in range(12):
@@ -202,6 +206,18 @@ def test_a_thread_that_simulates_is_waited_for(start):
     clock.pause()
     first = program.n_waits
     for i in range(1, 4):
+        clock.advance(PERIOD_S)
+        assert program.n_waits - first == i
+    check(program)
+
+
+@pytest.mark.parametrize("where", ["FORK_FIRST", "IN_A_THREAD"])
+@pytest.mark.parametrize("way", ["nanosleep", "poll", "cond_timedwait", "sem_timedwait"])
+def test_whoever_does_the_work_is_waited_for_where_all_are_known(start, way, where):
+    program, clock = start(way, servers=(), **{where: "1"})
+    clock.pause()
+    first = program.n_waits
+    for i in range(1, 51):
         clock.advance(PERIOD_S)
         assert program.n_waits - first == i
     check(program)

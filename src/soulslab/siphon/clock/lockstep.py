@@ -16,11 +16,12 @@ import ctypes
 import math
 import threading
 import time
+from collections.abc import Sequence
 
 from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, SessionStateError
 from soulslab.siphon.clock import Advance
 from soulslab.siphon.clock.alive import ProcessWatch
-from soulslab.siphon.clock.native_library import FOREVER_NS, MAIN_RUNS, PARKED, UNIT_SPEED, native_library
+from soulslab.siphon.clock.native_library import FOREVER_NS, MAIN_RUNS, PARKED, STILL, UNIT_SPEED, native_library
 from soulslab.siphon.clock.page import LockstepPage, OnOrphan, open_page_of
 from soulslab.siphon.clock.quiet import Quiet
 from soulslab.siphon.profile import ClockGrade
@@ -50,6 +51,8 @@ class LockstepClock:
         tick_hz: Steps of its simulation per second of game time; `advance` makes one at a time. 0 if unknown.
         spin_reads: A thread is held if it asks for the time so often while time stands.
         spin_turns: The main thread is held if it has looked for events in vain so often while time stands.
+        servers: Processes that the game may wait for and that do not have the library: its X server. With them it is
+            proven, not guessed, that a game stands whose main thread does not wait for time. None: they are not known.
 
     Raises:
         ClockUnavailableError: The game has not loaded the library.
@@ -66,6 +69,7 @@ class LockstepClock:
         *,
         spin_reads: int = SPIN_READS,
         spin_turns: int = SPIN_TURNS,
+        servers: Sequence[int] | None = None,
     ) -> None:
         self.pid = pid
         self._page = page
@@ -82,6 +86,8 @@ class LockstepClock:
             raise
         self._was_held = self.speed == 0
         self._native.set_spin(page.address, spin_reads, spin_turns)
+        pids = (ctypes.c_int * len(servers or ()))(*servers or ())
+        self._native.set_servers(page.address, pids, -1 if servers is None else len(servers))
 
     # --- what time it is ------------------------------------------------------------------------------------
 
@@ -182,7 +188,7 @@ class LockstepClock:
     def _hold(self, result: int, started_s: float, deadline_s: float) -> None:
         """Wait until the game is parked, given what the first wait came to."""
         address = self._address()
-        while result != PARKED:
+        while result not in (PARKED, STILL):
             self._watch.check()
             if self._settle(result, is_frozen=self.speed == 0):
                 break
@@ -239,13 +245,16 @@ class LockstepClock:
         return self._page.address
 
 
-def attach_lockstep(pid: int, tick_hz: float = 0.0, *, on_orphan: OnOrphan | str = "run") -> LockstepClock:
+def attach_lockstep(
+    pid: int, tick_hz: float = 0.0, *, on_orphan: OnOrphan | str = "run", servers: Sequence[int] | None = None
+) -> LockstepClock:
     """Take over the clock of a game that was started with the library before. Its time goes on as it is.
 
     Args:
         pid: The game.
         tick_hz: See `LockstepClock`.
         on_orphan: What it does when we die, from now on: ``end``, ``run`` on at 1x or stay ``paused``.
+        servers: See `LockstepClock`.
 
     Raises:
         ClockUnavailableError: It was not started with the library.
@@ -255,7 +264,7 @@ def attach_lockstep(pid: int, tick_hz: float = 0.0, *, on_orphan: OnOrphan | str
     """
     page = LockstepPage(open_page_of(pid), on_orphan)
     try:
-        return LockstepClock(page, pid, tick_hz)
+        return LockstepClock(page, pid, tick_hz, servers=servers)
     except BaseException:
         page.close()
         raise

@@ -14,8 +14,9 @@ from soulslab.errors import ClockUnavailableError
 #: Units of speed in the page: integers give the same result in the game and here.
 UNIT_SPEED = 2**32
 FOREVER_NS = 2**63 - 1
-#: Results of `soulslab_clock_wait`: all that wait for time are parked; the main thread runs; only others do.
-PARKED, MAIN_RUNS, OTHERS_RUN = 0, 1, 2
+#: Results of `soulslab_clock_wait`: all that wait for time are parked; the main thread runs; only others do; nothing of
+#: the game can run, though its main thread does not wait for time.
+PARKED, MAIN_RUNS, OTHERS_RUN, STILL = 0, 1, 2, 3
 
 _PAGE, _INT, _NS = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
 _SIGNATURES = {
@@ -33,6 +34,7 @@ _SIGNATURES = {
     "step": (_INT, (_PAGE, _INT, _NS, _NS)),
     "running": (_INT, (_PAGE, _INT, ctypes.POINTER(_INT), _INT)),
     "ignore": (None, (_PAGE, _INT, _INT)),
+    "set_servers": (None, (_PAGE, ctypes.POINTER(_INT), _INT)),
 }
 
 

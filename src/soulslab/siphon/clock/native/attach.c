@@ -7,7 +7,6 @@
 #include "preload.h"
 
 #include <dlfcn.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +56,7 @@ static void find_real(void)
     real.pselect = dlsym(RTLD_NEXT, "pselect");
     real.epoll_wait = dlsym(RTLD_NEXT, "epoll_wait");
     real.epoll_pwait = dlsym(RTLD_NEXT, "epoll_pwait");
+    real.epoll_pwait2 = dlsym(RTLD_NEXT, "epoll_pwait2");
     real.cond_timedwait = find("pthread_cond_timedwait");
     real.cond_clockwait = find("pthread_cond_clockwait");
     real.sem_timedwait = dlsym(RTLD_NEXT, "sem_timedwait");
@@ -92,7 +92,17 @@ static void after_fork(void)
 {
     self = (struct thread){.seen_ns = -1};
     own_pid = getpid();
+    clock_enlist(page, own_pid);
     reset_helper();
+}
+
+static void enlist(void)
+{
+    own_pid = getpid();
+    clock_enlist(page, own_pid);
+    /* wineserver, wineserver64, wineserver32 */
+    if (strncmp(program_invocation_short_name, "wineserver", strlen("wineserver")) == 0)
+        atomic_store(&page->wine_server, own_pid);
 }
 
 /* SOULSLAB_CLOCK is PATH#KEY. The path leads through the controller, and may lead elsewhere when that is gone; so only
@@ -143,7 +153,7 @@ bool is_attached(void)
         atomic_store(&state, ABSENT);
         return false;
     }
-    own_pid = getpid();
+    enlist();
     pthread_key_create(&exit_key, forget_thread);
     pthread_atfork(NULL, NULL, after_fork);
     struct clock_moment moment;
@@ -172,7 +182,7 @@ static bool take_slot(struct clock_slot *slot)
     int32_t tid = atomic_load(&slot->tid);
     if (tid != 0) {
         int32_t pid = atomic_load(&slot->pid);
-        if (pid == 0 || kill(pid, 0) == 0 || errno != ESRCH || !atomic_compare_exchange_strong(&slot->pid, &pid, 0))
+        if (pid == 0 || !clock_has_ended(pid) || !atomic_compare_exchange_strong(&slot->pid, &pid, 0))
             return false;
     }
     return atomic_compare_exchange_strong(&slot->tid, &tid, self.tid);
@@ -232,7 +242,7 @@ static bool has_owner(int32_t owner)
     if (fstat(page_fd, &about) == 0 && about.st_ino == page_inode && fcntl(page_fd, F_OFD_GETLK, &lock) == 0)
         return lock.l_type != F_UNLCK;
     /* The game has closed our descriptor, as daemons close all. */
-    return kill(owner, 0) == 0 || errno != ESRCH;
+    return !clock_has_ended(owner);
 }
 
 void check_owner(int64_t real_ns)

@@ -17,6 +17,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,13 +26,17 @@
 #include <unistd.h>
 
 #define CLOCK_MAGIC 0x4b4c4353u
-#define CLOCK_LAYOUT 1u
+#define CLOCK_LAYOUT 2u
 #define CLOCK_N_SLOTS 256
+#define CLOCK_N_PROCESSES 128
+#define CLOCK_N_SERVERS 8
 #define CLOCK_N_IDS 12 /* CLOCK_REALTIME ... CLOCK_TAI, <linux/time.h> */
 #define CLOCK_FOREVER INT64_MAX
 #define CLOCK_UNIT_SPEED ((int64_t)1 << 32)
 #define CLOCK_MS 1000000ll
 #define CLOCK_SECOND 1000000000ll
+/* The name of our thread in the game (helper.c), as the kernel shows it. */
+#define CLOCK_HELPER_NAME "soulslab-clock"
 /* A writer needs microseconds; one that takes this long is stopped or dead. */
 #define CLOCK_WRITER_NS (50 * CLOCK_MS)
 
@@ -69,6 +74,12 @@ struct clock_page {
     _Atomic uint32_t spin_reads;
     _Atomic uint32_t spin_turns;
     _Atomic int64_t started_ns; /* game time when the first process mapped the page; -1 before */
+    _Atomic int32_t processes[CLOCK_N_PROCESSES]; /* that have, or had, this page */
+    _Atomic uint32_t is_incomplete;               /* there was no room for one */
+    _Atomic int32_t wine_server; /* that of them which is Wine's server, whose timers are timers of the game; 0: none */
+    /* Processes without the page that the game may wait for, as the controller says; unknown unless has_servers. */
+    _Atomic int32_t servers[CLOCK_N_SERVERS];
+    _Atomic uint32_t has_servers;
     int64_t base_ns[CLOCK_N_IDS]; /* each clock is its base plus the game time */
     struct clock_line lines[2];
     _Atomic uint32_t n_slots; /* how many have ever been used */
@@ -111,6 +122,27 @@ static inline void clock_await_writer(struct clock_page *page, uint32_t odd)
         }
         sched_yield();
     }
+}
+
+static inline bool clock_has_ended(int32_t pid)
+{
+    return kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+static inline void clock_enlist(struct clock_page *page, int32_t pid)
+{
+    int saved_errno = errno;
+    for (uint32_t i = 0; i < CLOCK_N_PROCESSES; i++) {
+        int32_t there = atomic_load(&page->processes[i]);
+        if (there == pid)
+            return;
+        if ((there == 0 || clock_has_ended(there)) && atomic_compare_exchange_strong(&page->processes[i], &there, pid)) {
+            errno = saved_errno;
+            return;
+        }
+    }
+    atomic_store(&page->is_incomplete, 1);
+    errno = saved_errno;
 }
 
 static inline int64_t clock_at(int64_t real_ns, int64_t start_real_ns, int64_t start_ns, int64_t speed, int64_t limit_ns)

@@ -1,6 +1,6 @@
 /* The controller's side of the page, called from Python through ctypes, which lets other threads run meanwhile. */
 #define _GNU_SOURCE
-#include "clock_page.h"
+#include "still.h"
 
 #include <stddef.h>
 #include <sys/mman.h>
@@ -9,7 +9,9 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-enum { PARKED, MAIN_RUNS, OTHERS_RUN };
+enum { PARKED, MAIN_RUNS, OTHERS_RUN, STILL };
+/* How long the game may take to park before we look whether it stands without; each look comes half as late again. */
+#define FIRST_LOOK_NS (CLOCK_MS / 10)
 
 int64_t clock_real_ns(void)
 {
@@ -33,6 +35,7 @@ int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout_ns);
 int soulslab_clock_step(struct clock_page *page, int pid, int64_t jump_ns, int64_t timeout_ns);
 int soulslab_clock_running(struct clock_page *page, int pid, int *tids, int n);
 void soulslab_clock_ignore(struct clock_page *page, int pid, int tid);
+void soulslab_clock_set_servers(struct clock_page *page, const int *pids, int n);
 
 static int64_t now_of(clockid_t clock)
 {
@@ -151,10 +154,12 @@ static int look_around(struct clock_page *page, int pid, uint32_t generation)
 {
     uint32_t n_slots = atomic_load(&page->n_slots);
     bool is_main_parked = false, is_other_running = false;
+    int32_t wine_server = atomic_load(&page->wine_server);
     for (uint32_t i = 0; i < n_slots; i++) {
         struct clock_slot *slot = &page->slots[i];
-        int32_t tid = atomic_load(&slot->tid);
-        if (tid == 0 || atomic_load(&slot->pid) != pid)
+        int32_t tid = atomic_load(&slot->tid), owner = atomic_load(&slot->pid);
+        /* Wine's server may be about to wake a thread of the game, whose timers it keeps. */
+        if (tid == 0 || owner == 0 || (owner != pid && owner != wine_server))
             continue;
         bool is_done = atomic_load(&slot->parked) == generation || atomic_load(&slot->is_ignored);
         if (tid == pid)
@@ -165,11 +170,11 @@ static int look_around(struct clock_page *page, int pid, uint32_t generation)
     return !is_main_parked ? MAIN_RUNS : is_other_running ? OTHERS_RUN : PARKED;
 }
 
-/* Wait until time stands and all threads of the process that wait for time are parked. Returns PARKED, or what is
- * missing when the timeout is over. */
+/* Wait until time stands and all threads of the process that wait for time are parked (PARKED), or until nothing of the
+ * game can run at all (STILL). Returns what is missing when the timeout is over. */
 PUBLIC int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout_ns)
 {
-    int64_t deadline_ns = clock_real_ns() + timeout_ns;
+    int64_t started_ns = clock_real_ns(), deadline_ns = started_ns + timeout_ns, look_ns = started_ns + FIRST_LOOK_NS;
     int result;
     atomic_fetch_add(&page->n_watchers, 1);
     for (;;) {
@@ -179,7 +184,18 @@ PUBLIC int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout
         result = moment.is_frozen ? look_around(page, pid, moment.generation) : MAIN_RUNS;
         if (result == PARKED || moment.real_ns >= deadline_ns)
             break;
-        clock_futex_wait(&page->arrivals, arrivals, deadline_ns - moment.real_ns);
+        if (moment.is_frozen && moment.real_ns >= look_ns) {
+            if (clock_is_still(page, pid, moment.generation)) {
+                result = STILL;
+                break;
+            }
+            int64_t now_ns = clock_real_ns();
+            look_ns = now_ns + (now_ns - started_ns) / 2;
+        }
+        int64_t until_ns = moment.is_frozen && look_ns < deadline_ns ? look_ns : deadline_ns;
+        int64_t wait_ns = until_ns - clock_real_ns();
+        if (wait_ns > 0)
+            clock_futex_wait(&page->arrivals, arrivals, wait_ns);
     }
     atomic_fetch_sub(&page->n_watchers, 1);
     return result;
@@ -213,4 +229,13 @@ PUBLIC void soulslab_clock_ignore(struct clock_page *page, int pid, int tid)
     for (uint32_t i = 0; i < CLOCK_N_SLOTS; i++)
         if (atomic_load(&page->slots[i].tid) == tid && atomic_load(&page->slots[i].pid) == pid)
             atomic_store(&page->slots[i].is_ignored, 1);
+}
+
+/* Say which processes the game may wait for that do not have the library: its X server. With n < 0 that is unknown, and
+ * then nothing proves that it stands but that it waits for time. */
+PUBLIC void soulslab_clock_set_servers(struct clock_page *page, const int *pids, int n)
+{
+    for (int i = 0; i < CLOCK_N_SERVERS; i++)
+        atomic_store(&page->servers[i], i < n ? pids[i] : 0);
+    atomic_store(&page->has_servers, n >= 0 && n <= CLOCK_N_SERVERS);
 }

@@ -8,6 +8,7 @@
 
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 
 #define STACK_BYTES (64 * 1024)
 /* A condition that is signalled a moment before the thread waits on it is lost; then it is signalled again. */
@@ -84,6 +85,7 @@ static bool attend_to_all(const struct clock_moment *moment)
 
 static void *help(void *nothing)
 {
+    prctl(PR_SET_NAME, CLOCK_HELPER_NAME);
     for (;;) {
         struct clock_moment moment;
         clock_look(page, &moment);

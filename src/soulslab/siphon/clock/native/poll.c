@@ -221,7 +221,35 @@ PUBLIC int epoll_pwait(int epoll, struct epoll_event *events, int n, int timeout
     return result;
 }
 
+/* Since glibc 2.35. */
+PUBLIC int epoll_pwait2(int epoll, struct epoll_event *events, int n, const struct timespec *timeout,
+                        const sigset_t *mask)
+{
+    if (timeout == NULL)
+        return epoll_pwait(epoll, events, n, -1, mask);
+    if (!is_valid(timeout)) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (to_ns(timeout) == 0)
+        return epoll_pwait(epoll, events, n, 0, mask);
+    if (!is_attached())
+        return real.epoll_pwait2(epoll, events, n, timeout, mask);
+    return epoll_until(epoll, events, n, after(to_ns(timeout)), mask);
+}
+
 PUBLIC int epoll_wait(int epoll, struct epoll_event *events, int n, int timeout_ms)
 {
     return epoll_pwait(epoll, events, n, timeout_ms, NULL);
+}
+
+/* --- yielding: a loop that does so between questions about the time waits for it too ------------------------------
+ *
+ * Wine does it for Sleep(0), SwitchToThread and a PeekMessage that found none. */
+
+PUBLIC int sched_yield(void)
+{
+    if (is_attached())
+        count_turn();
+    return (int)syscall(SYS_sched_yield);
 }

@@ -1,0 +1,187 @@
+/* Proving that a game stands: that nothing of it can run before time gets on or something comes from outside.
+ *
+ * A main thread that waits for something else than time, as a worker or Wine's server, looks the same whether its answer
+ * is just being worked out or will come only with time. So we look at everything that may be working on it: all threads
+ * of all processes that the game consists of, and of the X server. A thread that sleeps, and has been switched to as
+ * often as in a look before, has slept since then. If that is so for all of them, then there was a moment when all
+ * slept, and sleepers wake each other no more.
+ */
+#define _GNU_SOURCE
+#include "still.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_THREADS 1024
+
+struct sleeper {
+    int32_t tid;
+    unsigned long long n_switches;
+};
+
+struct look {
+    int n;
+    struct sleeper sleepers[MAX_THREADS];
+};
+
+/* What was proven last, and what was learned on the way. */
+struct proof {
+    uint64_t key;        /* of the page */
+    uint32_t generation; /* 0: none */
+    struct look core, others;
+    int starts[CLOCK_N_PROCESSES], ends[CLOCK_N_PROCESSES]; /* of each of the others in the look at them */
+    int32_t restless[CLOCK_N_PROCESSES]; /* processes that were seen to run: looked at like the core from then on */
+};
+
+static unsigned long long number_after(const char *text, const char *name)
+{
+    const char *found = strstr(text, name);
+    return found == NULL ? 0 : strtoull(found + strlen(name), NULL, 10);
+}
+
+/* Add a thread to the look; false if it may run. One that has ended is none. */
+static bool add_thread(struct look *look, int tasks_fd, const char *tid)
+{
+    char path[32], text[4096];
+    if (snprintf(path, sizeof path, "%.16s/status", tid) >= (int)sizeof path)
+        return false;
+    int fd = openat(tasks_fd, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT || errno == ESRCH;
+    ssize_t n_bytes = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n_bytes <= 0)
+        return errno == ESRCH;
+    text[n_bytes] = 0;
+    const char *state = strstr(text, "\nState:\t");
+    if (state == NULL)
+        return false;
+    char letter = state[strlen("\nState:\t")];
+    if (letter == 'Z' || letter == 'X')
+        return true;
+    if (letter != 'S' || look->n == MAX_THREADS)
+        return false;
+    /* Any change of the clock wakes our own helper, for a moment; what it leaves undone shows in the slots. */
+    if (strncmp(text, "Name:\t" CLOCK_HELPER_NAME "\n", strlen("Name:\t" CLOCK_HELPER_NAME "\n")) == 0)
+        return true;
+    look->sleepers[look->n++] = (struct sleeper){
+        .tid = atoi(tid),
+        .n_switches = number_after(text, "\nvoluntary_ctxt_switches:\t") + number_after(text, "\nnonvoluntary_ctxt_switches:\t"),
+    };
+    return true;
+}
+
+static bool add_process(struct look *look, int pid)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *tasks = opendir(path);
+    if (tasks == NULL)
+        return errno == ENOENT || errno == ESRCH;
+    bool is_asleep = true;
+    struct dirent *entry;
+    while (is_asleep && (entry = readdir(tasks)) != NULL)
+        if (entry->d_name[0] != '.')
+            is_asleep = add_thread(look, dirfd(tasks), entry->d_name);
+    closedir(tasks);
+    return is_asleep;
+}
+
+/* Those who do most of the work: the game, Wine's server, the X server, and others that were seen to run. */
+static bool look_at_core(struct clock_page *page, int pid, const struct proof *before, struct look *look)
+{
+    int32_t wine_server = atomic_load(&page->wine_server);
+    look->n = 0;
+    if (!add_process(look, pid) || (wine_server != 0 && wine_server != pid && !add_process(look, wine_server)))
+        return false;
+    for (int i = 0; i < CLOCK_N_SERVERS; i++) {
+        int32_t server = atomic_load(&page->servers[i]);
+        if (server != 0 && !add_process(look, server))
+            return false;
+    }
+    for (int i = 0; i < CLOCK_N_PROCESSES; i++)
+        if (before->restless[i] != 0 && !add_process(look, before->restless[i]))
+            return false;
+    return true;
+}
+
+static bool is_same(const struct sleeper *ones, const struct sleeper *others, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (ones[i].tid != others[i].tid || ones[i].n_switches != others[i].n_switches)
+            return false;
+    return true;
+}
+
+static bool has_core_slept(const struct look *now, const struct look *before)
+{
+    return now->n == before->n && is_same(now->sleepers, before->sleepers, now->n);
+}
+
+/* Whether the others sleep, under Wine they are many, and have slept since the look before. */
+static bool are_others_asleep(struct clock_page *page, int pid, struct proof *before)
+{
+    struct look now = {.n = 0};
+    int32_t wine_server = atomic_load(&page->wine_server);
+    bool is_first = before->others.n == 0, have_slept = true;
+    for (int i = 0; i < CLOCK_N_PROCESSES; i++) {
+        int32_t other = atomic_load(&page->processes[i]);
+        if (other == 0 || other == pid || other == wine_server || other == before->restless[i])
+            continue;
+        int start = now.n, n_before = before->ends[i] - before->starts[i];
+        if (!add_process(&now, other)) {
+            before->others.n = 0;
+            return false;
+        }
+        if (now.n - start != n_before || !is_same(now.sleepers + start, before->others.sleepers + before->starts[i], n_before)) {
+            before->restless[i] = is_first ? 0 : other;
+            have_slept = false;
+        }
+        before->starts[i] = start;
+        before->ends[i] = now.n;
+    }
+    before->others = now;
+    return have_slept;
+}
+
+/* Whether some thread waits for time and has not found out yet that time has got on. */
+static bool is_any_behind(struct clock_page *page, uint32_t generation)
+{
+    uint32_t n_slots = atomic_load(&page->n_slots);
+    for (uint32_t i = 0; i < n_slots; i++) {
+        struct clock_slot *slot = &page->slots[i];
+        uint32_t parked = atomic_load(&slot->parked);
+        int32_t owner = atomic_load(&slot->pid);
+        if (atomic_load(&slot->tid) != 0 && parked != 0 && parked != generation && owner != 0 && !clock_has_ended(owner))
+            return true;
+    }
+    return false;
+}
+
+bool clock_is_still(struct clock_page *page, int pid, uint32_t generation)
+{
+    static __thread struct proof before;
+    struct look now;
+    if (!atomic_load(&page->has_servers) || atomic_load(&page->is_incomplete))
+        return false;
+    if (before.key != page->key)
+        before = (struct proof){.key = page->key};
+    if (!look_at_core(page, pid, &before, &now))
+        return false;
+    /* It holds until one of those who do the work has run, which only what comes from outside can bring about. */
+    if (before.generation == generation && has_core_slept(&now, &before.core))
+        return atomic_load(&page->generation) == generation;
+    before.generation = 0;
+    before.core = now;
+    if (!are_others_asleep(page, pid, &before) || !look_at_core(page, pid, &before, &now) ||
+        !has_core_slept(&now, &before.core))
+        return false;
+    /* All slept, so it does not change while we look. */
+    if (is_any_behind(page, generation) || atomic_load(&page->generation) != generation)
+        return false;
+    before.generation = generation;
+    return true;
+}
