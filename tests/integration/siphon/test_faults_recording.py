@@ -8,7 +8,7 @@ from shutil import which
 from soulslab.siphon.recording_reading import read_recording
 from support.doom_faults import program
 
-MAX_BYTES = 3_000_000
+MAX_BYTES = 6_000_000
 #: Records into a file until that fails; arguments: the file, and how large it may get (0: as the disk has room).
 PLAYER = """
 import json, resource, signal, sys
@@ -18,7 +18,7 @@ from soulslab.errors import RecordingError
 from soulslab.siphon import recording_writing
 from soulslab.siphon.recording import Recorder, RecordingOptions
 
-recording_writing.COMMIT_S = 0.1
+recording_writing.COMMIT_S = 0.0
 path, max_bytes = Path(sys.argv[1]), int(sys.argv[2])
 env = DoomEnv(observation="both", frame_skip=1)
 env.reset()
