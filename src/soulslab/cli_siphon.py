@@ -347,7 +347,7 @@ def serve(profile: Path, *, flags: AttachFlags | None = None, where: ServeFlags 
     from rich.console import Console
 
     from soulslab.siphon.rpc.running import serve_until_stopped
-    from soulslab.siphon.rpc.server import ServerOptions
+    from soulslab.siphon.rpc.server import ServerOptions, check_access
 
     flags, where = flags or AttachFlags(), where or ServeFlags()
     if where.allow_program and not where.public:
@@ -360,6 +360,7 @@ def serve(profile: Path, *, flags: AttachFlags | None = None, where: ServeFlags 
         tls_certificate=where.tls_certificate,
         tls_key=where.tls_key,
     )
+    check_access(options)  # before a game is started for nothing
     with _open_local(profile, flags, is_read_only=False, with_window=True) as session:
         public = _public_options(session.profile, where) if where.public else None
         serve_until_stopped(session, options, where.token_file, Console(soft_wrap=True), public)

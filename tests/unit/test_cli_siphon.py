@@ -82,6 +82,8 @@ def test_help_loads_nothing_heavy():
         (["record", "doom", "x.h5", "--frames", "gif"], "Choose from"),
         (["serve", "doom", "--allow-program", "/bin/ls"], "add --public"),
         (["serve", "doom", "--no-token", "--token-file", "t"], "of no use"),
+        (["serve", "doom", "--address", "everywhere"], "neither host:port"),
+        (["serve", "doom", "--start", "--private", "--address", "0.0.0.0:0"], "TLS is needed"),
         (["scan", "my_game"], "has to be the file"),
         (["scan", "new.toml"], "does not exist yet, so say which game"),
         (["scan", "new.toml", "--pid", "7", "--", "game"], "either names a running game or starts one"),

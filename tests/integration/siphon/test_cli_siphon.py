@@ -171,8 +171,3 @@ def test_a_served_game_is_reached_by_its_address(tmp_path):
         done = subprocess.run(status, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
         assert "Server Status" in done.stdout
     assert not (tmp_path / "doom.sock").exists()
-
-
-def test_a_server_for_others_needs_more_than_an_address():
-    said = soulslab("serve", "doom", "--start", "--private", "--address", "0.0.0.0:0", code=2)
-    assert "TLS is needed" in said

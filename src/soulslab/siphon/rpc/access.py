@@ -56,7 +56,7 @@ def server_credentials(address: Address, certificate: Path | None, key: Path | N
         if not address.is_local:
             raise ConfigError(
                 f"{address} can be reached from other machines, so TLS is needed: give a certificate and its key "
-                f"(docs: Remote games), or listen at 127.0.0.1",
+                f"(docs: Remote sessions), or listen at 127.0.0.1",
                 path="tls_certificate",
             )
         return None

@@ -41,6 +41,11 @@ class Address(msgspec.Struct, frozen=True):
             return False
 
     @property
+    def is_any(self) -> bool:
+        """Whether it stands for all addresses of this machine, so that clients need another name for it."""
+        return _is_ip(self.host) and ipaddress.ip_address(self.host).is_unspecified
+
+    @property
     def target(self) -> str:
         """What gRPC calls it."""
         return str(self) if self.path or _is_ip(self.host) else f"dns:{self}"

@@ -15,6 +15,7 @@ import msgspec
 from rich.console import Console
 
 from soulslab.errors import ConfigError
+from soulslab.siphon.rpc.address import parse_address
 from soulslab.siphon.rpc.public.service import PublicOptions, PublicService
 from soulslab.siphon.rpc.server import RunningServer, ServerOptions, serve
 from soulslab.siphon.session import Session
@@ -91,13 +92,19 @@ def _how_to_connect(
     if server.token and token_file is None:
         yield f"token: {server.token}"
     flags = f" --token-file {shlex.quote(str(token_file or 'FILE'))}" if server.token else ""
+    arguments = ", token=..." if server.token else ""
     if options.tls_certificate is not None:
         flags += f" --certificate {shlex.quote(str(options.tls_certificate))}"
-    yield f"look at it: soulslab siphon watch {shlex.quote(server.address)}{flags}"
-    token = ", token=..." if server.token else ""
-    yield f'in Python:  soulslab.siphon.rpc.client.connect("{server.address}"{token})'
-    if options.extra_handlers is not None:
-        yield f"pysiphon:   pysiphon --host {shlex.quote(server.address)} status"
+        arguments += f', tls="{options.tls_certificate}"'
+    address = parse_address(server.address)
+    if address.is_any:
+        yield "HOST is the name of this machine that stands in the certificate"
+        address = msgspec.structs.replace(address, host="HOST")
+    yield f"look at it: soulslab siphon watch {shlex.quote(str(address))}{flags}"
+    yield f'in Python:  soulslab.siphon.rpc.client.connect("{address}"{arguments})'
+    # Public clients know neither tokens nor TLS.
+    if options.extra_handlers is not None and address.is_local:
+        yield f"pysiphon:   pysiphon --host {shlex.quote(str(address))} status"
 
 
 @contextmanager

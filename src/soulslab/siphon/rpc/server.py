@@ -133,9 +133,7 @@ def serve(source: Session | Callable[[], Session], options: ServerOptions | None
         SiphonError: The session had to be opened at once, for `extra_handlers`, and could not.
     """
     options = options or ServerOptions()
-    address = parse_address(options.address)
-    token = make_token(address, options.token, is_needed=options.needs_token)
-    credentials = server_credentials(address, options.tls_certificate, options.tls_key)
+    address, token, credentials = check_access(options)
     if options.closes_with_clients and (not callable(source) or options.extra_handlers):
         raise ConfigError(
             "the server can only close a session that it opens itself, and that no other service uses",
@@ -162,6 +160,17 @@ def serve(source: Session | Callable[[], Session], options: ServerOptions | None
     running.token = token
     _log.info("serving at %s%s", address, "" if token else ", without a token")
     return running
+
+
+def check_access(options: ServerOptions) -> tuple[Address, str, grpc.ServerCredentials | None]:
+    """Return where a server listens, its token ("" for none) and its TLS; worth a look before a game is started.
+
+    Raises:
+        ConfigError: The address is malformed, or needs a token or TLS; a file cannot be read.
+    """
+    address = parse_address(options.address)
+    token = make_token(address, options.token, is_needed=options.needs_token)
+    return address, token, server_credentials(address, options.tls_certificate, options.tls_key)
 
 
 def _channel_options() -> list[tuple[str, int]]:
