@@ -184,9 +184,9 @@ class RealGameOpener:
         else:
             name = self._display.name if self._display else options.display
         connection = XConnection(name)
+        game.parts.callback(connection.close)
         server = connection.server_pid()
         game.servers = (server,) if server else None
-        game.parts.callback(connection.close)
         while True:
             window = wait_for_window(
                 connection, game.pid, _title(profile, options), deadline_s=max(deadline - time.monotonic(), 0.0)
@@ -307,7 +307,7 @@ def _open_clock(game: RealGame, profile: Profile, options: SessionOptions, page:
         try:
             # What we did not start is not ours to end.
             on_orphan = "run" if options.on_orphan == "end" else options.on_orphan
-            return attach_lockstep(game.pid, profile.clock.tick_hz, on_orphan=on_orphan)
+            return attach_lockstep(game.pid, profile.clock.tick_hz, on_orphan=on_orphan, servers=game.servers)
         except ClockError as error:  # the game has no clock library, or somebody else controls it
             if wanted:
                 raise
