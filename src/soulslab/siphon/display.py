@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import select
@@ -31,10 +32,13 @@ from soulslab.siphon.lifeline import Lifeline
 from soulslab.siphon.x11 import COOKIE_NAME, XConnection
 
 START_DEADLINE_S = 20.0
+MAX_STARTS = 3
 END_DEADLINE_S = 5.0
 MAX_SIDE_PX = 16384  # what X's 16-bit coordinates leave, halved
 #: Xauthority's FamilyWild (<X11/Xauth.h>): the cookie is good for any display of any host.
 FAMILY_WILD = 0xFFFF
+
+_log = logging.getLogger(__name__)
 
 
 class PrivateDisplay:
@@ -68,23 +72,37 @@ class PrivateDisplay:
                 '(or use the display you see: display="")'
             )
         self.size_px = size_px
-        with ExitStack() as undo:
-            folder = PrivateFolder("display")
-            undo.callback(folder.close)
-            cookie = secrets.token_bytes(16)
-            self._authority = folder.path / "authority"
-            _write_authority(self._authority, cookie)
-            lifeline = Lifeline()
-            undo.callback(lifeline.release)
-            self._process, self.name = _start(program, size_px, folder, lifeline, undo)
-            self.pid = self._process.pid
-            # The server ends when its last client goes (-terminate); this one is there from now on.
-            self._connection = XConnection(self.name, cookie=cookie)
-            undo.callback(self._connection.close)
-            _settle(self._connection)
-            self.framebuffer: Path = folder.path / "Xvfb_screen0"
-            lifeline.release()
-            self._parts = undo.pop_all()
+        for tries_left in range(MAX_STARTS - 1, -1, -1):
+            with ExitStack() as undo:
+                cookie = secrets.token_bytes(16)
+                self._start(program, cookie, undo)
+                try:
+                    # The server ends when its last client goes (-terminate); this one is there from now on.
+                    self._connection = XConnection(self.name, cookie=cookie)
+                except DisplayError as error:
+                    # An X server that ends frees its number first, and then removes the socket of that number. One that
+                    # just starts can take the number in between, and lose its own socket.
+                    if not tries_left:
+                        raise
+                    _log.info("starting the private display again: %s", error)
+                    continue
+                undo.callback(self._connection.close)
+                _settle(self._connection)
+                self._lifeline.release()
+                self._parts = undo.pop_all()
+                return
+
+    def _start(self, program: str, cookie: bytes, undo: ExitStack) -> None:
+        """Start the server in a new folder, tied to us."""
+        folder = PrivateFolder("display")
+        undo.callback(folder.close)
+        self.framebuffer: Path = folder.path / "Xvfb_screen0"
+        self._authority = folder.path / "authority"
+        _write_authority(self._authority, cookie)
+        self._lifeline = Lifeline()
+        undo.callback(self._lifeline.release)
+        self._process, self.name = _start(program, self.size_px, folder, self._lifeline, undo)
+        self.pid = self._process.pid
 
     def environment(self) -> dict[str, str]:
         """Return the variables with which a program draws here."""

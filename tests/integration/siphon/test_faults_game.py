@@ -6,6 +6,7 @@ A game that is killed between two steps, and a level without its player, are in 
 import os
 import signal
 import threading
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from soulslab.errors import (
     ProcessExitedError,
     WindowGoneError,
 )
+from soulslab.siphon import display
 from support.doom_faults import (
     PROFILE,
     await_deaths,
@@ -128,14 +130,32 @@ def test_the_display_is_killed(observation):
     """The game ends with it, sooner or later; whichever is noticed first."""
     with doom(observation=observation) as env:
         env.reset()
-        display = env.session._opener._display
+        pid = env.session._opener._display.pid
         env.step(1)
-        os.kill(display.pid, signal.SIGKILL)
-        await_deaths([display.pid])
+        os.kill(pid, signal.SIGKILL)
+        await_deaths([pid])
         error = play_until_it_fails(env, action=2)
         assert isinstance(error, DisplayError | ProcessExitedError)
         begins_anew(env, n_restarts=1)
-        assert env.session._opener._display.pid != display.pid
+        assert env.session._opener._display.pid != pid
+
+
+def test_a_display_that_loses_its_socket_while_it_starts(monkeypatch):
+    """As it happens where another X server with that number ends at this moment."""
+    taken = []
+    start = display._start
+
+    def take_the_first(*arguments):
+        process, name = start(*arguments)
+        if not taken:
+            taken.append(process.pid)
+            Path(f"/tmp/.X11-unix/X{name.removeprefix(':')}").unlink()  # noqa: S108  (where X servers have it)
+        return process, name
+
+    monkeypatch.setattr(display, "_start", take_the_first)
+    with doom() as env:
+        begins_anew(env, n_restarts=0)
+    await_deaths(taken)
 
 
 # --- its memory -------------------------------------------------------------------------------------------------
