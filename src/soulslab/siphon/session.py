@@ -245,7 +245,8 @@ class Session(Protocol):
 
         Raises:
             ClockStalledError: The game did not get there in time.
-            InputError, WindowGoneError, and all that `read` raises.
+            InputError, WindowGoneError: Keys cannot be sent, or no picture be taken.
+            SiphonError: All that `read` raises.
         """
         ...
 
