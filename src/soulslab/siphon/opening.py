@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from soulslab.errors import (
     AmbiguousProcessError,
     ClockError,
+    ClockStalledError,
     ClockUnavailableError,
     ConfigError,
     ImageError,
@@ -40,6 +41,8 @@ from soulslab.siphon.window import Window, display_of, wait_for_window, with_win
 from soulslab.siphon.x11 import XConnection
 
 POLL_S = 0.02
+#: How long a game that was started may take to come to rest for the first time.
+SETTLE_S = 1.0
 CHOICES = {
     "launch": ("auto", "always", "never"),
     "input_backend": ("", "auto", "xtest", "xsendevent"),
@@ -160,9 +163,14 @@ class RealGameOpener:
         game.parts.callback(memory.close)
         image, game.attributes = _wait_for_memory(game, profile, memory, deadline)
         check_version(image, profile.process, options.allow_unknown_version)
-        display = self._open_window(game, profile, options, deadline) if options.with_window else ""
+        connection = self._connect(game, options) if options.with_window else None
+        if connection is not None:
+            self._open_window(game, connection, profile, options, deadline)
         game.clock = _await_clock(game, profile, options, page, deadline)
         game.parts.callback(game.clock.close)
+        if connection is not None and page is not None and isinstance(game.clock, LockstepClock):
+            while not _has_kept_window(game, game.clock):
+                self._open_window(game, connection, profile, options, deadline)
         game.info = SessionInfo(
             pid=game.pid,
             executable=executable_of(game.pid),
@@ -174,11 +182,11 @@ class RealGameOpener:
             input_backend=game.input.backend if game.input else "",
             capture_backend=game.capture.backend if game.capture else "",
             window_px=game.capture.size_px if game.capture else (0, 0),
-            display=display,
+            display=connection.display if connection is not None else "",
         )
 
-    def _open_window(self, game: RealGame, profile: Profile, options: SessionOptions, deadline: float) -> str:
-        """Wait for the window; open its keys and frames. Returns the name of its display."""
+    def _connect(self, game: RealGame, options: SessionOptions) -> XConnection:
+        """Connect to the display that the game is on."""
         if game.process is None:
             name = _given_display(options) or display_of(game.pid)
         else:
@@ -187,6 +195,12 @@ class RealGameOpener:
         game.parts.callback(connection.close)
         server = connection.server_pid()
         game.servers = (server,) if server else None
+        return connection
+
+    def _open_window(
+        self, game: RealGame, connection: XConnection, profile: Profile, options: SessionOptions, deadline: float
+    ) -> None:
+        """Wait for the window; open its keys and frames."""
         while True:
             window = wait_for_window(
                 connection, game.pid, _title(profile, options), deadline_s=max(deadline - time.monotonic(), 0.0)
@@ -198,7 +212,7 @@ class RealGameOpener:
                 if time.monotonic() >= deadline:
                     raise
             else:
-                return name
+                return
 
     def _open_parts(self, game: RealGame, window: Window, options: SessionOptions, backend: str) -> None:
         """Open the keys and frames of a window; neither stays open if it is closed meanwhile."""
@@ -210,6 +224,19 @@ class RealGameOpener:
             game.input = open_input(window, backend, is_private=is_private)
             undo.callback(game.input.close)
             game.parts.push(undo.pop_all())
+
+
+def _has_kept_window(game: RealGame, clock: LockstepClock) -> bool:
+    """Tell whether the window is there once the game has come to wait for time, and so to the end of its start."""
+    try:
+        clock.pause(deadline_s=SETTLE_S)
+    except ClockStalledError as error:
+        _log.info("process %d may be starting still: %s", game.pid, error)
+    clock.run()
+    try:
+        return game.capture is None or min(game.capture.size_px) > 0
+    except WindowGoneError:
+        return False
 
 
 def _given_display(options: SessionOptions) -> str:

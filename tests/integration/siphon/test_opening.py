@@ -30,7 +30,7 @@ from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.launch import launch
 from soulslab.siphon.local import LocalSession, open_session
 from soulslab.siphon.opening import RealGameOpener
-from soulslab.siphon.profile import load_profile
+from soulslab.siphon.profile import ClockFacts, Process, Profile, load_profile
 from soulslab.siphon.session import SessionOptions, Step
 from support.clock_program import speed_of
 from support.counts import held
@@ -186,6 +186,47 @@ def test_a_game_that_we_found_stays_paused_when_we_die_if_that_was_asked_for():
             finally:
                 controller.kill()
         wait_for(lambda: speed_of(doom.pid) == 0)
+
+
+TWO_WINDOWS = """
+import time
+import xcffib
+import xcffib.xproto
+
+x = xcffib.connect()
+root = x.setup.roots[0]
+
+def show(width):
+    number = x.generate_id()
+    kind = xcffib.xproto.WindowClass.InputOutput
+    x.core.CreateWindow(0, number, root.root, 0, 0, width, 40, 0, kind, root.root_visual, 0, [])
+    x.core.MapWindow(number, is_checked=True).check()
+    return number
+
+first = show(50)
+for _ in range(10_000_000):
+    pass
+x.core.DestroyWindow(first, is_checked=True).check()
+show(60)
+while True:
+    time.sleep(0.01)
+"""
+
+
+def test_the_window_that_a_game_settles_for_is_the_one():
+    """SDL closes its first window as soon as it has found a renderer."""
+    python = Path(sys.executable).resolve()
+    game = Process(
+        executable=python.name,
+        command=(str(python), "-c", TWO_WINDOWS),
+        environment={"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    profile = Profile(name="two windows", process=game, clock=ClockFacts(grade="lockstep"))
+    with open_session(profile) as session:
+        for _ in range(3):
+            session.step(Step(advance_s=0.1, frame=NATIVE, held=("W",)))
+        assert session.info.window_px == (60, 40)
+        assert session.clock.speed == 0.0
 
 
 def test_the_end_of_a_game_is_told_with_its_signal():
