@@ -14,6 +14,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from struct import Struct
 from typing import Any, TypeAlias
@@ -31,10 +32,13 @@ import xcffib.xproto
 import xcffib.xtest
 
 from soulslab.errors import DisplayError, WindowGoneError
+from soulslab.siphon.watchdog import Watchdog
 
 EventListener: TypeAlias = Callable[[Any], None]
 
 COOKIE_NAME = b"MIT-MAGIC-COOKIE-1"
+#: A server that is silent for so long in the middle of something hangs: xcb itself would wait for ever.
+ANSWER_DEADLINE_S = 20.0
 _CREDENTIALS = Struct("iII")  # struct ucred of unix(7): pid, uid, gid
 #: What a server answers when a window, or what was drawn into it, no longer exists.
 GONE_ERRORS = (xcffib.xproto.WindowError, xcffib.xproto.DrawableError)
@@ -71,14 +75,18 @@ class XConnection:
         self._listeners: list[EventListener] = []
         self._selected: dict[int, int] = {}
         self._is_closed = False
+        self._n_uses = 0
+        self._is_given_up = False
         try:
-            self.raw = _connect(display, cookie)
+            self.raw = _connect_in_time(display, cookie)
         except xcffib.XcffibException as error:
             where = f"X display {display!r}" if display else "the X display of the variable DISPLAY"
             raise DisplayError(
                 f"cannot connect to {where}: is it running, and may this user use it? "
                 f'A private display (display="private") needs neither; xcb says: {error}'
             ) from error
+        self._fd = int(self.raw.get_file_descriptor())
+        self._watchdog = Watchdog()
         self.core: Any = self.raw.core
         screen = self.raw.setup.roots[0]
         self.root: int = screen.root
@@ -95,22 +103,30 @@ class XConnection:
 
         Raises:
             WindowGoneError: The window does not exist any more.
-            DisplayError: The connection is broken, or the server refuses.
+            DisplayError: The connection is broken, or the server refuses, or does not answer in `ANSWER_DEADLINE_S`.
         """
         with self.lock:
             if self._is_closed:
                 raise DisplayError(f"cannot {what}: the connection to X display {self.display} is closed")
+            self._n_uses += 1
             try:
+                if self._n_uses == 1:
+                    self._watchdog.arm(ANSWER_DEADLINE_S, self._give_up)
                 yield
             except GONE_ERRORS as error:
                 raise WindowGoneError(f"cannot {what}: window {window:#x} on {self.display} was closed") from error
             except xcffib.ConnectionException as error:
-                raise DisplayError(
-                    f"cannot {what}: X display {self.display} has ended or closed the connection"
-                ) from error
+                why = "has ended or closed the connection"
+                if self._is_given_up:
+                    why = f"did not answer within {ANSWER_DEADLINE_S:g} s; it hangs"
+                raise DisplayError(f"cannot {what}: X display {self.display} {why}") from error
             except xcffib.XcffibException as error:
                 name = type(error).__name__
                 raise DisplayError(f"cannot {what}: X display {self.display} answers {name}") from error
+            finally:
+                self._n_uses -= 1
+                if not self._n_uses:
+                    self._watchdog.disarm()
 
     def sync(self) -> None:
         """Wait until the server has handled all that we sent; all events up to then are queued for `dispatch`."""
@@ -207,7 +223,44 @@ class XConnection:
             if not self._is_closed:
                 self._is_closed = True
                 self._listeners.clear()
+                self._watchdog.close()
                 self.raw.disconnect()
+
+    def _give_up(self) -> None:
+        """Break the connection, so that whoever waits for an answer gets an error; called while the lock is held."""
+        self._is_given_up = True
+        with socket.socket(fileno=os.dup(self._fd)) as ours:
+            ours.shutdown(socket.SHUT_RDWR)
+
+
+def _connect_in_time(display: str, cookie: bytes | None) -> Any:
+    """Return a connection of xcffib; one that comes too late is closed.
+
+    Raises:
+        DisplayError: The server takes connections, but says nothing.
+        xcffib.XcffibException: There is none, or it refuses.
+    """
+    connected: Future[Any] = Future()
+
+    def connect() -> None:
+        try:
+            raw = _connect(display, cookie)
+        except BaseException as error:  # noqa: BLE001  (raised by whoever waits for it)
+            connected.set_exception(error)
+        else:
+            connected.set_result(raw)
+
+    threading.Thread(target=connect, name="soulslab-x11", daemon=True).start()
+    try:
+        return connected.result(ANSWER_DEADLINE_S)
+    except TimeoutError as error:
+        connected.add_done_callback(_disconnect)
+        raise DisplayError(f"X display {display!r} did not answer within {ANSWER_DEADLINE_S:g} s; it hangs") from error
+
+
+def _disconnect(connected: Future[Any]) -> None:
+    if connected.exception() is None:
+        connected.result().disconnect()
 
 
 def _connect(display: str, cookie: bytes | None) -> Any:

@@ -6,6 +6,7 @@ A game that is killed between two steps, and a level without its player, are in 
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,8 @@ from soulslab.errors import (
     ProcessExitedError,
     WindowGoneError,
 )
-from soulslab.siphon import display
+from soulslab.siphon import display, x11
+from support.counts import held
 from support.doom_faults import (
     PROFILE,
     await_deaths,
@@ -138,6 +140,26 @@ def test_the_display_is_killed(observation):
         assert isinstance(error, DisplayError | ProcessExitedError)
         begins_anew(env, n_restarts=1)
         assert env.session._opener._display.pid != pid
+
+
+@pytest.mark.parametrize("observation", ["state", "both"])
+def test_the_display_hangs(monkeypatch, observation):
+    """xcb would wait for ever for its answer, and so would whoever connects to it anew."""
+    monkeypatch.setattr(x11, "ANSWER_DEADLINE_S", 2.0)
+    monkeypatch.setattr(display, "END_DEADLINE_S", 0.2)
+    with doom(observation=observation) as env:
+        env.reset()
+        before = held()
+        pid = env.session._opener._display.pid
+        os.kill(pid, signal.SIGSTOP)
+        started_s = time.monotonic()
+        with pytest.raises(DisplayError, match=r"did not answer within 2 s; it hangs"):
+            env.step(1)
+        begins_anew(env, n_restarts=1)
+        assert time.monotonic() - started_s < 60
+        await_deaths([pid])
+        wait_for(lambda: held()["threads"] == before["threads"])
+        assert held()["descriptors"] == before["descriptors"]
 
 
 def test_a_display_that_loses_its_socket_while_it_starts(monkeypatch):

@@ -37,8 +37,8 @@ from soulslab.siphon.profile import ClockGrade, Value
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.connection import Connection, Endpoint, Limits, make_endpoint
 from soulslab.siphon.rpc.values import UNSENDABLE, encode
-from soulslab.siphon.rpc.watchdog import Watchdog
 from soulslab.siphon.session import Frame, SessionInfo, Snapshot, Step, StepResult
+from soulslab.siphon.watchdog import Watchdog
 
 #: Of the patience with an answer, what the server may spend waiting for other clients: it then says so itself.
 WAIT_SHARE = 0.8

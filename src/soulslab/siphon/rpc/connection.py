@@ -17,7 +17,7 @@ from soulslab.siphon.rpc.address import Address, parse_address
 from soulslab.siphon.rpc.failures import from_call, from_failure
 from soulslab.siphon.rpc.frames import FrameReceiver
 from soulslab.siphon.rpc.values import UNSENDABLE, encode, make_decoder
-from soulslab.siphon.rpc.watchdog import Watchdog
+from soulslab.siphon.watchdog import Watchdog
 
 METADATA_BYTES = 1 << 20
 #: A server whose machine is gone or that hangs is noticed after the sum of these, also by a stream of looks.

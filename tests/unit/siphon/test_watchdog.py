@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from soulslab.siphon.rpc.watchdog import Watchdog
+from soulslab.siphon.watchdog import Watchdog
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A deadline for a call that has none of its own: the messages of a stream."""
+"""A deadline for a call that has none of its own: the messages of a stream, the answers of an X server."""
 
 from __future__ import annotations
 
