@@ -6,12 +6,15 @@ machine that slows down slows all of them.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -19,11 +22,14 @@ import numpy as np
 from soulslab.bench.result import Result, Row
 from soulslab.bench.timing import interleaved, seconds
 from soulslab.envs.doom import DoomEnv, DoomVectorEnv
+from soulslab.errors import SiphonError
 from soulslab.games import profile_path
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.local import LocalSession, open_session
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import Step
+
+Player: TypeAlias = "subprocess.Popen[str]"
 
 TICS_PER_S = 35.0
 KEYS = ("UP_ARROW", "LEFT_ARROW", "RIGHT_ARROW", "RIGHT_CTRL")
@@ -34,7 +40,19 @@ ATTRIBUTES = (
     "angle", "speed_x", "speed_y", "body_health", "level_time", "game_tic", "game_state",
 )  # fmt: skip
 ONE = "environment, 1 tic, 84x84 grey"
-TWO_FREE = "two environments at once, each in a thread of its own"
+TWO_THREADS = "two environments at once, each in a thread of its own"
+TWO_PROCESSES = "two environments at once, each in a process of its own"
+# Plays once for each line that it gets; ends with its standard input.
+_PLAYER = """
+import sys
+from soulslab.bench.siphon_doom import DoomBenchSettings, act, open_env
+settings = DoomBenchSettings(n_steps=int(sys.argv[1]))
+with open_env("pixels", 1) as env:
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        act(env, settings)
+        print("done", flush=True)
+"""
 #: At 120 s of game time the episode would be cut short and begin anew; no measurement gets there.
 NEVER = 10**6
 
@@ -75,10 +93,12 @@ def measure_doom(settings: DoomBenchSettings) -> list[Result]:
             (ONE, "pixels", 1),
             ("environment, 4 tics, 84x84 grey", "pixels", 4),
         ):
-            env = stack.enter_context(_env(observation, frame_skip))
-            ways[label] = (partial(_act, env, settings), 1, frame_skip)
-        both = [stack.enter_context(_env("pixels", 1)) for _ in range(2)]
-        ways[TWO_FREE] = (partial(_act_in_threads, both, settings), 2, 1)
+            env = stack.enter_context(open_env(observation, frame_skip))
+            ways[label] = (partial(act, env, settings), 1, frame_skip)
+        both = [stack.enter_context(open_env("pixels", 1)) for _ in range(2)]
+        ways[TWO_THREADS] = (partial(_act_in_threads, both, settings), 2, 1)
+        players = [stack.enter_context(_player(settings)) for _ in range(2)]
+        ways[TWO_PROCESSES] = (partial(_act_in_processes, players), 2, 1)
         pair = stack.enter_context(_pair())
         ways["vector environment of two, 1 tic, 84x84 grey"] = (partial(_act_together, pair, settings), 2, 1)
         took_s = interleaved({label: partial(seconds, way) for label, (way, _, _) in ways.items()}, settings.n_rounds)
@@ -114,7 +134,7 @@ def _play(game: LocalSession, settings: DoomBenchSettings, frame: FrameFormat | 
         game.step(Step(held=keys, advance_s=1 / TICS_PER_S, attributes=ATTRIBUTES, frame=frame))
 
 
-def _act(env: DoomEnv, settings: DoomBenchSettings) -> None:
+def act(env: DoomEnv, settings: DoomBenchSettings) -> None:
     """Step an environment with random actions; an episode that ends is followed by the next."""
     rng = np.random.default_rng(settings.seed)
     for action in rng.integers(len(env.action_names), size=settings.n_steps):
@@ -126,8 +146,38 @@ def _act(env: DoomEnv, settings: DoomBenchSettings) -> None:
 def _act_in_threads(envs: list[DoomEnv], settings: DoomBenchSettings) -> None:
     """Step environments at the same time, none waiting for another."""
     with ThreadPoolExecutor(len(envs)) as pool:
-        for done in [pool.submit(_act, env, settings) for env in envs]:
+        for done in [pool.submit(act, env, settings) for env in envs]:
             done.result()
+
+
+@contextmanager
+def _player(settings: DoomBenchSettings) -> Iterator[Player]:
+    """Start a process that plays an environment when it is told to."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", _PLAYER, str(settings.n_steps)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:  # noqa: S603 - our own words
+        _await_line(process)
+        try:
+            yield process
+        finally:
+            if process.stdin:
+                process.stdin.close()
+            process.wait()
+
+
+def _act_in_processes(players: list[Player]) -> None:
+    """Let processes play at the same time."""
+    for player in players:
+        if player.stdin:
+            player.stdin.write("play\n")
+            player.stdin.flush()
+    for player in players:
+        _await_line(player)
+
+
+def _await_line(player: Player) -> None:
+    if not (player.stdout and player.stdout.readline()):
+        raise SiphonError("a player of the benchmark has ended; what it printed says why")
 
 
 def _act_together(envs: DoomVectorEnv, settings: DoomBenchSettings) -> None:
@@ -138,7 +188,8 @@ def _act_together(envs: DoomVectorEnv, settings: DoomBenchSettings) -> None:
 
 
 @contextmanager
-def _env(observation: str, frame_skip: int) -> Iterator[DoomEnv]:
+def open_env(observation: str, frame_skip: int) -> Iterator[DoomEnv]:
+    """Open an environment and begin its first episode."""
     env = DoomEnv(observation=observation, frame_skip=frame_skip, max_tics=NEVER)
     try:
         env.reset(seed=0)
