@@ -13,7 +13,7 @@ import xcffib.xproto
 from numpy.typing import NDArray
 
 from soulslab.bench.result import Result, Row
-from soulslab.bench.timing import interleaved, seconds
+from soulslab.bench.timing import interleaved, ms_per_call
 from soulslab.errors import SiphonError
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.capture.open import WindowCapture, open_capture
@@ -64,7 +64,7 @@ def _measure(size_px: tuple[int, int], settings: CaptureBenchSettings) -> list[R
             actions[name, "RGB"] = partial(capture.grab, NATIVE)
             actions[name, "grey"] = partial(capture.grab, GREY)
         actions[WIRE, "RGB"] = partial(_get_image, shown[SHM][1], size_px)
-        timed = {key: partial(_ms_per_call, action, settings.n_frames) for key, action in actions.items()}
+        timed = {key: partial(ms_per_call, action, settings.n_frames) for key, action in actions.items()}
         measured = {key: median(found) for key, found in interleaved(timed, settings.n_rounds).items()}
     return [
         {
@@ -76,14 +76,6 @@ def _measure(size_px: tuple[int, int], settings: CaptureBenchSettings) -> list[R
         }
         for name in (*shown, WIRE)
     ]
-
-
-def _ms_per_call(action: Callable[[], object], n_calls: int) -> float:
-    def repeat() -> None:
-        for _ in range(n_calls):
-            action()
-
-    return seconds(repeat) / n_calls * 1000
 
 
 @contextmanager

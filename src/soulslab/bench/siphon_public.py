@@ -5,11 +5,10 @@ One server in a process of its own speaks both protocols, over TCP on this machi
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import io
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, redirect_stdout
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +18,8 @@ from typing import Any
 import msgspec
 
 from soulslab.bench.result import Result, Row
-from soulslab.bench.timing import interleaved, seconds
+from soulslab.bench.siphon_server import running_server
+from soulslab.bench.timing import interleaved, ms_per_call
 from soulslab.errors import MissingDependencyError, SiphonError
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.session import Session
@@ -80,7 +80,7 @@ def measure_public(settings: PublicBenchSettings) -> Result:
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="soulslab-bench-")))
-        address = stack.enter_context(_server(folder))
+        address = stack.enter_context(running_server(_SERVER, str(folder)))
         theirs = _public_client(address, folder, stack)
         ours = stack.enter_context(connect(address))
         actions: dict[tuple[str, str], Callable[[], object]] = {
@@ -91,7 +91,7 @@ def measure_public(settings: PublicBenchSettings) -> Result:
             ("pysiphon", "a picture, 320x240"): partial(theirs.capture_frame, as_image=False),
             ("ours", "a picture, 320x240"): ours.capture,
         }
-        timed = {key: partial(_ms_per_call, action, settings.n_calls) for key, action in actions.items()}
+        timed = {key: partial(ms_per_call, action, settings.n_calls) for key, action in actions.items()}
         measured = {key: median(found) for key, found in interleaved(timed, settings.n_rounds).items()}
     title = f"The public protocol and ours on one Doom: {len(ATTRIBUTES)} values, keys, pictures"
     return Result(title=title, rows=[_row(key, measured) for key in measured])
@@ -118,23 +118,6 @@ def _row(key: tuple[str, str], measured: dict[tuple[str, str], float]) -> Row:
     }
 
 
-@contextmanager
-def _server(folder: Path) -> Iterator[str]:
-    """Start Doom behind a server; give its address."""
-    pipe = subprocess.PIPE
-    command = [sys.executable, "-c", _SERVER, str(folder)]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:  # noqa: S603 - our own words
-        try:
-            place = process.stdout.readline().strip() if process.stdout else ""
-            if not place:
-                raise SiphonError("the server of the benchmark did not start; what it printed says why")
-            yield place
-        finally:
-            if process.stdin:
-                process.stdin.close()
-            process.wait()
-
-
 def _public_client(address: str, folder: Path, stack: ExitStack) -> Any:
     """Return a pysiphon client that is attached to the game."""
     try:
@@ -147,14 +130,8 @@ def _public_client(address: str, folder: Path, stack: ExitStack) -> Any:
     )
     file = folder / "doom.toml"
     file.write_text(text, encoding="utf-8")
-    if not client.init_all(str(file), wait_time=0.0) or not client.get_attribute("x")["success"]:
+    with redirect_stdout(io.StringIO()):  # it tells how it goes, in the middle of our tables
+        is_attached = client.init_all(str(file), wait_time=0.0) and client.get_attribute("x")["success"]
+    if not is_attached:
         raise SiphonError("the public client could not attach to Doom; run the tests of the public protocol")
     return client
-
-
-def _ms_per_call(action: Callable[[], object], n_calls: int) -> float:
-    def repeat() -> None:
-        for _ in range(n_calls):
-            action()
-
-    return seconds(repeat) / n_calls * 1000

@@ -6,11 +6,9 @@ turns, so that a busy machine slows all of them. What counts is the difference t
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from statistics import median
 from typing import Literal, TypeAlias
@@ -18,7 +16,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from soulslab.bench.result import Result, Row
-from soulslab.bench.timing import interleaved, seconds
+from soulslab.bench.siphon_server import running_server
+from soulslab.bench.timing import interleaved, ms_per_call
 from soulslab.errors import SiphonError
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.fake import TICK_HZ, FakeSession
@@ -86,8 +85,10 @@ def measure_rpc(settings: RpcBenchSettings) -> list[Result]:
             for frames in FRAMES:
                 # One server for each, as only one client at a time controls a game.
                 wanted = "127.0.0.1:0" if transport == TCP else f"unix:{folder}/{frames}"
-                actions |= _remote_actions(transport, stack.enter_context(_server(wanted)), frames, stack)
-        timed = {key: partial(_ms_per_call, action, settings.n_calls) for key, action in actions.items()}
+                actions |= _remote_actions(
+                    transport, stack.enter_context(running_server(_SERVER, wanted)), frames, stack
+                )
+        timed = {key: partial(ms_per_call, action, settings.n_calls) for key, action in actions.items()}
         measured = {key: median(found) for key, found in interleaved(timed, settings.n_rounds).items()}
     title = f"A session on a server and one in this process, toy game, ms per call, median of {settings.n_rounds}"
     return [Result(title=title, rows=[_row(key, measured) for key in measured if key[0] != "here"])]
@@ -108,21 +109,6 @@ def _row(key: _Key, measured: dict[_Key, float]) -> Row:
         "target (ms)": target,
         "reached": None if target is None else over <= target,
     }
-
-
-@contextmanager
-def _server(address: str) -> Iterator[str]:
-    """Start a server; give its address."""
-    pipe = subprocess.PIPE
-    command = [sys.executable, "-c", _SERVER, address]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:  # noqa: S603 - our own words
-        try:
-            place = process.stdout.readline().strip() if process.stdout else ""
-            if not place:
-                raise SiphonError("the server of the benchmark did not start; what it printed says why")
-            yield place
-        finally:
-            process.kill()
 
 
 def _remote_actions(transport: str, address: str, frames: Frames, stack: ExitStack) -> dict[_Key, Callable[[], object]]:
@@ -155,11 +141,3 @@ def _unary_snapshot(address: str, stack: ExitStack) -> Callable[[], object]:
     decoder = make_decoder(m.Values)
     request = encode(m.Snap(None))
     return lambda: decoder.decode(call(request, timeout=10.0))
-
-
-def _ms_per_call(action: Callable[[], object], n_calls: int) -> float:
-    def repeat() -> None:
-        for _ in range(n_calls):
-            action()
-
-    return seconds(repeat) / n_calls * 1000

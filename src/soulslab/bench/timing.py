@@ -37,6 +37,16 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def ms_per_call(action: Callable[[], object], n_calls: int) -> float:
+    """Return how long a call takes (ms), the mean over some calls one after another."""
+
+    def repeat() -> None:
+        for _ in range(n_calls):
+            action()
+
+    return seconds(repeat) / n_calls * 1000
+
+
 def with_progress(items: Iterable[T], what: str) -> Iterable[T]:
     """Iterate with a progress bar on standard error; standard output is for results."""
     return track(items, description=what, console=Console(stderr=True), transient=True)
