@@ -63,12 +63,13 @@ def chunks(memory: Memory, regions: Iterable[Region], extra: int = 0) -> Iterato
 def readable_runs(memory: Memory, start: int, end: int) -> Iterator[tuple[int, Bytes]]:
     """Yield address and bytes of each part of a range that can be read; page by page, so it is slow."""
     run = bytearray()
-    for page in range(start, end, PAGE_BYTES):
+    # From the first byte to the end of its page, then page by page: half a page belongs to no other one.
+    for at in (start, *range(start - start % PAGE_BYTES + PAGE_BYTES, end, PAGE_BYTES)):
         try:
-            run += memory.read(page, min(PAGE_BYTES, end - page))
+            run += memory.read(at, min(PAGE_BYTES - at % PAGE_BYTES, end - at))
         except MemoryAccessError:
             if run:
-                yield page - len(run), np.frombuffer(run, np.uint8)
+                yield at - len(run), np.frombuffer(run, np.uint8)
             run = bytearray()
     if run:
         yield end - len(run), np.frombuffer(run, np.uint8)

@@ -93,6 +93,20 @@ def test_pages_that_cannot_be_read_are_left_out_then_and_later(small_chunks, kin
     assert addresses(scan) == [0x10000 + 100, 0x10000 + 3 * PAGE + 100]
 
 
+@pytest.mark.parametrize("n", [3, 100])
+def test_a_page_that_is_gone_takes_none_of_its_neighbours_along(n):
+    memory = HolesMemory()
+    data = memory.map(0x10000, bytearray(3 * PAGE))
+    places = [page * PAGE + 100 + 8 * i for page in range(3) for i in range(n)]
+    for place in places:
+        struct.pack_into("<i", data, place, 9)
+    scan = ValueScan(memory, "i32")
+    assert scan.first(Condition("exact", 9)) == 3 * n
+    memory.holes = {0x10000 + PAGE}
+    scan.narrow(Condition("unchanged"))
+    assert addresses(scan) == [0x10000 + place for place in places if place // PAGE != 1]
+
+
 def test_memory_that_was_given_back_drops_its_candidates():
     memory = FakeMemory()
     memory.map(0x10000, bytearray(struct.pack("<i", 5) * 2))
