@@ -121,8 +121,13 @@ class GameProcess:
         while True:
             pids = living(marked(MARK, self._mark) | {self._child.pid})
             matching = sorted(pid for pid in pids if is_program(pid, executable))
-            if matching:
-                break
+            if self._child.pid in matching:
+                return
+            for pid in matching:
+                with suppress(ProcessLookupError):  # it has just ended, and another may come
+                    self._pidfd = os.pidfd_open(pid)
+                    self.pid = pid
+                    return
             if not pids:
                 raise LaunchError(
                     f"the game ended at once, with {_how(self._child.wait())}, before a process {executable!r} was "
@@ -136,9 +141,6 @@ class GameProcess:
                     pid=self._child.pid,
                 )
             time.sleep(POLL_S)
-        if self._child.pid not in matching:
-            self.pid = matching[0]
-            self._pidfd = os.pidfd_open(self.pid)
 
 
 def launch(

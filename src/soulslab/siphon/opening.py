@@ -190,7 +190,8 @@ class RealGameOpener:
         if game.process is None:
             name = _given_display(options) or display_of(game.pid)
         else:
-            name = self._display.name if self._display else options.display
+            # Where the display is not ours, the profile's environment may name another one.
+            name = self._display.name if self._display else display_of(game.pid)
         connection = XConnection(name)
         game.parts.callback(connection.close)
         server = connection.server_pid()
