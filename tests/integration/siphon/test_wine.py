@@ -1,0 +1,144 @@
+"""A Windows program under Wine, from the start to the end of its processes."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+
+import msgspec
+import numpy as np
+import pytest
+
+from soulslab.errors import GameVersionError, ProcessExitedError
+from soulslab.siphon.image import read_image
+from soulslab.siphon.local import open_session
+from soulslab.siphon.memory.linux import LinuxMemory
+from soulslab.siphon.phase import Phase
+from soulslab.siphon.session import SessionOptions, Step
+from support.painter import Painter
+from support.waiting import wait_for
+from support.wine import PROFILE, WindowsInstallation
+
+TICK_S = 1 / 60
+LOOPS = ("sleep", "spin", "event", "timer", "thread")
+
+
+@pytest.fixture(scope="session")
+def windows(tmp_path_factory):
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # the one of the run
+    one = WindowsInstallation(folder / "soulslab_windows")
+    with one.in_use():
+        yield one
+
+
+@pytest.fixture
+def play(windows):
+    """Starts the game and returns its session, which a test has to itself."""
+
+    @contextmanager
+    def play(loop="sleep", **options):
+        with windows.alone(), open_session(PROFILE, SessionOptions(options=windows.options(loop), **options)) as game:
+            yield game
+
+    return play
+
+
+def colour_of(hp):
+    return np.array([hp, 255 - hp, 64], np.uint8)
+
+
+def press(game, key):
+    """Press a key, for two ticks."""
+    game.step(Step(held=(key,), advance_s=2 * TICK_S))
+    game.step(Step(held=(), advance_s=2 * TICK_S))
+
+
+def show(game, hp):
+    """Give it health, and let it draw that: Wine brings what is drawn to the screen in the next turn of the loop."""
+    game.write({"hp": hp})
+    game.step(Step(advance_s=2 * TICK_S))
+
+
+def test_it_is_found_read_written_and_seen(play):
+    with play() as game:
+        info = game.info
+        assert info.executable.endswith(PROFILE.process.executable)
+        assert (info.version, info.module_base, info.window_px) == ("1.4.2.7", 0x140000000, (320, 240))
+        memory = LinuxMemory(info.pid)
+        image = read_image(memory, "C:\\Games\\smallwindowsgame.EXE")
+        memory.close()
+        sections = {section.name: section for section in image.sections}
+        assert image.kind == "pe"
+        assert sections[".text"].is_executable
+        assert not sections[".text"].is_writable
+        assert sections[".data"].is_writable
+        Phase(PROFILE).align(game)
+        snapshot = game.snapshot()
+        assert (snapshot["hp"], snapshot["name"], snapshot["x"]) == (200, "Åsa of Wine", 0.0)
+        game.write({"x": 3.5, "name": "Ŵulf"})
+        show(game, 90)
+        assert [game.read(name) for name in ("hp", "x", "name")] == [90, 3.5, "Ŵulf"]
+        assert (game.capture().pixels == colour_of(90)).all()
+        assert info.capture_backend == "framebuffer"
+        with Painter(info.display) as painter:
+            painter.paint(painter.open(150, 100, 200, 100), 1)  # covers a part of it
+            game.clock.run()
+            game.capture()  # from now on it draws beside the screen, too; it has to draw once before that can be seen
+            show(game, 50)
+            assert (game.capture().pixels == colour_of(50)).all()
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_time_is_exact_however_it_waits(play, loop):
+    with play(loop) as game:
+        assert game.info.clock_grade == "lockstep"
+        Phase(PROFILE).align(game)
+        first, before_s = game.read("ticks"), game.clock.game_time_s
+        for i in range(1, 201):
+            game.clock.advance(TICK_S)
+            assert game.read("ticks") - first == i
+        game.clock.advance(30 * TICK_S)
+        assert game.read("ticks") - first == 230
+        game.clock.run(2.0)
+        wait_for(lambda: game.read("ticks") > first + 260)
+        game.clock.pause()
+        n_ticks = game.read("ticks") - first
+        assert abs(n_ticks - (game.clock.game_time_s - before_s) / TICK_S) <= 2
+        for _ in range(20):
+            game.step(Step(advance_s=0.0))
+        assert game.read("ticks") - first == n_ticks
+
+
+@pytest.mark.parametrize("backend", ["xtest", "xsendevent"])
+def test_keys_reach_it(play, backend):
+    with play(input_backend=backend) as game:
+        assert game.info.input_backend == backend
+        Phase(PROFILE).align(game)
+        game.step(Step(held=("D",), advance_s=10 * TICK_S))
+        result = game.step(Step(held=(), advance_s=5 * TICK_S, attributes=("held", "x", "presses")))
+        assert result.snapshot["presses"] == 1  # WM_KEYDOWN
+        assert (result.snapshot["held"], result.snapshot["x"]) == (10, 5.0)  # GetAsyncKeyState
+        press(game, "H")
+        assert game.read("hp") == 190
+        assert (game.capture().pixels == colour_of(190)).all()
+
+
+def test_a_second_session_finds_it_and_both_notice_its_end(play):
+    with play() as game:
+        again = SessionOptions(launch="never", clock="realtime", allow_unknown_version=True)
+        newer = msgspec.structs.replace(
+            PROFILE, process=msgspec.structs.replace(PROFILE.process, versions=("1.5.0.0",))
+        )
+        with pytest.raises(GameVersionError, match=r"is version 1\.4\.2\.7, but the profile was made for 1\.5\.0\.0"):
+            open_session(newer, msgspec.structs.replace(again, allow_unknown_version=False))
+        with open_session(newer, again) as other:
+            assert other.info.pid == game.info.pid
+            assert other.read("name") == "Åsa of Wine"
+            with pytest.raises(ProcessExitedError, match="exit status 7"):
+                press(game, "ESC")
+            with pytest.raises(ProcessExitedError):
+                other.snapshot()
+        game.restart()
+        assert game.read("hp") == 200

@@ -1,0 +1,178 @@
+/* A small Windows game for the tests under Wine: a window, a world behind pointers, keys, 60 ticks a second.
+ *
+ * Its argument says how its loop waits for the next tick, as games differ in that: sleep, spin, event, timer, thread.
+ */
+#include <stdbool.h>
+#include <windows.h>
+
+#define TICK_HZ 60
+#define MAX_CATCH_UP 5 /* like many games, it drops what it is later than that */
+
+struct player {
+    int hp;           /* 0x00 */
+    unsigned ticks;   /* 0x04 */
+    float x;          /* 0x08 */
+    unsigned presses; /* 0x0c: WM_KEYDOWN, repeats left out */
+    wchar_t name[16]; /* 0x10 */
+    unsigned held;    /* 0x30: ticks for which GetAsyncKeyState said that D was down */
+    unsigned most;    /* 0x34: ticks in one turn of the loop, at most */
+    unsigned coarse;  /* 0x38: GetTickCount, ms */
+};
+
+struct world {
+    unsigned long long day;
+    struct player *player; /* 0x08 */
+    int weather;           /* 0x10 */
+};
+
+static struct world *world;
+static long long frequency, started;
+static const char *loop = "sleep";
+
+/* The instruction that the profile's pattern looks for: mov rax, [rip + world]. */
+static __attribute__((noinline)) struct player *the_player(void)
+{
+    struct player *found;
+    __asm__ volatile("movq %1, %0\n\tcmpl $42, 0x10(%0)\n\tmovq 8(%0), %0" : "=a"(found) : "m"(world) : "cc");
+    return found;
+}
+
+static long long now_us(void)
+{
+    LARGE_INTEGER count;
+    QueryPerformanceCounter(&count);
+    return (count.QuadPart - started) * 1000000 / frequency;
+}
+
+static long long due_us(unsigned ticks)
+{
+    return (ticks + 1ll) * 1000000 / TICK_HZ;
+}
+
+static void draw(HWND window)
+{
+    struct player *player = the_player();
+    RECT all;
+    GetClientRect(window, &all);
+    HDC context = GetDC(window);
+    HBRUSH brush = CreateSolidBrush(RGB(player->hp, 255 - player->hp, 64));
+    FillRect(context, &all, brush);
+    DeleteObject(brush);
+    ReleaseDC(window, context);
+    GdiFlush();
+}
+
+/* Do the ticks that are due; returns how long it is to the next. */
+static long long play(HWND window)
+{
+    static long long dropped_us;
+    struct player *player = the_player();
+    unsigned before = player->ticks;
+    while (now_us() - dropped_us >= due_us(player->ticks)) {
+        if (player->ticks - before == MAX_CATCH_UP) {
+            dropped_us += now_us() - dropped_us - due_us(player->ticks);
+            break;
+        }
+        if (GetAsyncKeyState('D') & 0x8000) {
+            player->x += 0.5f;
+            player->held++;
+        }
+        player->ticks++;
+    }
+    if (player->ticks - before > player->most)
+        player->most = player->ticks - before;
+    player->coarse = GetTickCount();
+    if (player->ticks != before)
+        draw(window);
+    long long left_us = due_us(player->ticks) - (now_us() - dropped_us);
+    return left_us > 0 ? left_us : 0;
+}
+
+static void wait_for_tick(long long left_us)
+{
+    static HANDLE timer, event;
+    if (event == NULL) {
+        event = CreateEvent(NULL, FALSE, FALSE, NULL);
+        timer = CreateWaitableTimer(NULL, FALSE, NULL);
+    }
+    DWORD left_ms = (DWORD)(left_us / 1000 + 1);
+    LARGE_INTEGER due = {.QuadPart = -left_us * 10};
+    if (lstrcmpA(loop, "spin") == 0)
+        return;
+    if (lstrcmpA(loop, "event") == 0) {
+        MsgWaitForMultipleObjects(1, &event, FALSE, left_ms, QS_ALLINPUT);
+    } else if (lstrcmpA(loop, "timer") == 0) {
+        SetWaitableTimer(timer, &due, 0, NULL, NULL, FALSE);
+        WaitForSingleObject(timer, INFINITE);
+    } else {
+        Sleep(left_ms);
+    }
+}
+
+static DWORD WINAPI play_in_thread(void *window)
+{
+    for (;;)
+        wait_for_tick(play(window));
+    return 0;
+}
+
+static LRESULT CALLBACK answer(HWND window, UINT message, WPARAM word, LPARAM details)
+{
+    if (message == WM_DESTROY)
+        PostQuitMessage(0);
+    if (message == WM_KEYDOWN && !(details & (1 << 30))) {
+        world->player->presses++;
+        if (word == 'H')
+            world->player->hp -= 10;
+        if (word == VK_ESCAPE)
+            ExitProcess(7);
+    }
+    return DefWindowProcW(window, message, word, details);
+}
+
+static HWND open_window(HINSTANCE program)
+{
+    WNDCLASSW class = {.lpfnWndProc = answer, .hInstance = program, .lpszClassName = L"SmallGame"};
+    class.hCursor = LoadCursorW(NULL, (LPCWSTR)IDC_ARROW);
+    RegisterClassW(&class);
+    return CreateWindowW(L"SmallGame", L"A small game", WS_POPUP | WS_VISIBLE, 100, 60, 320, 240, NULL, NULL, program, NULL);
+}
+
+static void make_world(void)
+{
+    LARGE_INTEGER count;
+    QueryPerformanceFrequency(&count);
+    frequency = count.QuadPart;
+    QueryPerformanceCounter(&count);
+    started = count.QuadPart;
+    struct world *made = HeapAlloc(GetProcessHeap(), HEAP_ZERO_MEMORY, sizeof *made);
+    made->player = HeapAlloc(GetProcessHeap(), HEAP_ZERO_MEMORY, sizeof *made->player);
+    made->player->hp = 200;
+    lstrcpyW(made->player->name, L"Åsa of Wine");
+    world = made;
+}
+
+int WINAPI WinMain(HINSTANCE program, HINSTANCE before, LPSTR arguments, int show)
+{
+    (void)before, (void)show;
+    if (arguments[0])
+        loop = arguments;
+    timeBeginPeriod(1);
+    make_world();
+    HWND window = open_window(program);
+    bool is_in_thread = lstrcmpA(loop, "thread") == 0;
+    if (is_in_thread)
+        CreateThread(NULL, 0, play_in_thread, window, 0, NULL);
+    MSG message;
+    for (;;) {
+        while (is_in_thread ? GetMessageW(&message, NULL, 0, 0) : PeekMessageW(&message, NULL, 0, 0, PM_REMOVE)) {
+            if (message.message == WM_QUIT)
+                return 0;
+            TranslateMessage(&message);
+            DispatchMessageW(&message);
+        }
+        if (is_in_thread)
+            return 0;
+        wait_for_tick(play(window));
+    }
+}

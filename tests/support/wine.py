@@ -1,0 +1,128 @@
+"""A small Windows game (``windows_game.c``) under Wine, with a Windows installation that all workers of a run share."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import which
+
+import psutil
+
+from soulslab.siphon.profile import Profile, load_profile
+from soulslab.siphon.started import living
+
+SOURCE = Path(__file__).with_name("windows_game.c")
+PROFILE: Profile = load_profile(SOURCE.with_suffix(".toml"))
+COMPILER = "x86_64-w64-mingw32"
+SET_UP_DEADLINE_S = 120
+END_DEADLINE_S = 30
+PACKAGES = "wine gcc-mingw-w64-x86-64-win32"
+
+
+def program(name: str) -> str:
+    """Return the path of a program, or fail and say how to get it."""
+    path = which(name)
+    assert path, f"{name} is not installed; scripts/bootstrap.py installs it, or: sudo apt-get install {PACKAGES}"
+    return path
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock between processes; the kernel lets go of it if we die."""
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+class WindowsInstallation:
+    """A folder with Wine's Windows, and the game; made by the first user, removed with the last.
+
+    There is one server of Wine per installation, and a game for lockstep starts its own, so there is one game at a
+    time: `alone`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.prefix = folder / "prefix"
+        self.game = folder / PROFILE.process.executable
+        self._users = folder / "users"
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Make it if it is not there; remove it in the end if nobody else uses it."""
+        self.folder.mkdir(exist_ok=True)
+        with locked(self.folder / "lock"):
+            n_users = int(self._users.read_text()) if self._users.exists() else 0
+            if n_users == 0:
+                self._compile()
+                self._set_up()
+            self._users.write_text(str(n_users + 1))
+        try:
+            yield
+        finally:
+            with locked(self.folder / "lock"):
+                n_users = int(self._users.read_text()) - 1
+                self._users.write_text(str(n_users))
+                if n_users == 0:
+                    shutil.rmtree(self.prefix)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Have it to oneself; nothing may run in it afterwards."""
+        with locked(self.folder / "game_lock"):
+            try:
+                yield
+                assert self.processes() == []
+            finally:
+                self._end_all()
+
+    def options(self, loop: str) -> dict[str, str]:
+        """Return the options of the profile."""
+        return {"program": str(self.game), "prefix": str(self.prefix), "loop": loop}
+
+    def processes(self) -> list[str]:
+        """Return what runs in it."""
+        found = []
+        for one in psutil.process_iter():
+            try:
+                if one.environ().get("WINEPREFIX") == str(self.prefix) and living([one.pid]):
+                    found.append(f"{one.pid} {one.name()}")
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+        return found
+
+    def _compile(self) -> None:
+        resources = self.folder / "resources.o"
+        subprocess.run([program(f"{COMPILER}-windres"), SOURCE.with_suffix(".rc"), resources], check=True)
+        command = [program(f"{COMPILER}-gcc"), "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-mwindows"]
+        subprocess.run([*command, "-o", self.game, SOURCE, resources, "-lwinmm"], check=True)
+
+    def _set_up(self) -> None:
+        """Let Wine make its Windows; it takes about five seconds and 700 MB."""
+        self._run(["wine", "wineboot", "-i"], SET_UP_DEADLINE_S)
+        self._end_all()
+        assert (self.prefix / "system.reg").exists()  # written when the server ends
+
+    def _end_all(self) -> None:
+        if self.processes():
+            self._run(["wineserver", "-k"], END_DEADLINE_S)
+            self._run(["wineserver", "-w"], END_DEADLINE_S)
+
+    def _run(self, command: list[str], deadline_s: float) -> None:
+        own = {name: text.format(prefix=self.prefix) for name, text in PROFILE.process.environment.items()}
+        # No display: Wine would open windows on it.
+        environment = {name: text for name, text in os.environ.items() if name != "DISPLAY"} | own
+        subprocess.run(
+            [program(command[0]), *command[1:]],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=deadline_s,
+            check=command[0] == "wine",  # the server says 1 if there was none, as it ends by itself
+        )
