@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from soulslab import games
 from soulslab.errors import ConfigError
 from soulslab.games import known_games, profile_path
 from soulslab.siphon.profile import load_profile
@@ -14,6 +15,12 @@ from soulslab.siphon.profile import load_profile
 @pytest.mark.parametrize("game", known_games())
 def test_every_game_has_a_profile_that_reads(game):
     assert load_profile(profile_path(Path(game))).attributes
+
+
+def test_doom_is_one_file_and_little_python():
+    package = Path(games.__file__).parents[1]
+    files = (package / "envs" / "doom.py", *(package / "games" / "doom").glob("*.py"))
+    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) <= 150
 
 
 def test_a_file_wins_over_a_game_of_the_same_name(tmp_path, monkeypatch):
