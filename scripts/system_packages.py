@@ -1,4 +1,4 @@
-"""What the tests and benchmarks need from the system: an X server, a compiler, a real game.
+"""What the tests and benchmarks need from the system: an X server, compilers, a real game, Wine.
 
 They are looked for by what they bring, so that another distribution's packages, and programs that were built by hand,
 count too. Standard library only; see ``bootstrap.py``.
@@ -58,6 +58,8 @@ PACKAGES = (
     Package("libsdl2-2.0-0", "what most games take their time and keys from", has_library("SDL2-2.0")),
     Package("chocolate-doom", "the real game", has_program("chocolate-doom")),
     Package("freedoom", "its levels", has_file(*(folder + "/freedoom1.wad" for folder in WADS))),
+    Package("wine", "runs Windows programs", has_program("wine")),
+    Package("gcc-mingw-w64-x86-64-win32", "compiles one to run", has_program("x86_64-w64-mingw32-gcc")),
 )
 
 
@@ -70,7 +72,7 @@ def missing() -> list[Package]:
 
 def advice(packages: list[Package]) -> str:
     """Return what to tell somebody whose system lacks them, if we cannot install them."""
-    lines = [f"  {package.name:16} {package.what}" for package in packages]
+    lines = [f"  {package.name:28} {package.what}" for package in packages]
     names = " ".join(package.name for package in packages)
     return (
         "this command tries the process bridge on a real game, and the system lacks:\n"
