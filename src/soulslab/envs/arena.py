@@ -18,7 +18,8 @@ from soulslab.arena.state import DECISION_S, RESULT, REWARD_TERMS, Table
 from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.envs.duels import Duels, Info, make_options
 from soulslab.envs.spaces import row
-from soulslab.errors import EnvironmentUsageError, InvalidActionError, NotResetError, did_you_mean
+from soulslab.envs.vector_arguments import autoreset_mode_of, reset_mask_of
+from soulslab.errors import EnvironmentUsageError, InvalidActionError, NotResetError
 
 #: What ``info`` of the vector environment has for every fight at every step.
 _EVERY_STEP = ("action_mask", "n_decisions", "n_masked", "reward_terms")
@@ -187,7 +188,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
             raise EnvironmentUsageError(f"num_envs must be a whole number from 1, not {num_envs!r}")
         self.num_envs = num_envs
-        self.autoreset_mode = _autoreset_mode(autoreset_mode)
+        self.autoreset_mode = autoreset_mode_of(autoreset_mode)
         self.copy = copy
         self.metadata = {**ArenaEnv.metadata, "autoreset_mode": self.autoreset_mode}
         self._duels = Duels(make_options(options), num_envs, self.autoreset_mode)
@@ -196,9 +197,8 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.attack_names = tuple(move.id for move in self._duels.boss.moves)
-        self._everyone = np.ones(num_envs, np.bool_)
         # What goes out with each info; nobody can write into it.
-        everyone = self._everyone.copy()
+        everyone = np.ones(num_envs, np.bool_)
         everyone.setflags(write=False)
         # The parts of a step's info that never change, and the results as bytes: numpy copies records field by field.
         terms = ("function",) if self._duels.has_function else REWARD_TERMS
@@ -214,7 +214,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
 
         ``options["reset_mask"]`` (N,) bool chooses which; without it, all. Fight i is seeded with ``seed + i``.
         """
-        which = self._reset_mask(options)
+        which = reset_mask_of((options or {}).get("reset_mask"), self.num_envs)
         simulator = self._duels.simulator
         simulator.seed(*self._seeds(seed, which))
         simulator.reset(which)
@@ -293,14 +293,6 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
             )
         return np.ascontiguousarray(array, dtype=np.int64)
 
-    def _reset_mask(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
-        mask = (options or {}).get("reset_mask")
-        if mask is None:
-            return self._everyone
-        if not (isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and mask.shape == (self.num_envs,)):
-            raise EnvironmentUsageError(f"options['reset_mask'] must be a bool array of shape ({self.num_envs},)")
-        return mask
-
     def _seeds(
         self, seed: int | Sequence[int | None] | None, which: NDArray[np.bool_]
     ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
@@ -365,12 +357,3 @@ def _checked_seed(seed: Any) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
         raise EnvironmentUsageError(f"seed: {seed!r} is not a whole number from 0 to 2**63 - 1")
     return int(seed)
-
-
-def _autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
-    if isinstance(mode, AutoresetMode):
-        return mode
-    known = {item.value: item for item in AutoresetMode} | {item.name.lower(): item for item in AutoresetMode}
-    if not isinstance(mode, str) or mode not in known:
-        raise EnvironmentUsageError(f"autoreset_mode: unknown mode {mode!r}{did_you_mean(str(mode), known)}")
-    return known[mode]

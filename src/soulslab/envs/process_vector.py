@@ -12,7 +12,8 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 from numpy.typing import NDArray
 
 from soulslab.envs.process import Info, ProcessEnv
-from soulslab.errors import EnvironmentUsageError, NotResetError, did_you_mean
+from soulslab.envs.vector_arguments import autoreset_mode_of, reset_mask_of
+from soulslab.errors import EnvironmentUsageError, NotResetError
 
 T = TypeVar("T")
 _Outcome = tuple[Any, float, bool, bool, Info]
@@ -51,7 +52,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
             raise EnvironmentUsageError(f"num_envs must be a whole number from 1, not {num_envs!r}")
         self.num_envs = num_envs
-        self.autoreset_mode = _autoreset_mode(autoreset_mode)
+        self.autoreset_mode = autoreset_mode_of(autoreset_mode)
         self.copy = copy
         self.render_mode = render_mode
         self.envs = [type(self).single(render_mode=render_mode, **options) for _ in range(num_envs)]
@@ -77,7 +78,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
             SiphonError: A game could not be brought to a start; the others have begun.
         """
         options = dict(options or {})
-        which = _reset_mask(options.pop("reset_mask", None), self.num_envs)
+        which = reset_mask_of(options.pop("reset_mask", None), self.num_envs)
         seeds = _seeds(seed, self.num_envs)
         chosen = np.flatnonzero(which).tolist()
         calls = [self._resetter(i, seeds[i], options) for i in chosen]
@@ -184,20 +185,3 @@ def _seeds(seed: int | Sequence[int | None] | None, n_envs: int) -> Sequence[int
     if len(seed) != n_envs:
         raise EnvironmentUsageError(f"seed: {len(seed)} seeds for {n_envs} environments")
     return seed
-
-
-def _reset_mask(mask: Any, n_envs: int) -> NDArray[np.bool_]:
-    if mask is None:
-        return np.ones(n_envs, np.bool_)
-    if not (isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and mask.shape == (n_envs,)):
-        raise EnvironmentUsageError(f"options['reset_mask'] must be a bool array of shape ({n_envs},)")
-    return mask
-
-
-def _autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
-    if isinstance(mode, AutoresetMode):
-        return mode
-    known = {item.value: item for item in AutoresetMode} | {item.name.lower(): item for item in AutoresetMode}
-    if mode not in known:
-        raise EnvironmentUsageError(f"autoreset_mode: unknown mode {mode!r}{did_you_mean(str(mode), known)}")
-    return known[mode]
