@@ -103,7 +103,7 @@ def begins_anew(env, *, n_restarts):
 
 def await_deaths(pids):
     """Wait until none of the processes lives."""
-    wait_for(lambda: not living(pids), 30.0)
+    wait_for(lambda: not living(pids), deadline_s=30.0)
 
 
 @contextmanager

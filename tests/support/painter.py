@@ -12,7 +12,6 @@ import os
 import select
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -220,14 +219,6 @@ class _Client:
                 self.core.GetInputFocus().reply()
             sys.stdout.write(json.dumps(answer) + "\n")
             sys.stdout.flush()
-
-
-def wait_until(condition, what: str) -> None:
-    """Poll a condition until it holds."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited for {what}"
-        time.sleep(0.005)
 
 
 if __name__ == "__main__":

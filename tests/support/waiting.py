@@ -9,10 +9,10 @@ from typing import Any
 POLL_S = 0.005
 
 
-def wait_for(condition: Callable[[], Any], deadline_s: float = 20.0) -> Any:
+def wait_for(condition: Callable[[], Any], what: str = "it", *, deadline_s: float = 20.0) -> Any:
     """Return the first true result of a condition; fail after the deadline."""
     end = time.monotonic() + deadline_s
     while not (result := condition()):
-        assert time.monotonic() < end, f"waited {deadline_s} s in vain"
+        assert time.monotonic() < end, f"waited {deadline_s} s in vain for {what}"
         time.sleep(POLL_S)
     return result

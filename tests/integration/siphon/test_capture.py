@@ -26,35 +26,11 @@ from soulslab.siphon.window import Window, wait_for_window
 from soulslab.siphon.x11 import XConnection
 from support.counts import held, n_clients
 from support.doom import start_doom
-from support.painter import Painter, pattern, wait_until
+from support.painter import Painter, pattern
+from support.waiting import wait_for
 
 SCREEN_PX = (400, 300)
 GREEN = 0x00FF00
-
-
-@pytest.fixture(scope="module")
-def display():
-    with PrivateDisplay(SCREEN_PX) as display:
-        yield display
-
-
-@pytest.fixture(scope="module")
-def shared_painter(display):
-    with Painter(display.name) as painter:
-        yield painter
-
-
-@pytest.fixture
-def painter(shared_painter):
-    yield shared_painter
-    shared_painter.close_all()
-
-
-@pytest.fixture
-def x(display):
-    x = XConnection(display.name)
-    yield x
-    x.close()
 
 
 @pytest.fixture(params=["private", "other"])
@@ -256,7 +232,7 @@ def test_one_that_draws_without_end_is_not_waited_for_without_end(display, x, mo
     with subprocess.Popen([sys.executable, "-c", flood], stdout=subprocess.PIPE, env=environment) as child:
         try:
             assert child.stdout.readline() == b"on\n"
-            wait_until(lambda: barrier.wait() or len(hurried) == 2, "a server that has no time for us")
+            wait_for(lambda: barrier.wait() or len(hurried) == 2, "a server that has no time for us")
         finally:
             child.kill()
     barrier.close()
@@ -331,7 +307,7 @@ def test_a_killed_owner_leaves_no_shared_memory(display, painter):
         assert child.stdout.readline() == b"on\n"
         assert segments_of(child.pid) == 1
         child.kill()
-    wait_until(lambda: segments_of(child.pid) == 0, "the end of the shared memory")
+    wait_for(lambda: segments_of(child.pid) == 0, "the end of the shared memory")
 
 
 def segments_of(pid):
@@ -350,12 +326,12 @@ def test_doom_is_seen_on_two_displays_until_it_is_killed():
                 window = wait_for_window(connections[-1], games[-1].pid, deadline_s=20)
                 captures.append(open_capture(window, display))
             for capture in captures:
-                wait_until(lambda capture=capture: capture.grab(NATIVE).std() > 20, "a picture with something in it")
+                wait_for(lambda capture=capture: capture.grab(NATIVE).std() > 20, "a picture with something in it")
                 assert capture.backend == "framebuffer"
                 assert capture.grab(FrameFormat(84, 84, is_grey=True)).shape == (84, 84)
             os.kill(games[0].pid, signal.SIGKILL)
-            wait_until(lambda: games[0].has_ended, "the end of Doom")
-            wait_until(lambda: is_gone(captures[0]), "the end of its window")
+            wait_for(lambda: games[0].has_ended, "the end of Doom")
+            wait_for(lambda: is_gone(captures[0]), "the end of its window")
             assert games[0].status() == -signal.SIGKILL
             assert captures[1].grab(NATIVE).std() > 20
         finally:

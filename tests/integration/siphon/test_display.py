@@ -15,7 +15,7 @@ from soulslab.siphon import display as display_module
 from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.x11 import XConnection
 from support.counts import held
-from support.painter import wait_until
+from support.waiting import wait_for
 
 OWNER = """
 import os, signal, sys
@@ -91,7 +91,7 @@ def test_it_ends_with_us_when_we_are_killed():
         owner.wait()
         owner.stdin.close()
         owner.stdout.close()
-    wait_until(lambda: not is_running(int(pid)), "the end of Xvfb")
+    wait_for(lambda: not is_running(int(pid)), "the end of Xvfb")
 
 
 def test_xvfb_that_is_not_installed_is_a_clear_error(monkeypatch):

@@ -88,12 +88,6 @@ def running_doom(display):
         yield Doom(display, undo)
 
 
-@pytest.fixture(scope="module")
-def display():
-    with PrivateDisplay((400, 300)) as display:
-        yield display
-
-
 def play(doom, seed, n_steps):
     """Hold random keys; return a hash of the state and one of the frame for each step."""
     random_keys = random.Random(seed)  # noqa: S311 - no secrets

@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shutil import which
 
-import pytest
-
 import soulslab.games.doom
 from soulslab.errors import ImplausibleValueError, PointerError
 from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.image import read_image
 from soulslab.siphon.input.open import open_input
 from soulslab.siphon.launch import launch
@@ -29,6 +25,7 @@ from soulslab.siphon.scanner.signature import find_signature
 from soulslab.siphon.scanner.value_scan import ValueScan
 from soulslab.siphon.window import wait_for_window
 from soulslab.siphon.x11 import XConnection
+from support.waiting import wait_for
 
 DOOM = load_profile(Path(soulslab.games.doom.__file__).with_name("profile.toml"))
 DEADLINE_S = 30.0
@@ -49,7 +46,7 @@ class Doom:
         self.image = read_image(self.memory, DOOM.process.executable)
         bases = resolve_bases(DOOM, self.memory, self.image)
         self.values = AttributeTable(DOOM, self.memory, bases)
-        wait_until(self.is_in_level, "the level")
+        wait_for(self.is_in_level, "the level")
 
     def is_in_level(self):
         try:
@@ -77,23 +74,10 @@ class Doom:
         return self.values.read("x"), self.values.read("y")
 
 
-def wait_until(condition, what):
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.01)
-
-
 @contextmanager
 def running_doom(display):
     with ExitStack() as undo:
         yield Doom(display, undo)
-
-
-@pytest.fixture(scope="module")
-def display():
-    with PrivateDisplay((400, 300)) as display:
-        yield display
 
 
 def test_every_backend_moves_the_player_on_a_french_keyboard(display):
@@ -107,7 +91,7 @@ def test_every_backend_moves_the_player_on_a_french_keyboard(display):
             for key in ("UP_ARROW", "DOWN_ARROW", "COMMA"):  # forward, back, strafe left: a letter key by its place
                 before = doom.place()
                 keys.set_held([key])
-                wait_until(lambda before=before: far_from(before, doom.place()), f"a step by {key} through {backend}")
+                wait_for(lambda before=before: far_from(before, doom.place()), f"a step by {key} through {backend}")
             keys.close()
 
 

@@ -20,6 +20,7 @@ from support.input_contract import InputContract
 from support.key_listener import listening
 
 BACKENDS = ("xtest", "xsendevent")
+SCREEN_PX = (640, 480)
 
 
 class Rig:
@@ -39,12 +40,6 @@ class Rig:
 
     def name_of(self, event):
         return self._names[-event["detail"] if event["is_button"] else event["detail"]]
-
-
-@pytest.fixture(scope="module")
-def display():
-    with PrivateDisplay((640, 480)) as display:
-        yield display
 
 
 @pytest.fixture(scope="module")

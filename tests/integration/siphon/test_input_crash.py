@@ -6,16 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 
 import psutil
 import pytest
 
-from soulslab.siphon.display import PrivateDisplay
 from support.key_listener import listening
+from support.waiting import wait_for
 
-DEADLINE_S = 20.0
 HOLD = """
 import os, sys
 from soulslab.siphon.input.open import open_input
@@ -30,12 +28,6 @@ print("holds", flush=True)
 sys.stdin.readline()
 """
 W, SPACE, LEFT_BUTTON = 25, 65, -1
-
-
-@pytest.fixture(scope="module")
-def display():
-    with PrivateDisplay((320, 240)) as display:
-        yield display
 
 
 @contextmanager
@@ -58,13 +50,6 @@ def holding(listener, display, backend):
         process.stdout.close()
 
 
-def wait_until(condition, what):
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.01)
-
-
 def guards_of(pid):
     """Return the processes that watch over one."""
     guards = []
@@ -80,15 +65,16 @@ def guards_of(pid):
 def test_keys_are_released_when_their_holder_ends(display, backend, end):
     with listening(display.name) as listener, holding(listener, display, backend) as holder:
         assert listener.down() == {W, SPACE, LEFT_BUTTON}
-        assert len(guards_of(holder.pid)) == 1
+        # A process that has just started has no command line for a moment.
+        wait_for(lambda: len(guards_of(holder.pid)) == 1, "the guard")
         if end == "exit":
             holder.stdin.write("\n")
             holder.stdin.flush()
         else:
             holder.send_signal(signal.Signals[end])
-        wait_until(lambda: not listener.down(), "the release of the keys")
+        wait_for(lambda: not listener.down(), "the release of the keys")
         holder.wait()
         # Each key went down and up once: what had been released before was not released again.
         assert [event["kind"] for event in listener.events if event.get("detail") == 38] == ["press", "release"]
-        wait_until(lambda: not guards_of(holder.pid), "the end of the guard")
+        wait_for(lambda: not guards_of(holder.pid), "the end of the guard")
         assert listener.ask("keymap") == []

@@ -16,7 +16,7 @@ from soulslab.siphon.launch import MARK, launch
 from soulslab.siphon.profile import Process
 from soulslab.siphon.started import living, marked
 from support.counts import held
-from support.painter import wait_until
+from support.waiting import wait_for
 
 SLEEPER = Process(executable="sleep", command=("sleep", "600"))
 
@@ -32,7 +32,7 @@ def shell(script, executable="sleep", **fields):
 def variables_of(pid):
     """The environment of a process; it has none for a moment after it was started."""
     path = Path(f"/proc/{pid}/environ")
-    wait_until(path.read_bytes, "the environment")
+    wait_for(path.read_bytes, "the environment")
     return dict(word.split("=", 1) for word in path.read_text().split("\0") if word)
 
 
@@ -101,7 +101,7 @@ def test_options_replace_those_of_the_profile(started):
     process = Process(executable="sleep", command=("sleep", "{time}", "{more}"), options={"time": "600", "more": "0"})
     game = started(process, options={"time": "500"})
     command = Path(f"/proc/{game.pid}/cmdline")
-    wait_until(command.read_bytes, "the command line")
+    wait_for(command.read_bytes, "the command line")
     assert command.read_text().split("\0")[1:3] == ["500", "0"]
 
 
@@ -148,7 +148,7 @@ def test_the_game_is_found_behind_a_script(started):
     assert Path(f"/proc/{game.pid}/comm").read_text() == "sleep\n"
     assert game.status() is None
     os.kill(game.pid, signal.SIGKILL)
-    wait_until(lambda: game.has_ended, "the end of the game")
+    wait_for(lambda: game.has_ended, "the end of the game")
     assert game.status() == 7
 
 
@@ -156,7 +156,7 @@ def test_a_script_that_goes_on_without_the_game_has_no_status(started, monkeypat
     monkeypatch.setattr(launch_module, "GRACE_S", 0.05)
     game = started(shell("sleep 600; tail -f /dev/null"))
     os.kill(game.pid, signal.SIGKILL)
-    wait_until(lambda: game.has_ended, "the end of the game")
+    wait_for(lambda: game.has_ended, "the end of the game")
     assert game.status() is None
 
 
@@ -171,7 +171,7 @@ def test_a_game_that_cut_itself_loose_is_found_and_ended(started):
 
 def test_what_does_not_end_by_itself_is_killed(started):
     game = started(shell("trap '' TERM; echo ready; sleep 600 & while true; do wait; done"))
-    wait_until(lambda: "ready" in game.output_tail(), "the trap")
+    wait_for(lambda: "ready" in game.output_tail(), "the trap")
     mark = mark_of(game.pid)
     game.kill(grace_s=0.05)
     assert alive(mark) == set()
@@ -181,14 +181,14 @@ def test_a_stopped_game_is_killed_too(started):
     game = started(SLEEPER)
     os.kill(game.pid, signal.SIGSTOP)
     stat = Path(f"/proc/{game.pid}/stat")
-    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the stop")
+    wait_for(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the stop")
     game.kill(grace_s=0.05)
     assert game.status() == -signal.SIGKILL
 
 
 def test_the_end_of_what_it_prints_is_kept(started):
     game = started(program("import time\nfor i in range(9999): print('line', i, flush=True)\ntime.sleep(600)"))
-    wait_until(lambda: game.output_tail().endswith("line 9998"), "the last line")
+    wait_for(lambda: game.output_tail().endswith("line 9998"), "the last line")
     assert len(game.output_tail()) <= 2000
 
 
@@ -204,7 +204,7 @@ def test_a_game_ends_with_us_or_lives_on(ends_with_us):
         owner.kill()
         owner.wait()
     if ends_with_us:
-        wait_until(lambda: not living([pid]), "the end of the game")
+        wait_for(lambda: not living([pid]), "the end of the game")
     else:
         assert living([pid])
         os.kill(pid, signal.SIGKILL)

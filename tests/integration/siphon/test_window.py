@@ -19,35 +19,10 @@ from soulslab.errors import (
 from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.window import Window, display_of, find_window, wait_for_window
 from soulslab.siphon.x11 import XConnection
-from support.painter import Painter, wait_until
+from support.painter import Painter
+from support.waiting import wait_for
 
 SCREEN_PX = (320, 240)
-
-
-@pytest.fixture(scope="module")
-def display():
-    with PrivateDisplay(SCREEN_PX) as display:
-        yield display
-
-
-@pytest.fixture(scope="module")
-def shared_painter(display):
-    with Painter(display.name) as painter:
-        yield painter
-
-
-@pytest.fixture
-def painter(shared_painter):
-    """A painter without windows, and none left over."""
-    yield shared_painter
-    shared_painter.close_all()
-
-
-@pytest.fixture
-def x(display):
-    x = XConnection(display.name)
-    yield x
-    x.close()
 
 
 def state_of(window):
@@ -191,7 +166,7 @@ def test_it_can_be_given_the_keyboard_and_asked_to_close(x, painter):
     window.focus()
     assert x.core.GetInputFocus().reply().focus == window.id
     window.ask_to_close()
-    wait_until(lambda: window.id not in painter.windows(), "the window to close itself")
+    wait_for(lambda: window.id not in painter.windows(), "the window to close itself")
 
 
 def test_the_display_of_a_process(display, painter, monkeypatch):

@@ -16,24 +16,12 @@ from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.x11 import XConnection
 from support.counts import held, n_clients
 
+SCREEN_PX = (320, 200)
 NO_WINDOW = 0x1FFFFFFF
 
 
-@pytest.fixture(scope="module")
-def display():
-    with PrivateDisplay((320, 200)) as display:
-        yield display
-
-
-@pytest.fixture
-def x(display):
-    x = XConnection(display.name)
-    yield x
-    x.close()
-
-
 def test_it_knows_screen_atoms_and_extensions(x, display):
-    assert x.size_px == (320, 200)
+    assert x.size_px == SCREEN_PX
     assert x.root_depth == 24
     name = x.core.GetAtomName(x.atom("_NET_WM_PID")).reply().name
     assert name.raw == b"_NET_WM_PID"
