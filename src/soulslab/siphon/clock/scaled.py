@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
-from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError
+from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, ProcessExitedError
 from soulslab.siphon.clock import Advance
 from soulslab.siphon.clock.alive import ProcessWatch
 from soulslab.siphon.profile import ClockGrade
@@ -57,6 +59,8 @@ class ScaledClock:
         self._counted_s = game_time() if game_time else 0.0
         # Last, as nobody closes it if one of the values cannot be read.
         self._watch = ProcessWatch(pid) if pid else None
+        # A program that ends without closing must not leave somebody's game standing.
+        atexit.register(self.close)
         self._rest_s = 0.0  # that the last advance was short (above 0) or long by
 
     @property
@@ -113,9 +117,12 @@ class ScaledClock:
             if self._is_closed:
                 return
             self._is_closed = True
+            atexit.unregister(self.close)
             try:
-                if not self._was_held and self._speed != 1.0 and self._is_alive():
-                    self._write_speed(1.0)
+                if not self._was_held and self._speed != 1.0:
+                    with suppress(ProcessExitedError):  # a game that has ended needs no speed
+                        self._check()
+                        self._write_speed(1.0)
             finally:
                 if self._watch is not None:
                     self._watch.close()
@@ -157,6 +164,3 @@ class ScaledClock:
     def _check(self) -> None:
         if self._watch is not None:
             self._watch.check()
-
-    def _is_alive(self) -> bool:
-        return self._watch is None or self._watch.is_alive()

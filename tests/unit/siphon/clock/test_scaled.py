@@ -1,5 +1,7 @@
 """The clock of a game that has a speed of its own."""
 
+import subprocess
+import sys
 import time
 
 import pytest
@@ -129,6 +131,20 @@ def test_a_game_that_loads_in_the_middle_of_a_step_is_held(game):
     with pytest.raises(PointerError):
         clock.advance(1.0)
     assert game.read() == 0.0
+
+
+PROGRAM = """
+from soulslab.siphon.clock.scaled import ScaledClock
+
+speeds = [1.0]
+clock = ScaledClock(lambda: speeds[-1], lambda speed: (speeds.append(speed), print(speed)))
+clock.pause()
+"""
+
+
+def test_a_program_that_ends_without_closing_leaves_no_game_standing():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0.0", "1.0"]
 
 
 @pytest.mark.parametrize(("before", "after"), [(1.0, 1.0), (0.0, 0.0)])
