@@ -1,0 +1,36 @@
+"""What is measured on the real Doom is there; how fast it was is the benchmarks' business."""
+
+from soulslab.bench.doom import DoomLearningSettings, measure_doom_learning
+from soulslab.bench.siphon_doom import DoomBenchSettings, measure_doom
+from soulslab.bench.siphon_public import ATTRIBUTES, PublicBenchSettings, measure_public
+from soulslab.config import load_settings
+from soulslab.learn.configs import config_path
+from soulslab.learn.settings import TrainSettings
+
+
+def test_doom_is_stepped_in_every_way():
+    (result,) = measure_doom(DoomBenchSettings(n_steps=2, n_rounds=1))
+    assert len({row["stepping"] for row in result.rows}) == len(result.rows) == 8
+    for row in result.rows:
+        assert row["steps/s"] > 0
+        assert (row["times one"] is not None) == ("two" in row["stepping"])
+
+
+def test_both_protocols_answer(capsys):
+    result = measure_public(PublicBenchSettings(n_calls=1, n_rounds=1))
+    assert f"{len(ATTRIBUTES)} values" in result.title
+    assert [row["client"] for row in result.rows] == ["pysiphon", "ours"] * 3
+    assert all((row["faster than pysiphon by"] is None) == (row["client"] == "pysiphon") for row in result.rows)
+    assert capsys.readouterr().out == ""  # what pysiphon prints would stand among the tables
+
+
+def test_an_agent_is_compared_with_keys_at_random(tmp_path):
+    changes = ["env.n_envs=2", "env.options.max_tics=70", "learner.n_steps=16", "learner.minibatch_size=16"]
+    config = load_settings(TrainSettings, config_path("doom.toml"), [*changes, "run.total_steps=64"])
+    picture = tmp_path / "curves" / "doom.png"
+    (result,) = measure_doom_learning(DoomLearningSettings(train=config, n_episodes=4, picture=picture))
+    assert [row["player"] for row in result.rows] == ["keys at random", "PPO"]
+    for row in result.rows:
+        assert row["episodes"] == 4
+        assert row["from"] <= row["mean return"] <= row["to"]
+    assert picture.stat().st_size > 1000
