@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -20,6 +23,17 @@ from support.waiting import wait_for
 from support.wine import PROFILE, WindowsInstallation
 
 TICK_S = 1 / 60
+TESTS = Path(__file__).parents[2]
+CONTROLLER = """
+import sys
+from soulslab.siphon.local import open_session
+from soulslab.siphon.session import SessionOptions
+from support.wine import PROFILE
+game = open_session(PROFILE, SessionOptions(options={"program": sys.argv[1], "prefix": sys.argv[2]}))
+game.clock.pause()
+print(game.info.pid, flush=True)
+sys.stdin.read()
+"""
 LOOPS = ("sleep", "spin", "event", "timer", "thread")
 
 
@@ -142,3 +156,19 @@ def test_a_second_session_finds_it_and_both_notice_its_end(play):
                 other.snapshot()
         game.restart()
         assert game.read("hp") == 200
+
+
+def test_nothing_is_left_when_the_controller_is_killed(windows):
+    options = windows.options("sleep")
+    with windows.alone():
+        controller = subprocess.Popen(
+            [sys.executable, "-c", CONTROLLER, options["program"], options["prefix"]],
+            env={**os.environ, "PYTHONPATH": str(TESTS)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        with controller:
+            assert controller.stdout.readline()
+            assert len(windows.processes()) > 2
+            controller.kill()
+        wait_for(lambda: windows.processes() == [])

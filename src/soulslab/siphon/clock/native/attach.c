@@ -87,15 +87,6 @@ static void forget_thread(void *slot)
     self = (struct thread){.seen_ns = -1};
 }
 
-/* The new process has one thread, and that one is not the thread that its memory says it is. */
-static void after_fork(void)
-{
-    self = (struct thread){.seen_ns = -1};
-    own_pid = getpid();
-    clock_enlist(page, own_pid);
-    reset_helper();
-}
-
 static void enlist(void)
 {
     own_pid = getpid();
@@ -103,6 +94,14 @@ static void enlist(void)
     /* wineserver, wineserver64, wineserver32 */
     if (strncmp(program_invocation_short_name, "wineserver", strlen("wineserver")) == 0)
         atomic_store(&page->wine_server, own_pid);
+}
+
+/* The new process has one thread, and that one is not the thread that its memory says it is. */
+static void after_fork(void)
+{
+    self = (struct thread){.seen_ns = -1};
+    enlist();
+    reset_helper();
 }
 
 /* SOULSLAB_CLOCK is PATH#KEY. The path leads through the controller, and may lead elsewhere when that is gone; so only
@@ -245,10 +244,22 @@ static bool has_owner(int32_t owner)
     return !clock_has_ended(owner);
 }
 
+/* Wine's programs do not notice when their server is gone. It ends them first if it is interrupted. */
+static void end_process(void)
+{
+    static _Atomic bool is_interrupted;
+    if (atomic_load(&page->wine_server) != own_pid)
+        _exit(ORPHAN_STATUS);
+    if (!atomic_exchange(&is_interrupted, true))
+        kill(own_pid, SIGINT);
+}
+
 void check_owner(int64_t real_ns)
 {
-    if (atomic_load_explicit(&page->is_ending, memory_order_relaxed))
-        _exit(ORPHAN_STATUS);
+    if (atomic_load_explicit(&page->is_ending, memory_order_relaxed)) {
+        end_process();
+        return;
+    }
     int64_t checked_ns = atomic_load_explicit(&page->checked_ns, memory_order_relaxed);
     if (real_ns - checked_ns < CHECK_NS || !atomic_compare_exchange_strong(&page->checked_ns, &checked_ns, real_ns))
         return;
@@ -268,7 +279,7 @@ void check_owner(int64_t real_ns)
         default:
             atomic_store(&page->is_ending, 1);
             clock_publish(page, CLOCK_UNIT_SPEED, 0, CLOCK_FOREVER);
-            _exit(ORPHAN_STATUS);
+            end_process();
         }
     }
     errno = saved_errno;
