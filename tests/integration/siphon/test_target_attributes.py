@@ -1,5 +1,7 @@
 """Attributes of a real process that moves, loses and frees its objects."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -136,8 +138,12 @@ def test_entities_come_and_go(target: Target, table: AttributeTable):
 def test_a_running_game_never_shows_a_dead_object(target: Target, table: AttributeTable):
     names = ("mark", "serial", "x", "title")
     target.do("spin")
-    serials = set()
-    for _ in range(3000):
+    serials: set[int] = set()
+    n_reads, end = 0, time.monotonic() + 30.0
+    # On a busy machine the reader may get the processor only now and then.
+    while n_reads < 3000 or len(serials) <= 100:
+        assert time.monotonic() < end, f"{n_reads} reads have seen {len(serials)} objects"
+        n_reads += 1
         try:
             found = table.read_many(names)
         except PointerError as error:
@@ -146,7 +152,6 @@ def test_a_running_game_never_shows_a_dead_object(target: Target, table: Attribu
         assert found["mark"] == found["serial"] != POISON
         assert (found["x"], found["title"]) == (1.5, "The Fell é")
         serials.add(found["serial"])
-    assert len(serials) > 100
 
 
 def test_the_end_of_the_process(target: Target, table: AttributeTable):
