@@ -313,13 +313,14 @@ class PointerError(MemoryAccessError):
 
     Attributes:
         attribute: Which attribute (or entity, or base) it belongs to.
-        level: The place in its offsets that failed, from 0.
+        level: The place in its offsets that failed, from 0; -1 for the pointer of a base itself (``is_pointer``).
     """
 
     def __init__(self, problem: str, *, attribute: str, level: int, address: int, pid: int) -> None:
         self.attribute = attribute
         self.level = level
-        super().__init__(f"attribute {attribute!r}, offsets[{level}]: {problem}", address=address, size=8, pid=pid)
+        where = f"base {attribute!r}, is_pointer" if level < 0 else f"attribute {attribute!r}, offsets[{level}]"
+        super().__init__(f"{where}: {problem}", address=address, size=8, pid=pid)
 
 
 class PatternError(SiphonError):

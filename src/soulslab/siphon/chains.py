@@ -22,7 +22,7 @@ class Cell:
         parent: Cell whose pointer the address counts from; None for a base.
         offset: Added to it; the address of a base. Of an entity's slot it is only known after a search.
         owner: Attribute, entity or base that it belongs to.
-        level: Place in the offsets of its owner.
+        level: Place in the offsets of its owner; -1 for the pointer of a base.
         depth: Reads that it takes; 0 for a base.
         is_followed: Its pointer has to be one. The ends of a list of entities need not.
         index: Place in `Chains.cells`.
@@ -135,7 +135,7 @@ class _Builder:
         if name not in self.bases:
             raise PatternError("has no address; resolve the bases of this profile again", base=name)
         found = self.cells.setdefault(("base", name), Cell(None, self.bases[name], name, 0, 0, is_followed=True))
-        return self._cell(found, 0, name, 0) if self.profile.bases[name].is_pointer else found
+        return self._cell(found, 0, name, -1) if self.profile.bases[name].is_pointer else found
 
     def _follow(self, start: Cell, offsets: Sequence[int], owner: str) -> Cell:
         for level, offset in enumerate(offsets):

@@ -7,6 +7,8 @@ from soulslab.errors import WaitTimeoutError
 from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.phase import Phase, move_to_middle
 from soulslab.siphon.profile import ClockFacts
+from soulslab.siphon.rpc.client import connect
+from soulslab.siphon.rpc.server import ServerOptions, serve
 
 
 def test_a_lockstep_game_is_aligned_once_after_each_start():
@@ -81,3 +83,14 @@ def test_nothing_is_done_where_ticks_are_not_known_or_time_is_not_ours():
     session = FakeSession()
     Phase(msgspec.structs.replace(TOY_PROFILE, clock=ClockFacts(grade="lockstep"))).align(session)
     assert session.clock.game_time_s == 0.0
+
+
+def test_a_game_behind_a_server_is_aligned_as_well(tmp_path):
+    with FakeSession() as toy:
+        toy.clock.advance(0.0157)
+        with (
+            serve(toy, ServerOptions(address=f"unix:{tmp_path}/s")) as server,
+            connect(server.address, token=server.token) as remote,
+        ):
+            Phase(remote.profile).align(remote)
+        assert 0.4 < (toy.clock.game_time_s * 60) % 1 < 0.6
