@@ -32,6 +32,7 @@ from soulslab.siphon.local import LocalSession, open_session
 from soulslab.siphon.opening import RealGameOpener
 from soulslab.siphon.profile import ClockFacts, Process, Profile, load_profile
 from soulslab.siphon.session import SessionOptions, Step
+from soulslab.siphon.x11 import XConnection
 from support.clock_program import speed_of
 from support.counts import held
 from support.waiting import wait_for
@@ -141,6 +142,25 @@ def test_a_display_that_was_killed_is_replaced_at_the_next_restart():
                 game.step(Step(advance_s=0.1, frame=NATIVE))
         game.restart()
         assert game.step(Step(advance_s=0.1, frame=NATIVE)).snapshot["health"] == 100
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_game_may_be_started_on_a_display_that_is_there(monkeypatch, is_named):
+    with PrivateDisplay((640, 480)) as display:
+        if not is_named:
+            monkeypatch.setenv("DISPLAY", display.name)
+        options = SessionOptions(display=display.name if is_named else "", input_backend="xsendevent")
+        with open_session(DOOM, options) as game:
+            assert (game.info.display, game.info.input_backend) == (display.name, "xsendevent")
+            assert game.step(Step(advance_s=0.1, frame=NATIVE, held=("W",))).frame.pixels.any()
+            assert game.info.capture_backend == "shm"  # it is not ours
+
+
+def test_a_private_display_is_as_large_as_was_asked_for():
+    with open_session(DOOM, SessionOptions(screen_px=(700, 500))) as game:
+        x = XConnection(game.info.display)
+        assert x.size_px == (700, 500)
+        x.close()
 
 
 def test_the_deadline_holds_for_the_start_too():
