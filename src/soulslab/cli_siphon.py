@@ -292,7 +292,7 @@ def record(
     """
     from rich.console import Console
 
-    from soulslab.siphon.recording import RecordingOptions
+    from soulslab.siphon.recording.recorder import RecordingOptions
     from soulslab.siphon.watch import record as record_game
 
     what = what or RecordFlags()

@@ -10,7 +10,7 @@ import grpc
 import msgspec
 
 from soulslab.siphon.fake import FakeSession
-from soulslab.siphon.recording import RecordingOptions
+from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 from soulslab.siphon.rpc.public.service import SERVICE, PublicOptions, PublicService
 

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 from soulslab.errors import RecordingError
-from soulslab.siphon import recording_writing
 from soulslab.siphon.fake import FakeSession
-from soulslab.siphon.recording import Recorder, RecordingOptions
+from soulslab.siphon.recording import writing
+from soulslab.siphon.recording.recorder import Recorder, RecordingOptions
 from soulslab.siphon.session import Step
 
 
@@ -26,7 +26,7 @@ def say(text: object) -> None:
 
 def main() -> None:
     path, frames, commit_s, max_bytes = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
-    recording_writing.COMMIT_S = commit_s
+    writing.COMMIT_S = commit_s
     if max_bytes:
         # A file that cannot grow any more fails as on a full disk; without the signal, as there.
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from soulslab.errors import ConfigError, ProcessExitedError, SessionStateError, SiphonError, UnknownAttributeError
 from soulslab.siphon.profile import Profile, Value
-from soulslab.siphon.recording import Recordable, Recorder, RecordingOptions, RecordingStatus
+from soulslab.siphon.recording.recorder import Recordable, Recorder, RecordingOptions, RecordingStatus
 from soulslab.siphon.session import Frame, Session, SessionInfo
 
 MEDIAN_OF = 50

@@ -14,7 +14,7 @@ import pytest
 
 from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.recording_reading import read_recording
+from soulslab.siphon.recording.reading import read_recording
 from soulslab.siphon.window import wait_for_window
 from soulslab.siphon.x11 import XConnection
 from support.doom import start_doom

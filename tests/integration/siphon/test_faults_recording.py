@@ -5,7 +5,7 @@ import subprocess
 from contextlib import contextmanager
 from shutil import which
 
-from soulslab.siphon.recording_reading import read_recording
+from soulslab.siphon.recording.reading import read_recording
 from support.doom_faults import program
 
 MAX_BYTES = 6_000_000
@@ -15,10 +15,10 @@ import json, resource, signal, sys
 from pathlib import Path
 from soulslab.envs.doom import DoomEnv
 from soulslab.errors import RecordingError
-from soulslab.siphon import recording_writing
-from soulslab.siphon.recording import Recorder, RecordingOptions
+from soulslab.siphon.recording import writing
+from soulslab.siphon.recording.recorder import Recorder, RecordingOptions
 
-recording_writing.COMMIT_S = 0.0
+writing.COMMIT_S = 0.0
 path, max_bytes = Path(sys.argv[1]), int(sys.argv[2])
 env = DoomEnv(observation="both", frame_skip=1)
 env.reset()

@@ -11,8 +11,8 @@ from pysiphon import SiphonClient
 from soulslab.games import profile_path
 from soulslab.siphon.local import open_session
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.recording import RecordingOptions
-from soulslab.siphon.recording_reading import read_recording
+from soulslab.siphon.recording.reading import read_recording
+from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public.service import PublicOptions, PublicService
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions

@@ -9,8 +9,8 @@ from shutil import which
 import h5py
 import pytest
 
-from soulslab.siphon.committed_file import finish_commit, journal_of
-from soulslab.siphon.recording_reading import read_recording, video_frames
+from soulslab.siphon.recording.committed_file import finish_commit, journal_of
+from soulslab.siphon.recording.reading import read_recording, video_frames
 
 PROGRAM = Path(__file__).parents[2] / "support" / "recording_program.py"
 RATE_HZ = 100

@@ -12,8 +12,8 @@ from rich.console import Console
 from soulslab.errors import ConfigError, ProcessExitedError, UnknownAttributeError
 from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.profile import Attribute
-from soulslab.siphon.recording import RecordingOptions
-from soulslab.siphon.recording_reading import read_recording
+from soulslab.siphon.recording.reading import read_recording
+from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.session import Frame, SessionOptions
 from soulslab.siphon.watch import attribute_table, info_table, parse_values, record, save_frame, shown, watch
 

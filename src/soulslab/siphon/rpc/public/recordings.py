@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from soulslab.errors import RecordingError, SiphonError
-from soulslab.siphon.recording import Recordable, Recorder, RecordingOptions, RecordingStatus
+from soulslab.siphon.recording.recorder import Recordable, Recorder, RecordingOptions, RecordingStatus
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 
 CHUNK_BYTES = 1 << 20

@@ -25,7 +25,7 @@ from msgspec import Meta
 from soulslab.errors import InputError, RecordingError, SoulslabError
 from soulslab.siphon.capture import NATIVE
 from soulslab.siphon.profile import Profile
-from soulslab.siphon.recording import RecordingOptions
+from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 from soulslab.siphon.rpc.public.attachment import Attachment, SessionOpener
 from soulslab.siphon.rpc.public.calls import gone_event, stream_handler, text_of, unary_handler

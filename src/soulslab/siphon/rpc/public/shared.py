@@ -12,7 +12,7 @@ from soulslab.siphon.session import Frame, Snapshot
 
 
 class SharedGame:
-    """See `soulslab.siphon.recording.Recordable`.
+    """See `soulslab.siphon.recording.recorder.Recordable`.
 
     Args:
         game: What leads to the session.

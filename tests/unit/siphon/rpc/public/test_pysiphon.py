@@ -6,7 +6,7 @@ import sys
 import pytest
 from pysiphon import SiphonClient
 
-from soulslab.siphon.recording_reading import read_recording
+from soulslab.siphon.recording.reading import read_recording
 from support.public_siphon import TOY_TOML, public_server
 from support.waiting import wait_for
 

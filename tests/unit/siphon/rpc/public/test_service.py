@@ -14,8 +14,8 @@ import simplejpeg
 from soulslab.errors import ProcessNotFoundError, WireError
 from soulslab.siphon.fake import TOY_PROFILE
 from soulslab.siphon.profile import Attribute
-from soulslab.siphon.recording import RecordingOptions
-from soulslab.siphon.recording_reading import read_recording
+from soulslab.siphon.recording.reading import read_recording
+from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 from soulslab.siphon.rpc.public.streams import MAX_STREAMS
 from soulslab.siphon.rpc.public.values import response_of

@@ -1,0 +1,261 @@
+"""A file that is always as it was at its last commit, also after a crash in the middle of writing to it.
+
+HDF5 changes its tables in place, so a program that is killed between two of these changes leaves a file that nobody
+can open. Here only what lies behind the committed end goes to the disk at once: nothing refers to it yet. Changes of
+what is committed are held back in memory, page by page, until `CommittedFile.commit` has written them to a journal;
+then they go to their places and the journal is deleted. Whoever dies in between leaves the journal, and
+`finish_commit` does the rest. (This is a redo log: Gray and Reuter, "Transaction Processing", 1992, chapter 10.)
+
+A full disk is found out here too: from the first write that fails on nothing reaches the disk any more, so the file
+stays at its last commit while HDF5 closes its own structures.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from soulslab.errors import RecordingError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+PAGE = 4096
+JOURNAL_FORMAT = 1
+
+
+class _Journal(msgspec.Struct, frozen=True, array_like=True):
+    """A commit that is on its way: pages by their number, and the size of the file afterwards."""
+
+    format: int
+    size: int
+    pages: dict[int, bytes]
+
+
+def journal_of(path: Path) -> Path:
+    """Return where the journal of a file lies."""
+    return path.with_name(f"{path.name}.journal")
+
+
+class CommittedFile(io.RawIOBase):
+    """A new file to write and read, as h5py wants it.
+
+    Args:
+        path: It must not exist yet.
+
+    Attributes:
+        path: The file.
+        failure: Why nothing is written any more; None as long as all is well.
+
+    Raises:
+        OSError: It cannot be created.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.failure: OSError | None = None
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        # Readers of HDF5 take a shared lock too, so they are let in; `finish_commit` is not.
+        fcntl.flock(self._handle, fcntl.LOCK_SH)
+        self._held_back: dict[int, bytearray] = {}
+        self._position = 0
+        self._size = 0
+        self._committed_size = 0
+        self._committed_pages = 0
+
+    def readable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def writable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a position; return it."""
+        self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        return self._position
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def truncate(self, size: int | None = None) -> int:
+        """Set the size; on the disk it changes with the next commit."""
+        self._size = self._position if size is None else size
+        return self._size
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Fill a buffer with what was written, committed or not."""
+        view = memoryview(buffer).cast("B")
+        done = 0
+        for page, start, n in _pages_of(self._position, max(0, min(len(view), self._size - self._position))):
+            held_back = self._held_back.get(page)
+            data = bytes(held_back[start : start + n]) if held_back else self._from_disk(page * PAGE + start, n)
+            view[done : done + n] = data
+            done += n
+        self._position += done
+        return done
+
+    def write(self, data: ReadableBuffer) -> int:
+        """Write all of it: new parts to the disk, changes of committed ones into memory."""
+        view = memoryview(data).cast("B")
+        n_held_back = len(view)
+        if self.failure is None:
+            n_held_back = max(0, min(len(view), self._committed_pages * PAGE - self._position))
+        self._hold_back(self._position, view[:n_held_back])
+        try:
+            self._to_disk(self._position + n_held_back, view[n_held_back:])
+        except OSError as error:
+            self.failure = error
+            self._hold_back(self._position + n_held_back, view[n_held_back:])
+        self._position += len(view)
+        self._size = max(self._size, self._position)
+        return len(view)
+
+    def commit(self) -> None:
+        """Let all that was written count.
+
+        Raises:
+            OSError: It could not be written; the file stays at its last commit.
+        """
+        if self.failure is not None:
+            raise self.failure
+        try:
+            self._apply()
+        except OSError as error:
+            self.failure = error
+            raise
+        self._held_back.clear()
+        self._committed_size = self._size
+        self._committed_pages = -(-self._size // PAGE)
+
+    def close(self) -> None:
+        """Drop what was not committed and let go; a second call does nothing."""
+        if self.closed:
+            return
+        super().close()
+        try:
+            # A journal that is left says that a commit is half done; then all of the file is needed to finish it.
+            if not journal_of(self.path).exists():
+                os.ftruncate(self._handle, self._committed_size)
+        finally:
+            os.close(self._handle)
+
+    def _apply(self) -> None:
+        """Write the journal, then what it says, then delete it."""
+        if self._held_back:
+            pages = {page: bytes(data) for page, data in self._held_back.items()}
+            _write_journal(journal_of(self.path), _Journal(JOURNAL_FORMAT, self._size, pages))
+            # The first page says where the file ends, so whoever opens it now finds an end that is far enough.
+            for page, data in sorted(self._held_back.items()):
+                self._to_disk(page * PAGE, memoryview(data)[: max(0, self._size - page * PAGE)])
+        os.ftruncate(self._handle, self._size)
+        journal_of(self.path).unlink(missing_ok=True)
+
+    def _hold_back(self, position: int, view: memoryview) -> None:
+        done = 0
+        for page, start, n in _pages_of(position, len(view)):
+            if page not in self._held_back:
+                self._held_back[page] = bytearray(self._from_disk(page * PAGE, PAGE))
+            self._held_back[page][start : start + n] = view[done : done + n]
+            done += n
+
+    def _to_disk(self, position: int, view: memoryview) -> None:
+        while view:
+            n = os.pwrite(self._handle, view, position)
+            position, view = position + n, view[n:]
+
+    def _from_disk(self, position: int, n: int) -> bytes:
+        """Return what is there; what lies behind the end is zero, as in a file with a hole."""
+        return os.pread(self._handle, n, position).ljust(n, b"\0")
+
+
+def is_being_written(path: Path) -> bool:
+    """Tell whether a `CommittedFile` writes the file now."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def finish_commit(path: Path) -> bool:
+    """Finish the commit that a crash interrupted.
+
+    Args:
+        path: A file that a `CommittedFile` wrote. One that is being written now is left alone.
+
+    Returns:
+        Whether there was something to do.
+
+    Raises:
+        RecordingError: There is, and it cannot be done.
+    """
+    journal = journal_of(path)
+    if not journal.exists():
+        return False
+    try:
+        with path.open("r+b") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            commit = _read_journal(journal)
+            # A journal that is incomplete was never begun to be carried out.
+            if commit is not None:
+                for page, data in commit.pages.items():
+                    file.seek(page * PAGE)
+                    file.write(data[: max(0, commit.size - page * PAGE)])
+                file.truncate(commit.size)
+                file.flush()
+            journal.unlink(missing_ok=True)
+    except OSError as error:
+        raise RecordingError(path, f"its journal {journal.name} cannot be carried out: {error.strerror}") from error
+    return commit is not None
+
+
+def _write_journal(path: Path, journal: _Journal) -> None:
+    data = msgspec.msgpack.encode(journal)
+    try:
+        path.write_bytes(zlib.crc32(data).to_bytes(4, "little") + data)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _read_journal(path: Path) -> _Journal | None:
+    """Return the journal; None if it is incomplete."""
+    data = path.read_bytes()
+    if zlib.crc32(data[4:]).to_bytes(4, "little") != data[:4]:
+        return None
+    try:
+        journal = msgspec.msgpack.decode(data[4:], type=_Journal)
+    except msgspec.DecodeError:
+        return None
+    return journal if journal.format == JOURNAL_FORMAT else None
+
+
+def _pages_of(position: int, n: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the pages that a range touches: number, where the range starts in it, and how many bytes of it."""
+    end = position + n
+    while position < end:
+        page, start = divmod(position, PAGE)
+        part = min(PAGE - start, end - position)
+        yield page, start, part
+        position += part

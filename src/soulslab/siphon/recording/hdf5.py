@@ -1,0 +1,204 @@
+"""The file of a recording, in the layout of the public Siphon recorder.
+
+For N samples: ``frames`` [N,H,W,4] uint8 BGRA; ``timestamps`` [N] int64, ms since 1970; ``memory_data`` [N,A] float32
+with the attribute ``attribute_names``; ``inputs`` [N,300] uint8 with the attribute ``key_mapping``; ``latencies`` [N,5]
+float32, ms (capture, memory, keys, queue, total). Ours besides: ``game_time_s`` [N] float64, ``unreadable`` [N,names]
+uint8, and ``values/...`` (see `soulslab.siphon.recording.columns`).
+"""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import cv2
+import h5py
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.siphon.profile import Value
+from soulslab.siphon.recording.columns import N_KEYS, Columns, OwnColumn, key_mapping, key_row
+from soulslab.siphon.recording.committed_file import CommittedFile
+
+FORMAT = 1
+LATENCIES = ("capture", "memory", "keys", "queue", "total")
+#: A recording of a game is mostly flat areas; the fastest level is the only one that keeps up with 60 frames a second.
+GZIP_LEVEL = 1
+_ROWS_PER_CHUNK = 256
+
+
+class Sample(msgspec.Struct, eq=False):
+    """What was recorded at one moment.
+
+    Attributes:
+        wall_time_s: ``time.time()``.
+        game_time_s: `Clock.game_time_s`.
+        values: The attributes that could be read.
+        held: Keys that were down.
+        frame: (H, W, 3) RGB, uint8; None without frames.
+        latencies_ms: See `LATENCIES`; the last two are known once it is written.
+        start_s: ``time.perf_counter()`` when it was begun.
+        end_s: ``time.perf_counter()`` when it was complete.
+    """
+
+    wall_time_s: float
+    game_time_s: float
+    values: dict[str, Value]
+    held: frozenset[str]
+    frame: NDArray[np.uint8] | None
+    latencies_ms: list[float]
+    start_s: float
+    end_s: float
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """What the file of a recording is made of.
+
+    Attributes:
+        columns: What is stored of the attributes.
+        frame_shape: (H, W) of the data set of frames; None for no such data set.
+        is_compressed: Frames are stored with gzip.
+        facts: Stored as attributes of the file.
+    """
+
+    columns: Columns
+    frame_shape: tuple[int, int] | None
+    is_compressed: bool
+    facts: dict[str, Any]
+
+
+class RecordingFile:
+    """Writes samples; none counts before `commit`.
+
+    Args:
+        path: A new file.
+        layout: What it is made of.
+
+    Raises:
+        OSError: It cannot be created or written; then there is none.
+    """
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        self._columns = layout.columns
+        self._is_compressed = layout.is_compressed
+        self._rows: list[Sample] = []
+        self._n_committed = 0
+        self._hdf5: Any = None
+        self._frames: Any = None
+        self._file = CommittedFile(path)
+        try:
+            self._hdf5 = h5py.File(self._file, "w")
+            self._sets = self._create(layout.columns)
+            if layout.frame_shape is not None:
+                self._frames = self._create_frames(*layout.frame_shape)
+            self._hdf5.attrs.update({"format": FORMAT, **layout.facts})
+            self.commit()
+        except BaseException:
+            self.close()
+            path.unlink()
+            raise
+
+    def append(self, sample: Sample) -> None:
+        """Add a sample.
+
+        Raises:
+            OSError: It cannot be written; the file stays at its last commit.
+        """
+        if self._frames is not None and sample.frame is not None:
+            data = np.ascontiguousarray(cv2.cvtColor(sample.frame, cv2.COLOR_RGB2BGRA)).data.cast("B")
+            # HDF5 would compress with the interpreter locked, and the game's next sample would wait for it.
+            chunk = zlib.compress(data, GZIP_LEVEL) if self._is_compressed else data
+            row = self._n_committed + len(self._rows)
+            if row >= self._frames.shape[0]:
+                self._frames.resize(row + 1, axis=0)
+            self._frames.id.write_direct_chunk((row, 0, 0, 0), chunk)
+            sample.frame = None
+        self._rows.append(sample)
+        if self._file.failure is not None:
+            raise self._file.failure
+
+    def commit(self) -> None:
+        """Let all samples so far count. Raises as `append`."""
+        rows, self._rows = self._rows, []
+        if rows:
+            start, self._n_committed = self._n_committed, self._n_committed + len(rows)
+            for data_set, values in zip(self._sets, self._values_of(rows), strict=True):
+                data_set.resize(self._n_committed, axis=0)
+                data_set[start:] = values
+        self._hdf5.flush()
+        self._file.commit()
+
+    def close(self) -> None:
+        """Drop what was not committed and let go; a second call does nothing."""
+        try:
+            if self._hdf5 is not None:
+                self._hdf5.close()
+        finally:
+            self._file.close()
+
+    @property
+    def n_committed(self) -> int:
+        """How many samples count."""
+        return self._n_committed
+
+    def _values_of(self, rows: list[Sample]) -> list[Any]:
+        """Return what each data set gets for some samples, in the order of `_create`."""
+        columns = self._columns
+        own = [_own_values(column, rows) for column in columns.own]
+        return [
+            np.array([int(row.wall_time_s * 1000) for row in rows], np.int64),
+            np.array([columns.numbers_of(row.values) for row in rows], np.float32).reshape(len(rows), -1),
+            np.array([key_row(row.held) for row in rows]),
+            np.array([row.latencies_ms for row in rows], np.float32),
+            np.array([row.game_time_s for row in rows]),
+            np.array([columns.unreadable_of(row.values) for row in rows], np.uint8).reshape(len(rows), -1),
+            *own,
+        ]
+
+    def _create(self, columns: Columns) -> list[Any]:
+        """Create the data sets, empty."""
+        memory = self._table("memory_data", (len(columns.numbers),), "<f4")
+        memory.attrs["attribute_names"] = list(columns.numbers) or h5py.Empty(h5py.string_dtype())
+        inputs = self._table("inputs", (N_KEYS,), "u1")
+        inputs.attrs["key_mapping"] = key_mapping()
+        latencies = self._table("latencies", (len(LATENCIES),), "<f4")
+        latencies.attrs["latency_names"] = list(LATENCIES)
+        unreadable = self._table("unreadable", (len(columns.names),), "u1")
+        unreadable.attrs["attribute_names"] = list(columns.names) or h5py.Empty(h5py.string_dtype())
+        own = [self._create_own(column) for column in columns.own]
+        timestamps = self._table("timestamps", (), "<i8")
+        return [timestamps, memory, inputs, latencies, self._table("game_time_s", (), "<f8"), unreadable, *own]
+
+    def _create_own(self, column: OwnColumn) -> Any:
+        # Public profiles may name an attribute as they like, and HDF5 would take a slash for a folder.
+        name = f"values/{quote(column.name, safe='')}".replace(".", "%2E")
+        if column.dtype == "text":
+            data_set = self._table(name, (), h5py.string_dtype("utf-8", column.shape[0]))
+        else:
+            data_set = self._table(name, column.shape, column.dtype)
+        data_set.attrs["attribute"] = column.name
+        return data_set
+
+    def _create_frames(self, height: int, width: int) -> Any:
+        shape = (height, width, 4)
+        gzip: dict[str, Any] = {"compression": "gzip", "compression_opts": GZIP_LEVEL} if self._is_compressed else {}
+        return self._hdf5.create_dataset(
+            "frames", (0, *shape), maxshape=(None, *shape), chunks=(1, *shape), dtype="u1", **gzip
+        )
+
+    def _table(self, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Create a data set that grows by rows."""
+        # A row may be empty, but no chunk.
+        chunk = (_ROWS_PER_CHUNK, *(max(1, n) for n in shape))
+        largest = (None, *(n or None for n in shape))
+        return self._hdf5.create_dataset(name, (0, *shape), maxshape=largest, chunks=chunk, dtype=dtype)
+
+
+def _own_values(column: OwnColumn, rows: list[Sample]) -> Any:
+    values = [column.stored(row.values.get(column.name)) for row in rows]
+    if column.dtype == "text":
+        return np.array(values, h5py.string_dtype("utf-8", column.shape[0]))
+    return np.array(values, column.dtype).reshape(len(rows), *column.shape)

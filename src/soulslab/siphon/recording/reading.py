@@ -1,0 +1,140 @@
+"""Reading recordings, also those whose program crashed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import av
+import h5py
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.errors import RecordingError
+from soulslab.siphon.recording.committed_file import finish_commit, is_being_written
+from soulslab.siphon.recording.hdf5 import FORMAT
+
+COMMIT_DEADLINE_S = 2.0
+_REQUIRED = ("timestamps", "game_time_s", "memory_data", "inputs", "latencies", "unreadable")
+
+
+class Recording(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """What was recorded; all arrays have N rows, one for each sample.
+
+    Attributes:
+        path: The file.
+        facts: ``game``, ``executable``, ``rate_hz``, ...
+        wall_time_ms: (N,) int64, since 1970.
+        game_time_s: (N,) float64.
+        attributes: By name: (N,) numbers in their own type, or float32 where that is exact; (N, length) bytes and
+            vectors; (N,) text as objects. What could not be read is NaN in floats, and 0 or empty elsewhere.
+        unreadable: By name: (N,) bool, where it could not be read.
+        keys: By name of the key: (N,) bool, whether it was down; only keys that ever were.
+        latencies_ms: (N, 5) float32: capture, memory, keys, queue, total.
+        frames: (N, H, W, 4) BGRA, uint8; None if there are none in the file, or they were not asked for.
+        video: The film with the frames; None if there is none. After a crash it may be a few frames longer or
+            shorter than the arrays; its frame i is row i.
+    """
+
+    path: Path
+    facts: dict[str, Any]
+    wall_time_ms: NDArray[np.int64]
+    game_time_s: NDArray[np.float64]
+    attributes: dict[str, NDArray[Any]]
+    unreadable: dict[str, NDArray[np.bool_]]
+    keys: dict[str, NDArray[np.bool_]]
+    latencies_ms: NDArray[np.float32]
+    frames: NDArray[np.uint8] | None
+    video: Path | None
+
+    def __len__(self) -> int:
+        return len(self.wall_time_ms)
+
+
+def read_recording(path: Path, *, with_frames: bool = True) -> Recording:
+    """Read a recording, whole.
+
+    Args:
+        path: The file. If the program that wrote it died within a commit, the commit is finished first. One that is
+            being recorded can be read, up to its last commit.
+        with_frames: Load the frames too, which may need much memory; without, `h5py` reads ``frames`` in parts.
+
+    Raises:
+        RecordingError: There is none, or it is no recording or a newer one.
+    """
+    finish_commit(path)
+    end_s = time.monotonic() + COMMIT_DEADLINE_S
+    while True:
+        try:
+            with h5py.File(path, "r") as file:
+                return _read(path, file, with_frames)
+        except (OSError, KeyError, ValueError, RuntimeError) as error:
+            # A commit may have come in between the parts that were read.
+            if time.monotonic() >= end_s or not is_being_written(path):
+                raise RecordingError(path, f"cannot be read as a recording: {error}") from error
+
+
+def video_frames(path: Path) -> Iterator[NDArray[np.uint8]]:
+    """Yield the frames of a film, (H, W, 3) RGB, uint8.
+
+    Raises:
+        RecordingError: It is none.
+    """
+    try:
+        with av.open(str(path)) as film:
+            for frame in film.decode(video=0):
+                yield frame.to_ndarray(format="rgb24").astype(np.uint8, copy=False)
+    except (OSError, av.FFmpegError, IndexError) as error:
+        raise RecordingError(path, f"cannot be read as a film: {error}") from error
+
+
+def _read(path: Path, file: Any, with_frames: bool) -> Recording:
+    facts = {name: _plain(value) for name, value in file.attrs.items()}
+    if facts.get("format") != FORMAT:
+        raise RecordingError(path, f"its format is {facts.get('format')!r}; this soulslab reads format {FORMAT}")
+    missing = [name for name in _REQUIRED if name not in file]
+    if missing:
+        raise RecordingError(path, f"it has no {', '.join(missing)}")
+    video = facts.get("video")
+    return Recording(
+        path=path,
+        facts=facts,
+        wall_time_ms=file["timestamps"][:],
+        game_time_s=file["game_time_s"][:],
+        attributes=_attributes(file),
+        unreadable=_named_columns(file["unreadable"], "attribute_names", np.bool_),
+        keys={
+            name: down for name, down in _named_columns(file["inputs"], "key_mapping", np.bool_).items() if any(down)
+        },
+        latencies_ms=file["latencies"][:],
+        frames=file["frames"][:] if with_frames and "frames" in file else None,
+        video=path.with_name(video) if video else None,
+    )
+
+
+def _attributes(file: Any) -> dict[str, NDArray[Any]]:
+    """Return the attributes in the order in which they were recorded, each from its most exact place."""
+    found = _named_columns(file["memory_data"], "attribute_names", np.float32)
+    for data_set in file.get("values", {}).values():
+        is_text = h5py.check_string_dtype(data_set.dtype) is not None
+        found[data_set.attrs["attribute"]] = data_set.asstr("utf-8", "replace")[:] if is_text else data_set[:]
+    return {name: found[name] for name in _names(file["unreadable"], "attribute_names")}
+
+
+def _named_columns(data_set: Any, attribute: str, dtype: Any) -> dict[str, NDArray[Any]]:
+    """Return the columns of a table by their names."""
+    table = data_set[:]
+    return {name: table[:, i].astype(dtype) for i, name in enumerate(_names(data_set, attribute)) if name}
+
+
+def _names(data_set: Any, attribute: str) -> list[str]:
+    names = data_set.attrs[attribute]
+    return [] if isinstance(names, h5py.Empty) else [str(name) for name in names]
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or a text as Python has it."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,354 @@
+"""Recording a game at a fixed rate: attributes, keys and frames, to HDF5.
+
+::
+
+    with Recorder(session, Path("fight.h5"), RecordingOptions(rate_hz=60)) as recorder:
+        ...                      # play
+    recorder.status().n_samples  # and how many were dropped, and why
+
+One thread takes the samples, a second one writes them; the queue between them is bounded. What does not keep up is
+dropped and counted, never made up. `soulslab.siphon.recording.reading` reads the file.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import queue
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Literal, Protocol, Self
+
+import msgspec
+from msgspec import Meta
+
+from soulslab.errors import (
+    EntityNotFoundError,
+    ImplausibleValueError,
+    MemoryAccessError,
+    ProcessExitedError,
+    RecordingError,
+    SessionStateError,
+    SiphonError,
+    UnknownAttributeError,
+)
+from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.input import Input
+from soulslab.siphon.profile import Profile, Value
+from soulslab.siphon.recording.columns import Columns
+from soulslab.siphon.recording.hdf5 import Layout, Sample
+from soulslab.siphon.recording.writing import Destination, Writer
+from soulslab.siphon.session import Frame, Snapshot
+
+MEBIBYTE = 2**20
+MIN_QUEUED = 4
+MAX_QUEUED = 1024
+#: How often the sampler looks whether the program around it has ended.
+LONGEST_WAIT_S = 0.25
+_UNREADABLE = (EntityNotFoundError, ImplausibleValueError, MemoryAccessError)
+
+_log = logging.getLogger(__name__)
+
+
+class RecordingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What to record.
+
+    Attributes:
+        rate_hz: Samples per second of wall time.
+        attributes: What to read; None for all of the profile.
+        frames: ``dataset`` keeps every pixel, in the file; ``video`` makes a film beside it (``.mp4``); ``none``.
+        with_keys: Record which keys are down; a session without a window has none.
+        frame_px: Width and height of the frames; (0, 0) for those of the window when the recording starts.
+        compression: Of the frames in the file.
+        max_duration_s: It ends by itself then; 0 for never.
+        queue_mib: Memory for frames that wait to be written.
+    """
+
+    rate_hz: Annotated[float, Meta(gt=0, le=1000)] = 60.0
+    attributes: tuple[str, ...] | None = None
+    frames: Literal["dataset", "video", "none"] = "dataset"
+    with_keys: bool = True
+    frame_px: tuple[Annotated[int, Meta(ge=0, le=16384)], Annotated[int, Meta(ge=0, le=16384)]] = (0, 0)
+    compression: Literal["none", "gzip"] = "gzip"
+    max_duration_s: Annotated[float, Meta(ge=0)] = 0.0
+    queue_mib: Annotated[int, Meta(ge=1, le=65536)] = 64
+
+
+class RecordingStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a recording goes, or went.
+
+    Attributes:
+        is_recording: It still goes on.
+        n_samples: Samples that were taken; those that are written are a little behind while it goes on.
+        n_dropped: All samples that are missing: the sum of the next three.
+        n_late: Not taken, as the one before took too long.
+        n_overflowed: Taken, but the queue was full.
+        n_failed: Not taken, as there was no picture or no keys (see `problem`).
+        n_unreadable: Attributes of samples that could not be read; they are marked in the file.
+        duration_s: Wall time from the first sample to the last, or to now.
+        latency_ms: From the start of the last sample until it was written.
+        average_latency_ms: The same over all samples.
+        end: Why it ended: ``stopped``, ``duration``, or what happened; "" while it goes on.
+        problem: What went wrong last in a sample; "" if nothing did.
+        error: Why it cannot be written, or taken, any more; "" if it can. The file holds everything up to then.
+    """
+
+    is_recording: bool
+    n_samples: int
+    n_late: int
+    n_overflowed: int
+    n_failed: int
+    n_unreadable: int
+    duration_s: float
+    latency_ms: float
+    average_latency_ms: float
+    end: str
+    problem: str
+    error: str
+
+    @property
+    def n_dropped(self) -> int:
+        """All samples that are missing."""
+        return self.n_late + self.n_overflowed + self.n_failed
+
+    @property
+    def rate_hz(self) -> float:
+        """Samples per second that were taken; 0 before the second one."""
+        return (self.n_samples - 1) / self.duration_s if self.duration_s > 0 and self.n_samples > 1 else 0.0
+
+
+class Recordable(Protocol):
+    """What a recorder needs of a session."""
+
+    @property
+    def profile(self) -> Profile:
+        """The game as data."""
+        ...
+
+    @property
+    def input(self) -> Input:
+        """Its keys."""
+        ...
+
+    def snapshot(self, names: tuple[str, ...] | None = None) -> Snapshot:
+        """Return several attributes."""
+        ...
+
+    def capture(self, frame_format: FrameFormat) -> Frame:
+        """Take a picture."""
+        ...
+
+
+class Recorder:
+    """A recording that goes on from now until `stop`, or until the game or the program ends.
+
+    Args:
+        session: What to record; it may be used meanwhile, and is not closed at the end.
+        path: A new file, ``.h5``; the film of ``frames="video"`` lies beside it.
+        options: What to record.
+
+    Attributes:
+        path: The file.
+        video: The film; None if there is none.
+
+    Raises:
+        RecordingError: The file exists or cannot be created.
+        UnknownAttributeError: There is no such attribute.
+        SiphonError: There is no first picture.
+    """
+
+    def __init__(self, session: Recordable, path: Path, options: RecordingOptions | None = None) -> None:
+        self.path = path
+        self._session = session
+        self._options = options = options or RecordingOptions()
+        self._names = tuple(session.profile.attributes) if options.attributes is None else options.attributes
+        for name in self._names:
+            if name not in session.profile.attributes:
+                raise UnknownAttributeError(name, session.profile.attributes)
+        self._format = FrameFormat(*options.frame_px)
+        self._counts = dict.fromkeys(("late", "overflowed", "failed", "unreadable"), 0)
+        self._n_samples = 0
+        self._end = self._problem = ""
+        self._end_s = 0.0
+        self._crash: RecordingError | None = None
+        self._stopping = threading.Event()
+        self._start_s = time.perf_counter()
+        # The first sample, taken here: what cannot be recorded at all is an error of the caller, and the file has to
+        # know how large the frames are.
+        first = self._sample()
+        self._n_samples = 1
+        self.video = path.with_suffix(".mp4") if options.frames == "video" else None
+        self._queue: queue.Queue[Sample | None] = queue.Queue(self._queue_size(first))
+        self._writer = Writer(self._open(first), self._queue, self._start_s)
+        self._queue.put(first)
+        self._threads = [
+            threading.Thread(target=self._sample_until_end, name="recording: sampler"),
+            threading.Thread(target=self._writer.run, name="recording: writer"),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def status(self) -> RecordingStatus:
+        """Return how it goes."""
+        writer = self._writer
+        is_recording = any(thread.is_alive() for thread in self._threads)
+        return RecordingStatus(
+            is_recording=is_recording,
+            n_samples=self._n_samples,
+            n_late=self._counts["late"],
+            n_overflowed=self._counts["overflowed"],
+            n_failed=self._counts["failed"],
+            n_unreadable=self._counts["unreadable"],
+            duration_s=(self._end_s or time.perf_counter()) - self._start_s,
+            latency_ms=writer.latency_ms,
+            average_latency_ms=writer.average_latency_ms,
+            end="" if is_recording else self._end,
+            problem=self._problem,
+            error=str(writer.failure or self._crash or ""),
+        )
+
+    def stop(self) -> RecordingStatus:
+        """End it; a second call returns the same.
+
+        Returns:
+            How it went.
+
+        Raises:
+            RecordingError: Not all of it could be written, for example as the disk is full. The file holds everything
+                up to its last commit, at most a second before.
+        """
+        self.end()
+        failure = self._writer.failure or self._crash
+        if failure is not None:
+            raise failure
+        return self.status()
+
+    def end(self) -> None:
+        """End it without a word about how it went; see `status`."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _open(self, first: Sample) -> Destination:
+        """Create the files."""
+        options, profile = self._options, self._session.profile
+        facts = {"game": profile.name, "executable": profile.process.executable, "rate_hz": options.rate_hz}
+        if self.video is not None:
+            facts["video"] = self.video.name
+        layout = Layout(
+            columns=Columns(self._names, profile.attributes),
+            frame_shape=None if first.frame is None or self.video else (first.frame.shape[0], first.frame.shape[1]),
+            is_compressed=options.compression == "gzip",
+            facts=facts,
+        )
+        return Destination(self.path, self.video, layout, options.rate_hz)
+
+    def _queue_size(self, first: Sample) -> int:
+        """Return how many samples may wait."""
+        n_bytes = 1 if first.frame is None else first.frame.nbytes
+        return min(max(self._options.queue_mib * MEBIBYTE // n_bytes, MIN_QUEUED), MAX_QUEUED)
+
+    # --- the sampler's thread -------------------------------------------------------------------------------
+
+    def _sample_until_end(self) -> None:
+        """Take the samples, each at its time, until the end."""
+        try:
+            self._end = self._sample_on_time()
+        except (ProcessExitedError, SessionStateError) as error:
+            self._end = str(error)
+            _log.warning("%s: the recording ends: %s", self.path.name, error)
+        except Exception as error:  # noqa: BLE001  (nobody is above a thread: whatever it is, `stop` tells)
+            self._end = f"{type(error).__name__}: {error}"
+            self._crash = RecordingError(self.path, f"it ended early: {self._end}; it holds everything up to then")
+            self._crash.__cause__ = error
+        finally:
+            self._end_s = time.perf_counter()
+            self._queue.put(None)
+
+    def _sample_on_time(self) -> str:
+        """Take the samples; return why there are no more."""
+        period_s = 1.0 / self._options.rate_hz
+        max_s = self._options.max_duration_s or math.inf
+        k = 1
+        while True:
+            if k * period_s >= max_s:
+                return "duration"
+            if not self._wait_until(self._start_s + k * period_s):
+                return "stopped"
+            if self._writer.failure is not None:
+                return "it cannot be written"
+            self._take()
+            now = math.floor((time.perf_counter() - self._start_s) / period_s)
+            self._counts["late"] += max(0, now - (k + 1))
+            k = max(k + 1, now)
+
+    def _wait_until(self, due_s: float) -> bool:
+        """Wait; return whether to go on."""
+        while True:
+            # A program that forgot to stop would wait for this thread at its end, for ever.
+            if not threading.main_thread().is_alive():
+                return False
+            wait_s = due_s - time.perf_counter()
+            if self._stopping.wait(min(max(0.0, wait_s), LONGEST_WAIT_S)):
+                return False
+            if wait_s <= LONGEST_WAIT_S:
+                return True
+
+    def _take(self) -> None:
+        """Take one sample and queue it, or count why not."""
+        try:
+            sample = self._sample()
+        except (ProcessExitedError, SessionStateError):
+            raise
+        except SiphonError as error:
+            self._problem = str(error)
+            self._counts["failed"] += 1
+            return
+        try:
+            self._queue.put_nowait(sample)
+        except queue.Full:
+            self._counts["overflowed"] += 1
+            return
+        self._n_samples += 1
+
+    def _sample(self) -> Sample:
+        """Read, look at the keys and take a picture, now."""
+        wall_time_s, start_s = time.time(), time.perf_counter()
+        values, game_time_s = self._read()
+        read_s = time.perf_counter()
+        held = self._session.input.held if self._options.with_keys else frozenset()
+        keys_s = time.perf_counter()
+        frame = None
+        if self._options.frames != "none":
+            frame = self._session.capture(self._format).pixels
+            # A window that changes its size later is scaled to this one: all frames of a file have one size.
+            self._format = FrameFormat(frame.shape[1], frame.shape[0])
+        end_s = time.perf_counter()
+        latencies_ms = [(end_s - keys_s) * 1e3, (read_s - start_s) * 1e3, (keys_s - read_s) * 1e3]
+        return Sample(wall_time_s, game_time_s, values, held, frame, latencies_ms, start_s, end_s)
+
+    def _read(self) -> tuple[dict[str, Value], float]:
+        """Return what can be read now, and the game's time."""
+        try:
+            snapshot = self._session.snapshot(self._names)
+        except _UNREADABLE as error:
+            self._problem = str(error)
+        else:
+            return dict(snapshot), snapshot.game_time_s
+        values: dict[str, Value] = {}
+        for name in self._names:
+            try:
+                values.update(self._session.snapshot((name,)))
+            except _UNREADABLE:
+                self._counts["unreadable"] += 1
+        return values, self._session.snapshot(()).game_time_s
