@@ -83,11 +83,15 @@ def test_a_server_that_dies_is_a_display_error():
         display.close()
 
 
+def test_the_process_of_the_server_is_known(x, display):
+    assert x.server_pid() == display.pid
+
+
 def test_after_close_every_use_is_an_error(display):
     x = XConnection(display.name)
     x.close()
     x.close()
-    for use in (x.sync, x.dispatch, x.fileno):
+    for use in (x.sync, x.dispatch, x.fileno, x.server_pid):
         with pytest.raises(DisplayError, match="is closed"):
             use()
 

@@ -42,39 +42,58 @@ static unsigned long long number_after(const char *text, const char *name)
     return found == NULL ? 0 : strtoull(found + strlen(name), NULL, 10);
 }
 
-/* Add a thread to the look; false if it may run. One that has ended is none. */
-static bool add_thread(struct look *look, int tasks_fd, const char *tid)
+static ssize_t read_text(int tasks_fd, const char *tid, const char *name, char *text, size_t size)
 {
-    char path[32], text[4096];
-    if (snprintf(path, sizeof path, "%.16s/status", tid) >= (int)sizeof path)
-        return false;
+    char path[32];
+    if (snprintf(path, sizeof path, "%.16s/%s", tid, name) >= (int)sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
     int fd = openat(tasks_fd, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return errno == ENOENT || errno == ESRCH;
-    ssize_t n_bytes = read(fd, text, sizeof text - 1);
+        return -1;
+    ssize_t n_bytes = read(fd, text, size - 1);
+    int error = errno;
     close(fd);
+    errno = error;
+    if (n_bytes >= 0)
+        text[n_bytes] = 0;
+    return n_bytes;
+}
+
+/* Graphics and sound cards are waited for in ioctl, and they wake the threads of the game by themselves. */
+static bool waits_for_device(int tasks_fd, const char *tid)
+{
+    char text[256];
+    ssize_t n_bytes = read_text(tasks_fd, tid, "syscall", text, sizeof text);
+    return n_bytes > 0 && strtol(text, NULL, 10) == SYS_ioctl;
+}
+
+/* Add a thread to the look; false if it may run. One that has ended is none. */
+static bool add_thread(struct look *look, int tasks_fd, const char *tid, bool is_game)
+{
+    char text[4096];
+    ssize_t n_bytes = read_text(tasks_fd, tid, "status", text, sizeof text);
     if (n_bytes <= 0)
-        return errno == ESRCH;
-    text[n_bytes] = 0;
+        return n_bytes < 0 && (errno == ENOENT || errno == ESRCH);
     const char *state = strstr(text, "\nState:\t");
     if (state == NULL)
         return false;
     char letter = state[strlen("\nState:\t")];
     if (letter == 'Z' || letter == 'X')
         return true;
-    if (letter != 'S' || look->n == MAX_THREADS)
+    if (letter != 'S' || look->n == MAX_THREADS || (is_game && waits_for_device(tasks_fd, tid)))
         return false;
     /* Any change of the clock wakes our own helper, for a moment; what it leaves undone shows in the slots. */
     if (strncmp(text, "Name:\t" CLOCK_HELPER_NAME "\n", strlen("Name:\t" CLOCK_HELPER_NAME "\n")) == 0)
         return true;
-    look->sleepers[look->n++] = (struct sleeper){
-        .tid = atoi(tid),
-        .n_switches = number_after(text, "\nvoluntary_ctxt_switches:\t") + number_after(text, "\nnonvoluntary_ctxt_switches:\t"),
-    };
+    unsigned long long n_switches = number_after(text, "\nvoluntary_ctxt_switches:\t");
+    n_switches += number_after(text, "\nnonvoluntary_ctxt_switches:\t");
+    look->sleepers[look->n++] = (struct sleeper){atoi(tid), n_switches};
     return true;
 }
 
-static bool add_process(struct look *look, int pid)
+static bool add_process(struct look *look, int pid, bool is_game)
 {
     char path[32];
     snprintf(path, sizeof path, "/proc/%d/task", pid);
@@ -85,7 +104,7 @@ static bool add_process(struct look *look, int pid)
     struct dirent *entry;
     while (is_asleep && (entry = readdir(tasks)) != NULL)
         if (entry->d_name[0] != '.')
-            is_asleep = add_thread(look, dirfd(tasks), entry->d_name);
+            is_asleep = add_thread(look, dirfd(tasks), entry->d_name, is_game);
     closedir(tasks);
     return is_asleep;
 }
@@ -95,15 +114,15 @@ static bool look_at_core(struct clock_page *page, int pid, const struct proof *b
 {
     int32_t wine_server = atomic_load(&page->wine_server);
     look->n = 0;
-    if (!add_process(look, pid) || (wine_server != 0 && wine_server != pid && !add_process(look, wine_server)))
+    if (!add_process(look, pid, true) || (wine_server != 0 && wine_server != pid && !add_process(look, wine_server, false)))
         return false;
     for (int i = 0; i < CLOCK_N_SERVERS; i++) {
         int32_t server = atomic_load(&page->servers[i]);
-        if (server != 0 && !add_process(look, server))
+        if (server != 0 && !add_process(look, server, false))
             return false;
     }
     for (int i = 0; i < CLOCK_N_PROCESSES; i++)
-        if (before->restless[i] != 0 && !add_process(look, before->restless[i]))
+        if (before->restless[i] != 0 && !add_process(look, before->restless[i], false))
             return false;
     return true;
 }
@@ -132,11 +151,12 @@ static bool are_others_asleep(struct clock_page *page, int pid, struct proof *be
         if (other == 0 || other == pid || other == wine_server || other == before->restless[i])
             continue;
         int start = now.n, n_before = before->ends[i] - before->starts[i];
-        if (!add_process(&now, other)) {
+        if (!add_process(&now, other, false)) {
             before->others.n = 0;
             return false;
         }
-        if (now.n - start != n_before || !is_same(now.sleepers + start, before->others.sleepers + before->starts[i], n_before)) {
+        const struct sleeper *sleepers_before = before->others.sleepers + before->starts[i];
+        if (now.n - start != n_before || !is_same(now.sleepers + start, sleepers_before, n_before)) {
             before->restless[i] = is_first ? 0 : other;
             have_slept = false;
         }
