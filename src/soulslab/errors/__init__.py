@@ -1,0 +1,176 @@
+"""The errors of soulslab, as a tree.
+
+::
+
+    SoulslabError
+    ├── ConfigError              a setting is unknown, missing, of the wrong type or out of range
+    │   └── BossFileError        a boss file is malformed (path of the mistake)
+    ├── EnvironmentUsageError    an environment was used wrongly
+    │   ├── UnknownBossError     no boss of that name (did you mean ...)
+    │   ├── UnknownRewardError   no reward preset or term of that name
+    │   ├── NotResetError        step before reset
+    │   ├── InvalidActionError   an action outside the action space
+    │   └── NonFiniteError       an environment gave NaN or infinity
+    ├── CheckpointError          a checkpoint cannot be used
+    │   ├── CorruptCheckpointError   truncated or altered
+    │   └── IncompatibleCheckpointError   written for another env, version or shape
+    ├── VideoError               a film of a fight could not be made
+    ├── NoWinError               no fight was won that could be shown
+    ├── TerminalError            this terminal cannot be played in
+    ├── MissingDependencyError   an optional part of soulslab is not installed
+    └── SiphonError              the bridge to a game failed
+        ├── ProfileError             a game's profile is malformed (path of the mistake); also a ConfigError
+        ├── ProcessError             the game's process cannot be used
+        │   ├── ProcessNotFoundError     no process of that name or id
+        │   ├── AmbiguousProcessError    several processes match
+        │   ├── AttachDeniedError        the system does not let us read it
+        │   ├── ProcessExitedError       it has ended
+        │   ├── LaunchError              it could not be started
+        │   ├── ImageError               its program or a module is not loaded, or has malformed headers
+        │   ├── GameVersionError         its version is not one that the profile knows
+        │   └── AntiCheatError           an anti-cheat is loaded; soulslab does not touch such a process
+        ├── MemoryAccessError        an address cannot be read or written
+        │   └── PointerError             a chain of pointers leads nowhere (now)
+        ├── PatternError             a byte pattern was found nowhere, or in several places
+        ├── ScanError                a scan of the memory cannot be done as asked
+        ├── UnknownAttributeError    the profile has no attribute of that name
+        ├── ImplausibleValueError    a value that was read lies outside its plausible range
+        ├── EntityNotFoundError      no entity of the list has the id
+        ├── InvalidValueError        a value to write has the wrong type or lies out of range
+        ├── ReadOnlyError            a write in a session that was opened read-only
+        ├── InputError               a key or the mouse could not be moved
+        │   └── UnknownKeyError          no key of that name
+        ├── DisplayError             an X display cannot be started or reached
+        ├── WindowError              the game's window cannot be used
+        │   ├── WindowNotFoundError      it has none that fits
+        │   └── WindowGoneError          it was closed or unmapped
+        ├── ClockError               game time cannot be controlled as asked
+        │   ├── ClockUnavailableError    this grade of clock cannot do that, or cannot be had here
+        │   └── ClockStalledError        the game did not reach the limit before the deadline
+        ├── WaitTimeoutError         a condition did not come true before its deadline
+        ├── SessionStateError        a session was used before it was open, or after it was closed
+        ├── RecordingError           a recording cannot be written or read
+        └── RemoteError              a session on a server failed as such
+            ├── ServerUnavailableError   nobody answers there, or the answer came too late
+            ├── AccessRefusedError       the token is missing or wrong, or TLS is needed
+            ├── ControlTakenError        another client has the keys and the time
+            └── WireError                a message is malformed, or of another version
+
+Every message says what was wrong, where, and what to do. The fields carry the same for programs.
+"""
+
+from soulslab.errors.bridge import (
+    AccessRefusedError,
+    AmbiguousProcessError,
+    AntiCheatError,
+    AttachDeniedError,
+    ClockError,
+    ClockStalledError,
+    ClockUnavailableError,
+    ControlTakenError,
+    DisplayError,
+    EntityNotFoundError,
+    GameVersionError,
+    ImageError,
+    ImplausibleValueError,
+    InputError,
+    InvalidValueError,
+    LaunchError,
+    MemoryAccessError,
+    PatternError,
+    PointerError,
+    ProcessError,
+    ProcessExitedError,
+    ProcessNotFoundError,
+    ProfileError,
+    ReadOnlyError,
+    RecordingError,
+    RemoteError,
+    ScanError,
+    ServerUnavailableError,
+    SessionStateError,
+    SiphonError,
+    UnknownAttributeError,
+    UnknownKeyError,
+    WaitTimeoutError,
+    WindowError,
+    WindowGoneError,
+    WindowNotFoundError,
+    WireError,
+)
+from soulslab.errors.general import (
+    BossFileError,
+    CheckpointError,
+    ConfigError,
+    CorruptCheckpointError,
+    EnvironmentUsageError,
+    IncompatibleCheckpointError,
+    InvalidActionError,
+    MissingDependencyError,
+    NonFiniteError,
+    NotResetError,
+    NoWinError,
+    SoulslabError,
+    TerminalError,
+    UnknownBossError,
+    UnknownRewardError,
+    VideoError,
+    did_you_mean,
+)
+
+__all__ = [
+    "AccessRefusedError",
+    "AmbiguousProcessError",
+    "AntiCheatError",
+    "AttachDeniedError",
+    "BossFileError",
+    "CheckpointError",
+    "ClockError",
+    "ClockStalledError",
+    "ClockUnavailableError",
+    "ConfigError",
+    "ControlTakenError",
+    "CorruptCheckpointError",
+    "DisplayError",
+    "EntityNotFoundError",
+    "EnvironmentUsageError",
+    "GameVersionError",
+    "ImageError",
+    "ImplausibleValueError",
+    "IncompatibleCheckpointError",
+    "InputError",
+    "InvalidActionError",
+    "InvalidValueError",
+    "LaunchError",
+    "MemoryAccessError",
+    "MissingDependencyError",
+    "NoWinError",
+    "NonFiniteError",
+    "NotResetError",
+    "PatternError",
+    "PointerError",
+    "ProcessError",
+    "ProcessExitedError",
+    "ProcessNotFoundError",
+    "ProfileError",
+    "ReadOnlyError",
+    "RecordingError",
+    "RemoteError",
+    "ScanError",
+    "ServerUnavailableError",
+    "SessionStateError",
+    "SiphonError",
+    "SoulslabError",
+    "TerminalError",
+    "UnknownAttributeError",
+    "UnknownBossError",
+    "UnknownKeyError",
+    "UnknownRewardError",
+    "VideoError",
+    "WaitTimeoutError",
+    "WindowError",
+    "WindowGoneError",
+    "WindowNotFoundError",
+    "WireError",
+    "did_you_mean",
+]

@@ -1,0 +1,160 @@
+"""Errors of settings, environments, learning and pictures; the tree is drawn in `soulslab.errors`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+
+
+class SoulslabError(Exception):
+    """Root of all errors that soulslab raises on purpose."""
+
+
+class ConfigError(SoulslabError):
+    """A setting is unknown, missing, of the wrong type or out of range.
+
+    Attributes:
+        path: Where the mistake is, as in the file: ``learner.lr`` or ``moves[2].windows[0].damage``.
+        source: The file or the command-line flag that holds it.
+    """
+
+    def __init__(self, problem: str, *, path: str = "", source: str | Path = "") -> None:
+        self.problem = problem
+        self.path = path
+        self.source = str(source)
+        where = ": ".join(part for part in (self.source, path) if part)
+        super().__init__(f"{where}: {problem}" if where else problem)
+
+
+class BossFileError(ConfigError):
+    """A boss file is malformed; ``path`` names the place in the file."""
+
+
+class EnvironmentUsageError(SoulslabError):
+    """An environment was created or used wrongly."""
+
+
+class UnknownBossError(EnvironmentUsageError):
+    """There is no boss of that name.
+
+    Attributes:
+        name: The name that was asked for.
+        known: The names that exist.
+    """
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        self.known = tuple(known)
+        super().__init__(f"unknown boss {name!r}{did_you_mean(name, self.known)}")
+
+
+class UnknownRewardError(EnvironmentUsageError):
+    """There is no reward preset or reward term of that name.
+
+    Attributes:
+        name: The name that was asked for.
+        known: The names that exist.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        self.known = tuple(known)
+        super().__init__(f"unknown reward {kind} {name!r}{did_you_mean(name, self.known)}")
+
+
+class NotResetError(EnvironmentUsageError):
+    """``step`` or ``render`` was called before ``reset``, or after the end of a fight."""
+
+
+class InvalidActionError(EnvironmentUsageError):
+    """An action lies outside the action space."""
+
+
+class NonFiniteError(EnvironmentUsageError):
+    """An environment gave NaN or infinity as a reward or an observation.
+
+    Attributes:
+        what: ``reward`` or ``observation``.
+        env_index: Which environment of the batch.
+        step: Which step of that environment's episode, from 1; 0 is the reset.
+    """
+
+    def __init__(self, what: str, env_index: int, step: int, value: str) -> None:
+        self.what = what
+        self.env_index = env_index
+        self.step = step
+        super().__init__(
+            f"{what} of environment {env_index} at step {step} of its episode is not finite ({value}); "
+            f"check the code that computes it"
+        )
+
+
+class CheckpointError(SoulslabError):
+    """A checkpoint cannot be used.
+
+    Attributes:
+        path: The file or folder.
+    """
+
+    def __init__(self, path: str | Path, problem: str) -> None:
+        self.path = Path(path)
+        super().__init__(f"{path}: {problem}")
+
+
+class CorruptCheckpointError(CheckpointError):
+    """The file is truncated or its contents do not match its checksum."""
+
+
+class IncompatibleCheckpointError(CheckpointError):
+    """The file was written by another version, for another environment or another shape."""
+
+
+class VideoError(SoulslabError):
+    """A film of a fight could not be made.
+
+    Attributes:
+        path: The file that it was meant for.
+    """
+
+    def __init__(self, path: str | Path, problem: str) -> None:
+        self.path = Path(path)
+        super().__init__(f"{path}: {problem}")
+
+
+class NoWinError(SoulslabError):
+    """No fight was won that could be shown.
+
+    Attributes:
+        attempts: How many fights were played.
+    """
+
+    def __init__(self, attempts: int) -> None:
+        self.attempts = attempts
+        super().__init__(f"none of {attempts} fights was won, so there is nothing to film; train longer")
+
+
+class TerminalError(SoulslabError):
+    """This terminal cannot be played in: it is none, or it is too small."""
+
+
+class MissingDependencyError(SoulslabError):
+    """An optional part of soulslab is not installed.
+
+    Attributes:
+        package: The package that is missing.
+        extra: The extra that installs it.
+    """
+
+    def __init__(self, package: str, extra: str) -> None:
+        self.package = package
+        self.extra = extra
+        super().__init__(f"{package} is not installed; it comes with: pip install 'soulslab[{extra}]'")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error message: a close match if there is one, and all known names."""
+    known = sorted(known)
+    close = get_close_matches(name, known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return f"{hint} (known: {', '.join(known)})"
