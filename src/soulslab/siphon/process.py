@@ -240,7 +240,10 @@ def _check_given(pid: int, wanted: str, running: Sequence[_Running]) -> int:
     if one is None:
         raise ProcessNotFoundError(f"there is no process {pid}; is the game running?", pid=pid)
     if not _rank(one, wanted):
-        raise ProcessNotFoundError(f"process {pid} is {one.name!r} and not {wanted!r}", pid=pid)
+        raise ProcessNotFoundError(
+            f"process {pid} is {one.name!r} and not {wanted!r}; give the id of the game, or none where only one runs",
+            pid=pid,
+        )
     return pid
 
 

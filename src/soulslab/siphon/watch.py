@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import statistics
 import time
 import tomllib
@@ -21,6 +22,8 @@ from soulslab.errors import ConfigError, ProcessExitedError, SessionStateError, 
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.recording.recorder import Recordable, Recorder, RecordingOptions, RecordingStatus
 from soulslab.siphon.session import Frame, Session, SessionInfo
+
+_log = logging.getLogger(__name__)
 
 MEDIAN_OF = 50
 #: How often to say how a recording goes.
@@ -163,6 +166,8 @@ def parse_values(profile: Profile, texts: Mapping[str, str]) -> dict[str, Value]
 def save_frame(frame: Frame, file: Path) -> None:
     """Write a frame as a picture; the ending of the file says of which kind.
 
+    A warning says so where all of its pixels are alike, as in a game that has just been started.
+
     Raises:
         ConfigError: The file cannot be written.
     """
@@ -177,6 +182,8 @@ def save_frame(frame: Frame, file: Path) -> None:
         file.write_bytes(data.tobytes())
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror or error}", source=file) from error
+    if (frame.pixels == frame.pixels[0, 0]).all():
+        _log.warning("%s: all pixels are alike; a game that has just been started may show nothing yet", file)
 
 
 def _read_or_error(game: Session, name: str) -> Value | SiphonError:

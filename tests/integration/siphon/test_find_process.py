@@ -118,6 +118,7 @@ def test_a_pid_of_another_program_is_refused(target: Target):
     with pytest.raises(ProcessNotFoundError, match="'siphon_target_program' and not 'eldenring") as caught:
         find_process(process("eldenring.exe"), target.pid)
     assert caught.value.pid == target.pid
+    assert "give the id of the game" in str(caught.value)
 
 
 def test_we_are_not_the_game():

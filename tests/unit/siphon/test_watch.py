@@ -131,6 +131,15 @@ def test_a_frame_is_written_as_it_is(tmp_path, shape):
     assert np.array_equal(picture if picture.ndim == 2 else picture[..., ::-1], pixels)
 
 
+@pytest.mark.parametrize(("last", "says"), [(7, "all pixels are alike"), (8, "")])
+def test_a_frame_that_shows_nothing_is_told(tmp_path, caplog, last, says):
+    pixels = np.full((6, 8, 3), 7, np.uint8)
+    pixels[-1, -1, -1] = last
+    save_frame(Frame(pixels, 0.0, 0.0), tmp_path / "frame.png")
+    assert says in caplog.text
+    assert bool(caplog.text) == bool(says)
+
+
 @pytest.mark.parametrize("name", ["frame.xyz", "frame", "no_such_folder/frame.png"])
 def test_a_frame_that_cannot_be_written(tmp_path, name):
     with pytest.raises(ConfigError):

@@ -32,7 +32,10 @@ def make_token(address: Address, token: str, *, is_needed: bool) -> str:
     """
     if not is_needed:
         if not address.is_local:
-            raise ConfigError(f"{address} can be reached from other machines, so a token is needed", path="needs_token")
+            raise ConfigError(
+                f"{address} can be reached from other machines, so a token is needed: allow it, or listen at 127.0.0.1",
+                path="needs_token",
+            )
         return ""
     if not token:
         return secrets.token_urlsafe(32)

@@ -59,7 +59,10 @@ class Clients:
         """
         with self._lock:
             if len(self._clients) >= self._limit:
-                raise AccessRefusedError(f"{self._limit} clients are attached already, and no more are let in")
+                raise AccessRefusedError(
+                    f"{self._limit} clients are attached already, and no more are let in: close one of them, or start "
+                    "the server with more (max_clients)"
+                )
             client = Client(hello)
             self._clients[client.id] = client
             return client

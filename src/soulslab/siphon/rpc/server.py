@@ -212,7 +212,7 @@ def _refuse_used_socket(path: str) -> None:
     place = Path(path)
     try:
         if not stat.S_ISSOCK(place.lstat().st_mode):
-            raise ConfigError(f"{path} exists and is no socket", path="address")
+            raise ConfigError(f"{path} exists and is no socket; choose another path", path="address")
     except FileNotFoundError:
         return
     with socket.socket(socket.AF_UNIX) as probe:
@@ -220,4 +220,4 @@ def _refuse_used_socket(path: str) -> None:
             probe.connect(path)
         except OSError:  # left behind by a server that was killed
             return
-    raise ConfigError(f"another server listens at {path}", path="address")
+    raise ConfigError(f"another server listens at {path}; stop it, or choose another path", path="address")
