@@ -6,7 +6,7 @@ hole: pressing anything, attacking without pause, standing, circling, running aw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
@@ -149,14 +149,3 @@ def _score(player: str, phase: str, reports: NDArray[np.record]) -> Score:
         time_s=float(reports["n_decisions"].mean() * DECISION_S),
         damage_taken=float(reports["damage_taken"].mean()),
     )
-
-
-def score_table(scores: Sequence[Score]) -> str:
-    """Return scores as lines of text."""
-    lines = [f"{'player':<18} {'phase':<5} {'won':>6} {'lost':>6} {'time out':>8} {'time/s':>7} {'damage':>7}"]
-    lines += [
-        f"{s.player:<18} {s.phase:<5} {s.win_rate:>6.1%} {s.loss_rate:>6.1%} {s.timeout_rate:>8.1%} "
-        f"{s.time_s:>7.1f} {s.damage_taken:>7.0f}"
-        for s in scores
-    ]
-    return "\n".join(lines)

@@ -139,11 +139,6 @@ class RecordingFile:
         finally:
             self._file.close()
 
-    @property
-    def n_committed(self) -> int:
-        """How many samples count."""
-        return self._n_committed
-
     def _values_of(self, rows: list[Sample]) -> list[Any]:
         """Return what each data set gets for some samples, in the order of `_create`."""
         columns = self._columns
