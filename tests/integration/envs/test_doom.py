@@ -63,6 +63,7 @@ def test_a_thousand_tics_are_the_same_after_a_reset_and_in_another_process(make)
     second = play(env, 1000, seed=7)
     third = play(make(frame_skip=1, skill=4, action_mode="multi_binary"), 1000, seed=7)
     assert first == second == third
+    assert len(first) == 1 + 1000  # what reset gave, and no episode that ended early
     times = [step[-1] for step in first]
     assert times == list(range(times[0], times[0] + len(times)))
     assert len({step[2] for step in first}) > 100

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from pysiphon import SiphonClient
@@ -130,7 +131,7 @@ def test_keys_and_the_mouse_reach_the_game(client):
     assert client.move_mouse(30, 0, steps=3)["success"]
 
 
-def test_pictures_are_those_of_the_game(game, client):
+def test_pictures_are_those_of_the_game(game, client, tmp_path):
     frame = client.capture_frame(as_image=False)
     assert (frame["width"], frame["height"]) == game.info.window_px
     pixels = np.frombuffer(frame["pixels"], np.uint8).reshape(frame["height"], frame["width"], 4)
@@ -138,6 +139,23 @@ def test_pictures_are_those_of_the_game(game, client):
     assert pixels[..., :3].std() > 10
     for kind in ("jpeg", "raw"):
         assert client.stream_frames(format=kind, max_frames=5)["frames_received"] == 5
+    assert client.capture_and_save(str(tmp_path / "doom.png"))
+    assert cv2.imread(str(tmp_path / "doom.png")).shape[:2] == (frame["height"], frame["width"])
+
+
+def test_streams_of_the_game_end_when_they_are_stopped(game, service, client):
+    sizes = []
+    client.stream_frames_to_callback(lambda frame: sizes.append((frame.width, frame.height)) or len(sizes) < 3)
+    assert sizes == [game.info.window_px] * 3
+    handle = client.start_frame_stream()
+    wait_for(lambda: client.get_latest_frame(handle))
+    client.stop_frame_stream(handle)
+    wait_for(lambda: not len(service._streams))
+
+
+def test_no_program_runs_beside_the_game(client):
+    answer = client.execute_command("/bin/true")
+    assert (answer["success"], "operator allows" in answer["message"]) == (False, True)
 
 
 def test_a_recording_of_the_game(client, tmp_path):
