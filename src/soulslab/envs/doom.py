@@ -68,8 +68,8 @@ class DoomEnv(ProcessEnv):
             if name in _RENAMED:
                 raise EnvironmentUsageError(f"soulslab/Doom-v0 has no option {name!r}; use {_RENAMED[name]}")
             if name not in (*known, *ProcessOptions.__struct_fields__):
-                hint = did_you_mean(name, (*known, *ProcessOptions.__struct_fields__))
-                raise EnvironmentUsageError(f"soulslab/Doom-v0 has no option {name!r}{hint}")
+                choices = {*known, *ProcessOptions.__struct_fields__} - _RENAMED.keys()
+                raise EnvironmentUsageError(f"soulslab/Doom-v0 has no option {name!r}{did_you_mean(name, choices)}")
         own = DoomOptions(**{name: options.pop(name) for name in known if name in options})
         own.check()
         launch = {**launch_options(own.iwad, own.episode, own.map, own.skill), **options.pop("options", {})}

@@ -252,3 +252,12 @@ def test_by_its_id():
 def test_wrong_options(options):
     with pytest.raises(EnvironmentUsageError, match=next(iter(options))):
         DoomEnv(**options)
+
+
+def test_an_unknown_option_is_told_with_all_that_there_are_each_once():
+    with pytest.raises(EnvironmentUsageError, match="did you mean 'map'") as caught:
+        DoomEnv(mpa=1)
+    names = str(caught.value).partition("(known: ")[2].removesuffix(")").split(", ")
+    assert len(names) == len(set(names))
+    assert {"max_tics", "observation"} < set(names)
+    assert not {"max_steps", "random_start_ticks"} & set(names)  # Doom has tics
