@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import cv2
+import grpc
 import numpy as np
 import pytest
 from pysiphon import SiphonClient
@@ -14,9 +15,10 @@ from soulslab.siphon.local import open_session
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.recording.reading import read_recording
 from soulslab.siphon.recording.recorder import RecordingOptions
-from soulslab.siphon.rpc.public.service import PublicOptions, PublicService
+from soulslab.siphon.rpc.public.service import SERVICE, PublicOptions, PublicService
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions
+from support.malformed_messages import SERVICE_DESCRIPTOR, malformed
 from support.waiting import wait_for
 
 # The public profile follows the pointer at the place that the pattern names: `players[0].mo`, the player's thing.
@@ -64,6 +66,9 @@ while client.get_latest_frame(handle) is None:
 print("held", flush=True)
 time.sleep(600)
 """
+
+#: Calls that may rightly wait, for a key to go up or a window to come.
+PATIENT = ("InputKeyTap", "InitializeInput", "InitializeCapture")
 
 
 @pytest.fixture(scope="module")
@@ -192,3 +197,29 @@ def test_a_client_that_is_killed_leaves_no_key_and_no_stream(server, service, cl
         return client.get_attribute("HeroPosX")["value"] == before
 
     wait_for(stands)
+
+
+def test_messages_that_are_none_do_the_game_no_harm(game, service, server, client, tmp_path):
+    """The 20,000 of tests/unit/siphon/rpc/public/test_malformed.py meet a toy; these few meet Doom."""
+    n_answers = n_refused = 0
+    with grpc.insecure_channel(server.address) as channel:
+        for i, (call, data) in enumerate(malformed(500, seed=3)):
+            if i % 100 == 0:  # or most calls would only learn that nothing is initialised
+                assert client.init_all(str(tmp_path / "doom.toml"), wait_time=0.0)
+            if call in PATIENT:
+                continue
+            is_stream = SERVICE_DESCRIPTOR.methods_by_name[call].server_streaming
+            ask = (channel.unary_stream if is_stream else channel.unary_unary)(f"/{SERVICE}/{call}")
+            try:
+                answer = ask(data, timeout=30.0)
+                if is_stream:
+                    next(answer, None)
+                    answer.cancel()
+                n_answers += 1
+            except grpc.RpcError as error:
+                assert error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION)
+                n_refused += 1
+    assert min(n_answers, n_refused) > 50
+    wait_for(lambda: not service._keys.down and not len(service._streams))
+    assert game.read("game_tic") > 0
+    assert game.capture().pixels.std() > 10
