@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 from numpy.typing import NDArray
 
+from soulslab.envs.crew import Crew
 from soulslab.envs.process import Info, ProcessEnv
 from soulslab.envs.vector_arguments import autoreset_mode_of, reset_mask_of
 from soulslab.errors import EnvironmentUsageError, NotResetError
 
-T = TypeVar("T")
 _Outcome = tuple[Any, float, bool, bool, Info]
 
 
@@ -67,7 +66,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self._latest: list[Any] = list(iterate(self.observation_space, zeros))
         self._has_begun = False
         self._is_over = np.zeros(num_envs, np.bool_)
-        self._threads = ThreadPoolExecutor(num_envs, thread_name_prefix="soulslab-game")
+        self._crew = Crew(num_envs)
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -84,7 +83,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         calls = [self._resetter(i, seeds[i], options) for i in chosen]
         infos: Info = {}
         failures: list[BaseException] = []
-        for i, result in zip(chosen, self._all(calls), strict=True):
+        for i, result in zip(chosen, self._crew.call(calls), strict=True):
             if isinstance(result, BaseException):
                 failures.append(result)
                 continue
@@ -120,7 +119,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         terminated, truncated = np.zeros(self.num_envs, np.bool_), np.zeros(self.num_envs, np.bool_)
         infos: Info = {}
         failures: list[BaseException] = []
-        for i, result in enumerate(self._all(calls)):
+        for i, result in enumerate(self._crew.call(calls)):
             if isinstance(result, BaseException):
                 failures.append(result)
                 continue
@@ -141,8 +140,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
 
     def close_extras(self, **_: Any) -> None:
         """End all games."""
-        results = self._all([env.close for env in self.envs])
-        self._threads.shutdown()
+        results = self._crew.call([env.close for env in self.envs])
+        self._crew.close()
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -163,12 +162,6 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
             return outcome, env.reset() if has_ended and mode is AutoresetMode.SAME_STEP else None
 
         return play
-
-    def _all(self, calls: Sequence[Callable[[], T]]) -> list[T | BaseException]:
-        """Run calls at the same time; return what each gave or raised, once all have finished."""
-        futures = [self._threads.submit(call) for call in calls]
-        wait(futures)
-        return [future.exception() or future.result() for future in futures]
 
     def _observation(self) -> Any:
         observations = (
