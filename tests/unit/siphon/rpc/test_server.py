@@ -25,6 +25,7 @@ from soulslab.siphon.rpc.failures import from_call
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.rpc.values import encode, make_decoder
 from soulslab.siphon.session import Step
+from support.waiting import wait_for
 
 TOKEN = "a-token-of-some-length"  # noqa: S105  (of a server that lives for one test)
 
@@ -368,4 +369,4 @@ def test_stopping_ends_everything(toys, tmp_path):
     for remote in remotes:
         remote.close()
     assert server.wait(0.0) is False
-    assert threading.active_count() <= before + 1  # gRPC ends its own a moment later
+    wait_for(lambda: threading.active_count() <= before + 1, "gRPC to end its threads")

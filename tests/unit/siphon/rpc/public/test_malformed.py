@@ -10,6 +10,7 @@ import pytest
 from soulslab.siphon.rpc.public.service import SERVICE
 from support.malformed_messages import SERVICE_DESCRIPTOR, malformed
 from support.public_siphon import TYPES, public_server
+from support.waiting import wait_for
 
 N_IN_PROCESS = 19_500
 N_OVER_THE_WIRE = 500
@@ -104,7 +105,7 @@ def test_in_process(server):
             assert session._is_closed
         gc.collect()
         assert open_files() <= files + 2
-        assert threading.active_count() <= threads + 2
+        wait_for(lambda: threading.active_count() <= threads + 2, "threads to end")
 
 
 def test_over_the_wire(server):
