@@ -44,7 +44,7 @@ def process(**changes):
     return msgspec.structs.replace(DOOM, process=msgspec.structs.replace(DOOM.process, **changes))
 
 
-def fails_with(kind, match, profile=DOOM, **options):
+def check_fails(kind, match, profile=DOOM, **options):
     """Check the error, and that nothing is left of the attempt."""
     before = held()
     with pytest.raises(kind, match=match):
@@ -56,31 +56,31 @@ def fails_with(kind, match, profile=DOOM, **options):
     ("option", "value"), [("launch", "perhaps"), ("clock", "sundial"), ("on_orphan", "weep"), ("input_backend", "pen")]
 )
 def test_options_that_are_none(option, value):
-    fails_with(ConfigError, f"{option}.*'{value}'", **{option: value})
+    check_fails(ConfigError, f"{option}.*'{value}'", **{option: value})
 
 
 def test_a_pid_and_a_new_game_exclude_each_other():
-    fails_with(ConfigError, "names a process", pid=1, launch="always")
+    check_fails(ConfigError, "names a process", pid=1, launch="always")
 
 
 def test_no_game_to_be_found():
-    fails_with(ProcessNotFoundError, "no-such-game", process(executable="no-such-game"), launch="never")
+    check_fails(ProcessNotFoundError, "no-such-game", process(executable="no-such-game"), launch="never")
 
 
 def test_a_game_that_is_not_installed():
-    fails_with(LaunchError, "no-such-game", process(executable="no-such-game", command=("no-such-game",)))
+    check_fails(LaunchError, "no-such-game", process(executable="no-such-game", command=("no-such-game",)))
 
 
 def test_a_game_that_ends_at_once_says_why():
-    fails_with(SiphonError, "no-such-iwad", options={"iwad": "no-such-iwad"})
+    check_fails(SiphonError, "no-such-iwad", options={"iwad": "no-such-iwad"})
 
 
 def test_an_option_that_the_game_does_not_have():
-    fails_with(ConfigError, "did you mean 'skill'", options={"skil": "3"})
+    check_fails(ConfigError, "did you mean 'skill'", options={"skil": "3"})
 
 
 def test_a_version_that_the_profile_does_not_know():
-    fails_with(GameVersionError, "9.9", process(versions=("9.9",)))
+    check_fails(GameVersionError, "9.9", process(versions=("9.9",)))
     with open_session(process(versions=("9.9",)), SessionOptions(allow_unknown_version=True)) as game:
         assert game.read("health") == 100
 
@@ -88,15 +88,15 @@ def test_a_version_that_the_profile_does_not_know():
 def test_a_pattern_that_is_not_in_the_game():
     wrong = msgspec.structs.replace(DOOM.bases["players"], pattern="DE AD BE EF ?? ?? ?? ?? CA FE BA BE 00")
     bases = {**DOOM.bases, "players": wrong}
-    fails_with(WaitTimeoutError, "'players'", msgspec.structs.replace(DOOM, bases=bases), deadline_s=1.0)
+    check_fails(WaitTimeoutError, "'players'", msgspec.structs.replace(DOOM, bases=bases), deadline_s=1.0)
 
 
 def test_a_clock_that_cannot_be_had():
-    fails_with(ClockUnavailableError, "clock.speed_attribute", clock="scaled")
+    check_fails(ClockUnavailableError, "clock.speed_attribute", clock="scaled")
 
 
 def test_a_window_that_does_not_come():
-    fails_with(SiphonError, "Quake", process(window_title="Quake"), deadline_s=2.0)
+    check_fails(SiphonError, "Quake", process(window_title="Quake"), deadline_s=2.0)
 
 
 def test_finding_what_others_have_started():
@@ -165,7 +165,7 @@ def test_a_private_display_is_as_large_as_was_asked_for():
 
 def test_the_deadline_holds_for_the_start_too():
     slow = process(executable="no-such-game", command=("sleep", "600"))
-    fails_with(LaunchError, "no process 'no-such-game' came up within", slow, deadline_s=0.3)
+    check_fails(LaunchError, "no process 'no-such-game' came up within", slow, deadline_s=0.3)
 
 
 def test_options_of_a_game_that_runs_already_are_said_to_be_left_alone(caplog):
