@@ -113,10 +113,11 @@ def test_paused(clock_program, tmp_path, way):
 
 
 def test_a_controller_that_lets_go_is_no_dead_one(clock_program, tmp_path):
-    with controlled(clock_program, tmp_path, "nanosleep", "end", 0) as orphan:
+    with controlled(clock_program, tmp_path, "nanosleep", "run", 0) as orphan:
+        first = orphan.n_waits
         orphan.lose_controller()
-        clock = attach_lockstep(orphan.pid, on_orphan="end")  # before it looks, within a tenth of a second
-        clock.run()
+        wait_for(lambda: orphan.n_waits > first)  # it runs on, so it has noticed
+        clock = attach_lockstep(orphan.pid, on_orphan="end")
         clock.close()
         before = orphan.n_waits
         wait_for(lambda: orphan.n_waits > before + 30)  # it looks several times
