@@ -40,7 +40,7 @@ NATIVE = "src/soulslab/siphon/clock/native"
 
 OLDEST = (3, 11)
 NEWER_PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # tried in this order: the first is the one CI runs
-EXTRAS = "siphon,learn,peers,dev,docs"
+EXTRAS = "siphon,window,learn,peers,dev,docs"
 LOG_LINES_ON_FAILURE = 25
 
 # Each command is a list of programs of the virtual environment with their arguments.

@@ -15,6 +15,7 @@ from typing import Callable  # noqa: UP035  (as in bootstrap.py)
 
 #: Where Debian puts games; not on root's PATH.
 GAME_DIRS = ("/usr/games", "/usr/local/games")
+MESA = ("/usr/lib/x86_64-linux-gnu/dri/swrast_dri.so", "/usr/lib64/dri/swrast_dri.so", "/usr/lib/dri/swrast_dri.so")
 WADS = ("/usr/share/games/doom", "/usr/share/doom", "/usr/local/share/games/doom")
 
 
@@ -55,6 +56,9 @@ PACKAGES = (
     Package("xvfb", "an X server without a screen", has_program("Xvfb")),
     Package("x11-xkb-utils", "sets keyboard layouts (setxkbmap)", has_program("setxkbmap")),
     Package("libxcb1", "speaks to X servers", has_library("xcb")),
+    Package("libgl1", "OpenGL, for the window of the built-in fight", has_library("GL")),
+    Package("libgl1-mesa-dri", "its software renderer", has_file(*MESA)),
+    Package("libglx-mesa0", "its way into X", has_library("GLX_mesa")),
     Package("libsdl2-2.0-0", "what most games take their time and keys from", has_library("SDL2-2.0")),
     Package("chocolate-doom", "the real game", has_program("chocolate-doom")),
     Package("freedoom", "its levels", has_file(*(folder + "/freedoom1.wad" for folder in WADS))),

@@ -176,7 +176,7 @@ class LocalSession:
         """See `Session.step`."""
         with self._using() as game:
             if step.held is not None:
-                _with_window(game.input).set_held(step.held)
+                _with_window(game.input).set_held(step.held, step.again)
             if step.mouse_px != (0, 0):
                 _with_window(game.input).move_mouse(*step.mouse_px)
             advance = NO_TIME

@@ -329,13 +329,13 @@ def _await_clock(
 def _open_clock(game: RealGame, profile: Profile, options: SessionOptions, page: LockstepPage | None) -> Clock:
     """Open the best clock that can be had, or the one that was asked for."""
     if page is not None:
-        return LockstepClock(page, game.pid, profile.clock.tick_hz, servers=game.servers)
+        return LockstepClock(page, game.pid, profile.clock.step_hz, servers=game.servers)
     wanted = options.clock
     if wanted == "lockstep" or (not wanted and profile.clock.grade == "lockstep"):
         try:
             # What we did not start is not ours to end.
             on_orphan = "run" if options.on_orphan == "end" else options.on_orphan
-            return attach_lockstep(game.pid, profile.clock.tick_hz, on_orphan=on_orphan, servers=game.servers)
+            return attach_lockstep(game.pid, profile.clock.step_hz, on_orphan=on_orphan, servers=game.servers)
         except ClockError as error:  # the game has no clock library, or somebody else controls it
             if wanted:
                 raise

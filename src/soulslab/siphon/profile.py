@@ -145,6 +145,8 @@ class ClockFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         grade: The best grade that is known to work.
         tick_hz: Simulation steps per second of game time, if the game has such; 0 if not. `Clock.advance` lets the
             game do one at a time, as many games drop time when they have to catch up.
+        catch_up_s: Game time that the game makes up for at once without dropping any of it; `Clock.advance` goes on in
+            steps of that length, so that the game need not draw each tick. 0: one tick at a time.
         tick_attribute: Integer attribute that grows by one with each step of the simulation; "" if none is known.
         speed_attribute: Float attribute that scales game time (grade ``scaled``); "" if none.
         game_time_attribute: Attribute with the game's own time; "" if none.
@@ -153,10 +155,16 @@ class ClockFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     grade: ClockGrade = "realtime"
     tick_hz: Annotated[float, Meta(ge=0, le=1000)] = 0.0
+    catch_up_s: Annotated[float, Meta(ge=0, le=10)] = 0.0
     tick_attribute: str = ""
     speed_attribute: str = ""
     game_time_attribute: str = ""
     game_time_s: Annotated[float, Meta(gt=0)] = 1.0
+
+    @property
+    def step_hz(self) -> float:
+        """Steps per second of game time that `Clock.advance` makes; 0 if nothing is known."""
+        return 1.0 / self.catch_up_s if self.catch_up_s else self.tick_hz
 
 
 class InputFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -183,7 +191,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         keys: From the name of an action to the physical key that does it: ``roll = "SPACE"``.
         clock: How its time can be controlled.
         input: How it takes keys.
-        env: What `soulslab.envs` makes of it; the bridge does not look into it.
+        duel: Which attributes make a boss duel (`soulslab.arena.binding`); the bridge does not look into it.
+        env: What `soulslab.envs` makes of it; the bridge does not look into it either.
     """
 
     format: Literal[1] = 1
@@ -195,6 +204,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     keys: dict[str, str] = {}
     clock: ClockFacts = ClockFacts()
     input: InputFacts = InputFacts()
+    duel: dict[str, Any] | None = None
     env: dict[str, Any] | None = None
 
 

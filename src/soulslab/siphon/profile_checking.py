@@ -234,7 +234,7 @@ def _clock_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> I
             yield f"{name} is not writable, so it cannot change the game's speed", place
     if clock.grade == "scaled" and not clock.speed_attribute:
         yield "is missing; the grade 'scaled' needs it", "clock.speed_attribute"
-    for field in ("tick_hz", "game_time_s"):
+    for field in ("tick_hz", "game_time_s", "catch_up_s"):
         if not math.isfinite(getattr(clock, field)):
             yield "must be a finite number", f"clock.{field}"
 

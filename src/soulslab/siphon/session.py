@@ -146,6 +146,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     Attributes:
         held: Keys to hold from now on; None leaves them as they are.
+        again: Those of `held` that the game is to see going down anew, also where they are down already.
         mouse_px: Relative movement of the mouse.
         advance_s: Game time to let pass.
         attributes: What to read then; None for all of the profile.
@@ -154,6 +155,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """
 
     held: tuple[str, ...] | None = None
+    again: tuple[str, ...] = ()
     mouse_px: tuple[int, int] = (0, 0)
     advance_s: float = 0.0
     attributes: tuple[str, ...] | None = None

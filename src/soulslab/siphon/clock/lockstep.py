@@ -48,7 +48,7 @@ class LockstepClock:
     Args:
         page: Its page; `close` closes it.
         pid: The game.
-        tick_hz: Steps of its simulation per second of game time; `advance` makes one at a time. 0 if unknown.
+        tick_hz: Steps per second of game time that `advance` makes (`ClockFacts.step_hz`); 0 if nothing is known.
         spin_reads: A thread is held if it asks for the time so often while time stands.
         spin_turns: The main thread is held if it has looked for events in vain so often while time stands.
         servers: Processes that the game may wait for and that do not have the library: its X server. With them it is

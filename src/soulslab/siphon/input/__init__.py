@@ -20,13 +20,14 @@ class Input(Protocol):
         """The keys and mouse buttons that are down now."""
         ...
 
-    def set_held(self, keys: Collection[str]) -> None:
+    def set_held(self, keys: Collection[str], again: Collection[str] = ()) -> None:
         """Hold these and no others: releases first, then presses, each in the order of the names.
 
         Returns once they are in the game's own queue, so that time that is advanced afterwards sees them.
 
         Args:
             keys: Physical key names (``W``, ``SPACE``, ``MOUSE_LEFT``).
+            again: Those of them that go up first where they are down already, so that the game sees a fresh press.
 
         Raises:
             UnknownKeyError: No such key; nothing was sent.

@@ -83,13 +83,14 @@ class HeldInput:
         """The keys and mouse buttons that are down now."""
         return self._held
 
-    def set_held(self, keys: Collection[str]) -> None:
+    def set_held(self, keys: Collection[str], again: Collection[str] = ()) -> None:
         """Hold these and no others; see `Input.set_held`. Keys go up and down in the order of the alphabet."""
         wanted = {name: key_named(name) for name in keys}
+        anew = {name for name in again if key_named(name).name in wanted}
         with self._lock:
             self._check_open()
-            releases = [Change(key_named(name), False) for name in sorted(self._held - wanted.keys())]
-            presses = [Change(wanted[name], True) for name in sorted(wanted.keys() - self._held)]
+            releases = [Change(key_named(name), False) for name in sorted(self._held - (wanted.keys() - anew))]
+            presses = [Change(wanted[name], True) for name in sorted(wanted.keys() - (self._held - anew))]
             if not releases and not presses:
                 return
             self._sender.check(wanted.values())

@@ -329,9 +329,9 @@ class RemoteInput:
         """See `Input.held`."""
         return frozenset(self._session.ask(m.Held(), m.HeldKeys).keys)
 
-    def set_held(self, keys: Collection[str]) -> None:
+    def set_held(self, keys: Collection[str], again: Collection[str] = ()) -> None:
         """See `Input.set_held`."""
-        self._session.ask(m.Hold(tuple(keys)), m.Done)
+        self._session.ask(m.Hold(tuple(keys), tuple(again)), m.Done)
 
     def type(self, keys: Collection[str]) -> None:
         """See `Input.type`."""

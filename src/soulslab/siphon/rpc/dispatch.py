@@ -88,7 +88,7 @@ def _write(request: m.Write, session: Session, _: FrameSender) -> m.Done:
 
 
 def _hold(request: m.Hold, session: Session, _: FrameSender) -> m.Done:
-    session.input.set_held(request.keys)
+    session.input.set_held(request.keys, request.again)
     return m.Done()
 
 

@@ -21,7 +21,7 @@ from soulslab.siphon.clock import Advance
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.session import SessionInfo, Step
 
-VERSION = 1
+VERSION = 2
 SERVICE = "soulslab.siphon.v1.Session"
 UNREADABLE = -1
 MAX_REQUEST_BYTES = 1 << 20
@@ -180,6 +180,7 @@ class Hold(Request, frozen=True, tag="hold"):
     """`Input.set_held`: gives `Done`."""
 
     keys: Keys
+    again: Keys = ()
 
 
 class Type(Request, frozen=True, tag="type"):

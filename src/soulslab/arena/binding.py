@@ -1,0 +1,197 @@
+"""Which attributes of a game's memory make a boss duel: the ``[duel]`` table of a profile.
+
+::
+
+    [duel]
+    axes = "xzy"                       # what a stored position holds, in order; z is the height
+
+    [duel.attributes]                  # quantity = attribute
+    "player.hp" = "player.hp"
+    "boss.animation" = "iudex.animation"
+
+    [duel.player_animations]           # only where the attribute is a number
+    RollingMedium = 27000
+
+Both ways are needed: environments read a fight out of a game, and the built-in game lays its own fight out as another
+game's profile says. What the quantities are is told in `soulslab.arena.quantities`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+
+from soulslab.arena.live_fight import LiveFight
+from soulslab.arena.quantities import QUANTITIES, Quantity, Value
+from soulslab.config.checking import check, join_place
+from soulslab.errors import ConfigError, ProfileError, did_you_mean
+
+_TEXTS = ("utf8", "utf16")
+_BITS = ("bool", "flag")
+_FLOATS = ("f32", "f64")
+#: A height, x and y in each order that games store them in.
+_AXES = ("xyz", "xzy", "yxz", "yzx", "zxy", "zyx")
+
+
+class Stored(Protocol):
+    """How an attribute is stored: `soulslab.siphon.profile.Attribute`."""
+
+    @property
+    def type(self) -> str:
+        """Its type."""
+        ...
+
+    @property
+    def length(self) -> int:
+        """Numbers of a vector, or bytes of a text."""
+        ...
+
+    @property
+    def scale(self) -> float:
+        """Not 1 makes a whole number a fraction."""
+        ...
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The ``[duel]`` table.
+
+    Attributes:
+        attributes: Attribute of each quantity.
+        axes: What a stored position or direction holds, in order; z is the height.
+        player_animations: Number of each of the player's animations, where the attribute is a number.
+        boss_animations: The same for the boss.
+    """
+
+    attributes: dict[str, str]
+    axes: str = "xyz"
+    player_animations: dict[str, int] = {}
+    boss_animations: dict[str, int] = {}
+
+
+class Binding:
+    """Translates between a fight and the attributes of a profile.
+
+    Args:
+        table: The profile's ``[duel]`` table.
+        attributes: The profile's attributes.
+        source: Its file, for errors.
+
+    Attributes:
+        attributes: Attribute of each quantity.
+
+    Raises:
+        ProfileError: The table is malformed, or an attribute does not fit its quantity.
+    """
+
+    def __init__(self, table: Mapping[str, Any] | None, attributes: Mapping[str, Stored], source: str = "") -> None:
+        def error(problem: str, place: str) -> ConfigError:
+            return ProfileError(problem, path=f"duel.{place}" if place else "duel", source=source)
+
+        if table is None:
+            raise error("is missing: nothing says which attributes make a fight", "")
+        self._table = check(dict(table), _Table, error)
+        self._stored = attributes
+        for problem, place in self._mistakes():
+            raise error(problem, place)
+        self.attributes: Mapping[str, str] = self._table.attributes
+        self._quantities = {name: quantity for quantity, name in self.attributes.items()}
+        order = [self._table.axes.index(axis) for axis in "xyz"]
+        self._from_stored, self._to_stored = np.array(order), np.argsort(order)
+        tables = {"player.animation": self._table.player_animations, "boss.animation": self._table.boss_animations}
+        self._numbers = tables
+        self._names = {which: {number: name for name, number in table.items()} for which, table in tables.items()}
+
+    def has(self, *quantities: str) -> bool:
+        """Tell whether all of these quantities are known of the game."""
+        return all(quantity in self.attributes for quantity in quantities)
+
+    # --- from a game ----------------------------------------------------------------------------------------
+
+    def decode(self, quantity: str, stored: Any) -> Value:
+        """Return a quantity from what its attribute was read as.
+
+        An animation whose number is in no table is ``#`` and the number: unknown, but told apart.
+        """
+        kind = QUANTITIES[quantity].kind
+        if kind == "vector":
+            return np.asarray(stored, np.float64)[self._from_stored]
+        if kind == "flag":
+            return bool(stored)
+        if kind == "animation" and not isinstance(stored, str):
+            return self._names[quantity].get(int(stored), f"#{int(stored)}")
+        return stored
+
+    def encode(self, quantity: str, value: Value) -> Any:
+        """Return what has to be written to a quantity's attribute."""
+        facts, stored = QUANTITIES[quantity], self._stored[self.attributes[quantity]]
+        if facts.kind == "vector":
+            return np.asarray(value, np.float64)[self._to_stored]
+        if facts.kind == "flag":
+            return bool(value) if stored.type in _BITS else int(bool(value))
+        if facts.kind == "animation":
+            return value if stored.type in _TEXTS else self._numbers[quantity].get(value, -1)
+        if stored.type in _FLOATS or stored.scale != 1.0:
+            return float(value)
+        return math.ceil(value) if facts.rounds_up else int(value)
+
+    # --- of the built-in game -------------------------------------------------------------------------------
+
+    def values(self, game: LiveFight) -> dict[str, Any]:
+        """Return the value of each attribute that is bound."""
+        return {
+            name: self.encode(quantity, QUANTITIES[quantity].get(game)) for quantity, name in self.attributes.items()
+        }
+
+    def apply(self, game: LiveFight, written: Mapping[str, Any]) -> None:
+        """Take over what somebody wrote to attributes. What a game computes anew in each tick stays as it is."""
+        for name, stored in written.items():
+            quantity = self._quantities.get(name)
+            put = QUANTITIES[quantity].put if quantity else None
+            if quantity and put is not None:
+                put(game, self.decode(quantity, stored))
+
+    def _mistakes(self) -> Iterator[tuple[str, str]]:
+        if self._table.axes not in _AXES:
+            yield f"must be the letters x, y and z in some order, not {self._table.axes!r}", "axes"
+        seen: dict[str, str] = {}
+        for quantity, name in self._table.attributes.items():
+            place = join_place("attributes", quantity)
+            if quantity not in QUANTITIES:
+                yield f"is no quantity of a fight{did_you_mean(quantity, QUANTITIES)}", place
+            elif name not in self._stored:
+                yield f"there is no attribute {name!r}{did_you_mean(name, self._stored)}", place
+            elif name in seen:
+                yield f"attribute {name!r} is {seen[name]} already", place
+            elif problem := _misfit(QUANTITIES[quantity], self._stored[name]):
+                yield f"attribute {name!r} {problem}", place
+            seen[name] = quantity
+        for which in ("player", "boss"):
+            yield from self._animation_mistakes(which)
+
+    def _animation_mistakes(self, which: str) -> Iterator[tuple[str, str]]:
+        name = self._table.attributes.get(f"{which}.animation", "")
+        numbers: dict[str, int] = getattr(self._table, f"{which}_animations")
+        place = f"{which}_animations"
+        if name and self._stored[name].type not in _TEXTS and not numbers:
+            yield f"is missing: attribute {name!r} holds a number", place
+        known: dict[int, str] = {}
+        for animation, number in numbers.items():
+            if number in known:
+                yield f"{number} stands for {known[number]!r} already", join_place(place, animation)
+            known[number] = animation
+
+
+def _misfit(quantity: Quantity, stored: Stored) -> str:
+    """Return why an attribute cannot hold a quantity; "" if it can."""
+    is_number = stored.type not in (*_TEXTS, *_BITS, "bytes")
+    if quantity.kind == "vector":
+        return "" if is_number and stored.length == 3 else "must be a vector of 3 numbers"
+    if quantity.kind == "animation":
+        return "" if stored.type in _TEXTS or (is_number and stored.length == 1) else "must be a text or a number"
+    if quantity.kind == "flag":
+        return "" if stored.type in _BITS or (is_number and stored.length == 1) else "must be a bool or a flag"
+    return "" if is_number and stored.length == 1 else "must be a number"

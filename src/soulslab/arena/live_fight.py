@@ -1,0 +1,195 @@
+"""A fight as a game runs it: tick by tick, by buttons, with what comes before and after it.
+
+The simulator plays whole decisions; a game plays one tick after another and listens to buttons in each. Both call the
+same `duel_tick`, so the same seed and the same buttons give the same fight, to the last bit.
+
+A game goes round through the stages ``fighting``, ``won`` or ``lost`` (its end is shown), ``loading``, ``fighting``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal, TypeAlias
+
+import msgspec
+import numpy as np
+
+from soulslab.arena.boss import boss_is_beaten
+from soulslab.arena.boss_file import Boss
+from soulslab.arena.duel import duel_tick
+from soulslab.arena.player import is_open, start_animation
+from soulslab.arena.simulator import FightOptions, Simulator
+from soulslab.arena.state import ROAMING, TICKS_PER_S, Record
+from soulslab.arena.vocabulary import ACTIONS, FIRST_ROLL, N_DIRECTIONS, NOTHING
+
+Stage: TypeAlias = Literal["fighting", "won", "lost", "loading"]
+STAGES: tuple[Stage, ...] = ("fighting", "won", "lost", "loading")
+
+DIRECTIONS = ("forward", "right", "backward", "left")
+PRESSES = ("roll", "light_attack", "heavy_attack", "parry")
+#: What a player holds or presses.
+BUTTONS = (*DIRECTIONS, *PRESSES)
+
+#: How long the end of a fight is shown, and how long the next one loads.
+END_TICKS = 3 * TICKS_PER_S
+LOADING_TICKS = TICKS_PER_S // 2
+#: A button that is pressed too early is kept for this long, until it does something.
+BUFFER_TICKS = 24
+
+_NUMBER = {frozenset(keys): number for number, keys in enumerate(ACTIONS)}
+_OPPOSITES = (frozenset(("forward", "backward")), frozenset(("left", "right")))
+
+
+class LiveFightOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the fights of a game are like.
+
+    Attributes:
+        phase: See `FightOptions.phase`.
+        random_pose: See `FightOptions.random_pose`.
+        seed: Of the first fight; those after it follow from it.
+    """
+
+    phase: str = "full"
+    random_pose: bool = False
+    seed: int = 0
+
+
+class LiveFight:
+    """One fight after another, by buttons.
+
+    Attributes:
+        boss: Against whom.
+        duel: `DUEL` record of the present fight.
+        fight: `FIGHT` record: its rules.
+        stage: What the game is at.
+        stage_ticks: For how long.
+        n_ticks: Ticks since the game began, whatever it was at.
+        n_fights: Fights begun, the present one included.
+        seed: The present fight was begun with it; None where it follows from the one before.
+        next_seed: The next one is begun with it; None goes on with the generator of the present one.
+        speed: Factor of game time; 0 stops it. Whoever calls `tick` heeds it.
+        no_death: The player's health does not fall below 1.
+        no_gravity: The player does not fall.
+        no_attack: The boss begins no attack.
+        action: What was done in the last tick (`soulslab.arena.vocabulary.ACTIONS`).
+        is_press: Whether its button went down in that tick.
+    """
+
+    def __init__(self, boss: Boss, options: LiveFightOptions) -> None:
+        self.boss = boss
+        self.options = options
+        rules = FightOptions(phase=options.phase, random_pose=options.random_pose, features=False, autoreset="disabled")
+        self._simulator = Simulator(boss, 1, rules)
+        self.fight: Record = self._simulator.fight[0]
+        self.duel: Record = self._simulator.duels[0]
+        self.stage: Stage = "fighting"
+        self.stage_ticks = 0
+        self.n_ticks = 0
+        self.n_fights = 0
+        self.seed: int | None = None
+        self.next_seed: int | None = options.seed
+        self.speed = 1.0
+        self.no_death = False
+        self.no_gravity = False
+        self.no_attack = False
+        self.action = NOTHING
+        self.is_press = False
+        self._waiting = ""
+        self._waiting_ticks = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a fight."""
+        everyone = np.ones(1, np.bool_)
+        self.seed, self.next_seed = self.next_seed, None
+        if self.seed is not None:
+            self._simulator.seed(np.array([self.seed], np.uint64), everyone)
+        self._simulator.reset(everyone)
+        self.n_fights += 1
+        self._waiting = ""
+        self._enter("fighting")
+
+    def restart(self) -> None:
+        """Leave the present fight, whatever it is at; the next one loads."""
+        self._enter("loading")
+
+    def tick(self, held: Collection[str], pressed: Collection[str] = ()) -> None:
+        """Play a tick.
+
+        Args:
+            held: Buttons that are down, of `BUTTONS`.
+            pressed: Those that went down since the last tick.
+        """
+        self.n_ticks += 1
+        self.stage_ticks += 1
+        self.action, self.is_press = NOTHING, False
+        if self.stage == "fighting":
+            self._fight(held, pressed)
+        elif self.stage == "loading":
+            if self.stage_ticks >= LOADING_TICKS:
+                self.begin()
+        elif self.stage_ticks >= END_TICKS:
+            self._enter("loading")
+
+    def _fight(self, held: Collection[str], pressed: Collection[str]) -> None:
+        d, f = self.duel, self.fight
+        action, is_press = self._choose(held, pressed)
+        if self.no_attack and d.b_mode == ROAMING:
+            d.b_wait = max(int(d.b_wait), 1)
+        if self.no_gravity and d.p_falling:
+            d.p_fall_speed = 0.0
+        self.play(action, is_press)
+        if self.no_death and d.p_hp < 1.0:
+            d.p_hp = 1.0
+        if d.p_hp <= 0.0:
+            self._enter("lost")
+        elif boss_is_beaten(d, f):
+            self._enter("won")
+
+    def play(self, action: int, is_press: bool) -> None:
+        """Play a tick of the rules with an action, as a key log has it."""
+        self.action, self.is_press = action, is_press
+        duel_tick(self.duel, self.fight, action, is_press)
+
+    def _choose(self, held: Collection[str], pressed: Collection[str]) -> tuple[int, bool]:
+        """Return the action of a tick, and whether its button goes down in it."""
+        ways = frozenset(way for way in DIRECTIONS if way in held)
+        for pair in _OPPOSITES:
+            if pair <= ways:
+                ways -= pair
+        for button in PRESSES:
+            if button in pressed:
+                self._waiting, self._waiting_ticks = button, BUFFER_TICKS
+        if self._waiting:
+            # Without a direction a roll goes backwards, out of reach.
+            keys = {self._waiting} | ((ways or {"backward"}) if self._waiting == "roll" else set())
+            action = _NUMBER[frozenset(keys)]
+            if is_open(self.duel, self.fight, action):
+                self._waiting = ""
+                return action, True
+            self._waiting_ticks -= 1
+            if self._waiting_ticks <= 0:
+                self._waiting = ""
+        move = _NUMBER[ways]
+        return (move if move < N_DIRECTIONS and is_open(self.duel, self.fight, move) else NOTHING), False
+
+    def _enter(self, stage: Stage) -> None:
+        self.stage, self.stage_ticks = stage, 0
+
+    def stand_up(self) -> None:
+        """End a fall, for a player that was put back on the ground."""
+        d = self.duel
+        if d.p_falling and d.p_z >= self.fight.floor - 1.0:
+            d.p_falling = 0
+            d.p_fall_speed = 0.0
+            start_animation(d, self.fight, self.fight.idle)
+
+
+def buttons_of(action: int) -> tuple[str, ...]:
+    """Return the buttons of an action."""
+    return ACTIONS[action]
+
+
+def is_press_action(action: int) -> bool:
+    """Tell whether an action acts when its button goes down, and not for as long as it is held."""
+    return FIRST_ROLL <= action < NOTHING

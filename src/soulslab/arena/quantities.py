@@ -1,0 +1,213 @@
+"""What there is to know of a fight, by name: the words in which memory, environments and recordings speak of it.
+
+A profile says in its ``[duel]`` table which attribute holds which quantity (`soulslab.arena.binding`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+
+from soulslab.arena.features import CAMERA_BACK_M, CAMERA_COS, CAMERA_SIN, CAMERA_UP_M
+from soulslab.arena.knight import load_knight
+from soulslab.arena.live_fight import STAGES, LiveFight
+from soulslab.arena.state import TICKS_PER_S
+from soulslab.arena.vocabulary import BOSS_ANIMATIONS
+from soulslab.errors import InvalidValueError
+
+QuantityKind: TypeAlias = Literal["number", "flag", "vector", "animation"]
+Value: TypeAlias = Any
+"""float, bool, ndarray of 3 float64 (x, y, height), or the name of an animation."""
+
+
+class Quantity(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to know of a fight.
+
+    Attributes:
+        kind: ``number``, ``flag``, ``vector`` (x, y, height or a direction) or ``animation`` (its name).
+        unit: Of a number or vector.
+        doc: What it is.
+        rounds_up: Where it is stored as a whole number, it is rounded up: what is left of it is not nothing.
+        get: Returns it.
+        put: Changes it; None where a game computes it anew in each tick, so that a change does not last.
+    """
+
+    kind: QuantityKind
+    unit: str = ""
+    doc: str
+    rounds_up: bool = False
+    get: Callable[[LiveFight], Value]
+    put: Callable[[LiveFight, Value], None] | None = None
+
+
+def _put_player_position(game: LiveFight, value: Value) -> None:
+    d = game.duel
+    d.p_x, d.p_y, d.p_z = (float(part) for part in value)
+    game.stand_up()
+
+
+def _put_boss_position(game: LiveFight, value: Value) -> None:
+    game.duel.b_x, game.duel.b_y = float(value[0]), float(value[1])
+
+
+def _put_player_angle(game: LiveFight, value: Value) -> None:
+    game.duel.p_fx, game.duel.p_fy = -math.sin(value), -math.cos(value)
+
+
+def _put_boss_angle(game: LiveFight, value: Value) -> None:
+    game.duel.b_fx, game.duel.b_fy = -math.sin(value), -math.cos(value)
+
+
+def _put_lock_on(game: LiveFight, value: Value) -> None:
+    game.duel.lock_on = int(bool(value))
+    if not value:
+        game.duel.lock_off_ticks = 0
+
+
+def _put_player_hp(game: LiveFight, value: Value) -> None:
+    game.duel.p_hp = min(max(float(value), 0.0), float(game.fight.p_max_hp))
+
+
+def _put_player_sp(game: LiveFight, value: Value) -> None:
+    game.duel.p_sp = min(max(float(value), 0.0), float(game.fight.p_max_sp))
+
+
+def _put_boss_hp(game: LiveFight, value: Value) -> None:
+    game.duel.b_hp = min(max(float(value), 0.0), float(game.fight.b_max_hp))
+
+
+def _put_camera_direction(game: LiveFight, value: Value) -> None:
+    flat = math.hypot(value[0], value[1])
+    if flat > 0.0:
+        game.duel.c_fx, game.duel.c_fy = value[0] / flat, value[1] / flat
+
+
+def _put_speed(game: LiveFight, value: Value) -> None:
+    if not (math.isfinite(value) and value >= 0.0):
+        raise InvalidValueError("game.speed", value, "it has to be 0 or more")
+    game.speed = float(value)
+
+
+def _put_next_seed(game: LiveFight, value: Value) -> None:
+    game.next_seed = int(value) if value >= 0 else None
+
+
+def _or_none(seed: int | None) -> int:
+    return -1 if seed is None else seed
+
+
+def _flag(name: str, doc: str) -> Quantity:
+    return Quantity(
+        kind="flag",
+        doc=doc,
+        get=lambda game: bool(getattr(game, name)),
+        put=lambda game, value: setattr(game, name, bool(value)),
+    )
+
+
+def _number(
+    doc: str,
+    get: Callable[[LiveFight], Value],
+    put: Callable[[LiveFight, Value], None] | None = None,
+    *,
+    unit: str = "",
+    rounds_up: bool = False,
+) -> Quantity:
+    return Quantity(kind="number", unit=unit, doc=doc, get=get, put=put, rounds_up=rounds_up)
+
+
+def _camera_position(game: LiveFight) -> Value:
+    d = game.duel
+    return np.array([d.p_x - CAMERA_BACK_M * d.c_fx, d.p_y - CAMERA_BACK_M * d.c_fy, d.p_z + CAMERA_UP_M])
+
+
+def _camera_direction(game: LiveFight) -> Value:
+    d = game.duel
+    return np.array([d.c_fx * CAMERA_COS, d.c_fy * CAMERA_COS, -CAMERA_SIN])
+
+
+def player_animation(game: LiveFight) -> str:
+    """Return the name of the player's animation."""
+    return load_knight().animations[game.duel.p_anim]
+
+
+def boss_animation(game: LiveFight) -> str:
+    """Return the name of the boss's animation; one that is in no vocabulary is named by its move."""
+    number = int(game.duel.b_anim)
+    if number >= 0:
+        return BOSS_ANIMATIONS[number]
+    return game.boss.moves[game.duel.b_move].animation if game.duel.b_move >= 0 else ""
+
+
+def _player_animation_length(game: LiveFight) -> float:
+    return float(game.fight.animations[game.duel.p_anim].duration) / TICKS_PER_S
+
+
+def _boss_animation_length(game: LiveFight) -> float:
+    move = int(game.duel.b_move)
+    return float(game.fight.moves[move].duration) / TICKS_PER_S if move >= 0 else 0.0
+
+
+QUANTITIES: dict[str, Quantity] = {
+    "player.hp": _number("health", lambda g: g.duel.p_hp, _put_player_hp, unit="hp", rounds_up=True),
+    "player.max_hp": _number("full health", lambda g: g.fight.p_max_hp, unit="hp"),
+    "player.sp": _number("stamina", lambda g: g.duel.p_sp, _put_player_sp, unit="sp", rounds_up=True),
+    "player.max_sp": _number("full stamina", lambda g: g.fight.p_max_sp, unit="sp"),
+    "player.position": Quantity(
+        kind="vector",
+        unit="m",
+        doc="where the player stands",
+        get=lambda g: np.array([g.duel.p_x, g.duel.p_y, g.duel.p_z]),
+        put=_put_player_position,
+    ),
+    "player.angle": _number(
+        "which way the player faces: (-sin, -cos)",
+        lambda g: math.atan2(-g.duel.p_fx, -g.duel.p_fy),
+        _put_player_angle,
+        unit="rad",
+    ),
+    "player.animation": Quantity(kind="animation", doc="the player's animation", get=player_animation),
+    "player.animation_time": _number("since it began", lambda g: g.duel.p_ticks / TICKS_PER_S, unit="s"),
+    "player.animation_length": _number("of the animation; 0 without end", _player_animation_length, unit="s"),
+    "boss.hp": _number("health", lambda g: g.duel.b_hp, _put_boss_hp, unit="hp", rounds_up=True),
+    "boss.max_hp": _number("full health", lambda g: g.fight.b_max_hp, unit="hp"),
+    "boss.position": Quantity(
+        kind="vector",
+        unit="m",
+        doc="where the boss stands",
+        get=lambda g: np.array([g.duel.b_x, g.duel.b_y, float(g.fight.floor)]),
+        put=_put_boss_position,
+    ),
+    "boss.angle": _number(
+        "which way the boss faces: (-sin, -cos)",
+        lambda g: math.atan2(-g.duel.b_fx, -g.duel.b_fy),
+        _put_boss_angle,
+        unit="rad",
+    ),
+    "boss.animation": Quantity(kind="animation", doc="the boss's animation", get=boss_animation),
+    "boss.animation_time": _number("since it began", lambda g: g.duel.b_anim_ticks / TICKS_PER_S, unit="s"),
+    "boss.animation_length": _number("of its move; 0 without end", _boss_animation_length, unit="s"),
+    "camera.position": Quantity(kind="vector", unit="m", doc="where the camera is", get=_camera_position),
+    "camera.direction": Quantity(
+        kind="vector", doc="where it looks, a unit vector", get=_camera_direction, put=_put_camera_direction
+    ),
+    "lock_on": Quantity(
+        kind="flag", doc="the camera is locked on the boss", get=lambda g: bool(g.duel.lock_on), put=_put_lock_on
+    ),
+    "phase": _number("of the fight, 1 or 2", lambda g: int(g.duel.phase)),
+    "game.stage": _number(f"what the game is at: {', '.join(STAGES)}", lambda g: STAGES.index(g.stage)),
+    "game.speed": _number("factor of game time; 0 stops it", lambda g: g.speed, _put_speed),
+    "game.tick": _number("ticks since the game began", lambda g: g.n_ticks),
+    "game.time_s": _number("game time since it began", lambda g: g.n_ticks / TICKS_PER_S, unit="s"),
+    "fight.number": _number("fights begun", lambda g: g.n_fights),
+    "fight.tick": _number("ticks of this fight", lambda g: int(g.duel.tick)),
+    "fight.seed": _number("it was begun with; -1 if it follows from the one before", lambda g: _or_none(g.seed)),
+    "fight.next_seed": _number("for the next fight; -1 for none", lambda g: _or_none(g.next_seed), _put_next_seed),
+    "player.no_death": _flag("no_death", "the player cannot die"),
+    "player.no_gravity": _flag("no_gravity", "the player does not fall"),
+    "boss.no_attack": _flag("no_attack", "the boss begins no attack"),
+}

@@ -1,0 +1,54 @@
+"""What an episode is: how the game gets to its start, who counts health, and when it is over.
+
+Two kinds: `soulslab.envs.live.in_place.InPlaceEpisode` as in SoulsGym (the game never ends a fight by itself), and
+`soulslab.envs.live.demo.DemoEpisode`, which changes nothing in the game and fights to the end.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from soulslab.arena.state import Record
+from soulslab.envs.live.duel_game import DuelGame
+from soulslab.envs.process_start import Deadline
+
+Verdict: TypeAlias = Literal["", "won", "lost"]
+
+
+class Episode(Protocol):
+    """One kind of episode. It is made once for an environment; `begin` starts each."""
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """What has to be read with each step, beside the fields of a duel."""
+        ...
+
+    def begin(self, game: DuelGame, rng: np.random.Generator, seed: int | None, deadline: Deadline) -> None:
+        """Bring the game to the start of an episode.
+
+        Args:
+            game: The game; one that is lost (`GameKeeper.is_lost`) is brought back first.
+            rng: Draws what is drawn.
+            seed: Of the reset, where one was given.
+            deadline: Wall time for all of it.
+
+        Raises:
+            SiphonError: It cannot be done, also after retries.
+        """
+        ...
+
+    def account(self, game: DuelGame, state: Record, read: dict[str, object]) -> None:
+        """After each look at the game: put the episode's own count of health into the state, top up, and so on.
+
+        Args:
+            game: The game.
+            state: `DUEL_STATE` record as it was read; changed in place.
+            read: The quantities of the same reading.
+        """
+        ...
+
+    def verdict(self, state: Record) -> Verdict:
+        """Tell whether the episode is over with this state."""
+        ...

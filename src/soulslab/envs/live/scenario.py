@@ -1,0 +1,75 @@
+"""A scenario: which boss, where, between which limits. Facts of a place, not of a game's memory."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from soulslab.arena.boss_file import Boss
+from soulslab.arena.knight import load_knight
+
+Pose: TypeAlias = tuple[float, float, float, float]
+"""x, y, height (m) and angle (rad)."""
+
+
+class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One boss in its place.
+
+    Attributes:
+        name: Of the boss.
+        player_max_hp: Player's full health.
+        player_max_sp: Player's full stamina.
+        boss_max_hp: Boss's full health.
+        phase_two_hp: The second phase begins at this health of the boss.
+        phase_two_animation: Animation of the boss with which the second phase begins; "" if there is none.
+        limits_m: Least and greatest x, y and height that are reported.
+        floor_m: Height of the ground.
+        fall_m: Whoever is below this height falls to death.
+        reward_centre_m: The reward term ``centre`` pays for coming nearer to it.
+        player_pose: Where the player starts.
+        player_poses_random: Where else it may start.
+        boss_pose: Where the boss starts.
+        attacks: Names of the boss's attacks, by animation.
+    """
+
+    name: str
+    player_max_hp: int
+    player_max_sp: int
+    boss_max_hp: int
+    phase_two_hp: int = 0
+    phase_two_animation: str = ""
+    limits_m: tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
+    floor_m: float
+    fall_m: float
+    reward_centre_m: tuple[float, float]
+    player_pose: Pose
+    player_poses_random: tuple[Pose, ...] = ()
+    boss_pose: Pose
+    attacks: dict[str, str] = {}
+
+
+#: Whoever is so far below the ground is falling.
+FALL_DEPTH_M = 1.0
+
+
+def scenario_of(boss: Boss) -> Scenario:
+    """Return the scenario of a boss of the built-in fight."""
+    ground, vitals = boss.ground, load_knight().vitals
+    moves = {move.id: move for move in boss.moves}
+    return Scenario(
+        name=boss.name,
+        player_max_hp=vitals.hp,
+        player_max_sp=vitals.sp,
+        boss_max_hp=boss.hp,
+        phase_two_hp=int(boss.hp * boss.phase_two.below),
+        phase_two_animation=moves[boss.phase_two.move].animation,
+        limits_m=tuple(ground.limits_m),  # type: ignore[arg-type]
+        floor_m=ground.floor_m,
+        fall_m=ground.floor_m - FALL_DEPTH_M,
+        reward_centre_m=ground.reward_centre_m,
+        player_pose=ground.player_pose,
+        player_poses_random=tuple(ground.player_poses_random),
+        boss_pose=ground.boss_pose,
+        attacks={move.animation: move.id for move in boss.moves},
+    )

@@ -1,0 +1,209 @@
+"""The built-in fight as a session without a process or a window, for tests of whatever stands on a session.
+
+Keys, game time, attributes and writes act on the fight as they do in the real window; only the bridge is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.arena.binding import Binding
+from soulslab.arena.boss_file import load_boss
+from soulslab.arena.knight import load_knight
+from soulslab.arena.live_fight import BUTTONS, LiveFight, LiveFightOptions
+from soulslab.arena.state import TICKS_PER_S
+from soulslab.arena.top_down import draw_duel
+from soulslab.errors import (
+    ClockStalledError,
+    PointerError,
+    ProcessExitedError,
+    ReadOnlyError,
+    UnknownAttributeError,
+    WindowGoneError,
+)
+from soulslab.games.arena import PROFILE_PATH
+from soulslab.siphon.capture.fake import FakeCapture
+from soulslab.siphon.clock.fake import FakeClock
+from soulslab.siphon.input.fake import FakeInput
+from soulslab.siphon.local import LocalSession
+from soulslab.siphon.profile import Profile, Value, load_profile
+from soulslab.siphon.session import SessionInfo, SessionOptions
+
+PID = 4343
+WINDOW_PX = (320, 180)
+
+
+class FakeArena:
+    """The game of a `FakeArenaSession`, with switches for what goes wrong in real ones.
+
+    Attributes:
+        fight: The fight, to look into and to change.
+        input: Its keys.
+        is_alive: False: its process has ended.
+        is_stalled: True: its time does not get on.
+        has_window: False: its window was closed.
+        is_deaf: True: no key does anything.
+        of_fighters: Attributes that cannot be read while the game loads.
+    """
+
+    def __init__(self, profile: Profile, options: Mapping[str, str]) -> None:
+        boss = load_boss(options.get("boss", "judge"), list(load_knight().knock_backs))
+        self.fight = LiveFight(
+            boss,
+            LiveFightOptions(
+                phase=options.get("phase", "full"),
+                random_pose=options.get("poses", "fixed") == "random",
+                seed=int(options.get("seed", "0")),
+            ),
+        )
+        self.profile = profile
+        self.binding = Binding(profile.duel, profile.attributes)
+        self.input = FakeInput()
+        self.is_alive = True
+        self.is_stalled = False
+        self.has_window = True
+        self.is_deaf = False
+        # In parts of 1 / (ticks per s) ns, so that no part of a tick is lost.
+        self._time_left_ns = 0
+        self._n_events = 0
+        self.of_fighters = {
+            name for quantity, name in self.binding.attributes.items() if quantity.startswith(("player.", "boss."))
+        }
+        self._buttons = {key: name for name, key in profile.keys.items()}
+
+    def check_alive(self) -> None:
+        """Raise `ProcessExitedError` if it has ended."""
+        if not self.is_alive:
+            raise ProcessExitedError(f"process {PID} (arena) has ended", pid=PID)
+
+    def pass_time(self, seconds: float) -> None:
+        """Play the ticks of so much time."""
+        if self.is_stalled:
+            raise ClockStalledError("the arena does not get on; restart the session", 0.0)
+        self._time_left_ns += round(seconds * 1e9 * self.fight.speed) * TICKS_PER_S
+        n_ticks, self._time_left_ns = divmod(self._time_left_ns, 10**9)
+        for _ in range(n_ticks):
+            self._tick()
+
+    def _tick(self) -> None:
+        held = {self._buttons[key] for key in self.input.held if key in self._buttons}
+        events = self.input.events[self._n_events :]
+        self._n_events = len(self.input.events)
+        pressed = [self._buttons[key] for key, is_press in events if is_press and key in self._buttons]
+        if self.is_deaf:
+            held, pressed = set(), []
+        if "restart" in pressed:
+            self.fight.restart()
+        self.fight.tick(held & set(BUTTONS), [name for name in pressed if name in BUTTONS])
+
+    def draw(self) -> NDArray[np.uint8]:
+        """Return its window, RGB."""
+        self.check_alive()
+        if not self.has_window:
+            raise WindowGoneError("the window of the arena was closed; restart the session")
+        picture = draw_duel(self.fight.boss, self.fight.fight, self.fight.duel, height_px=WINDOW_PX[1])
+        return np.ascontiguousarray(picture)
+
+
+class _Attributes:
+    """Reads and writes the fight by the names of the profile (`soulslab.siphon.local.Attributes`)."""
+
+    def __init__(self, arena: FakeArena) -> None:
+        self._arena = arena
+
+    def read(self, name: str) -> Value:
+        return self.read_many((name,))[name]
+
+    def read_many(self, names: Sequence[str] | None) -> dict[str, Value]:
+        arena = self._arena
+        arena.check_alive()
+        values = arena.binding.values(arena.fight)
+        wanted = tuple(values) if names is None else tuple(names)
+        for name in wanted:
+            if name not in values:
+                raise UnknownAttributeError(name, values)
+            if arena.fight.stage == "loading" and name in arena.of_fighters:
+                raise PointerError("leads nowhere while the game loads", attribute=name, level=0, address=0, pid=PID)
+        return {name: values[name] for name in wanted}
+
+    def write(self, values: Mapping[str, Value]) -> None:
+        arena = self._arena
+        arena.check_alive()
+        for name in values:
+            if not arena.profile.attributes[name].is_writable:
+                raise ReadOnlyError(f"attribute {name!r} is read-only in the profile; nothing was written")
+        arena.binding.apply(arena.fight, values)
+
+
+class _Game:
+    """The parts of one start (`soulslab.siphon.local.Game`)."""
+
+    def __init__(self, arena: FakeArena, options: SessionOptions) -> None:
+        self.attributes = _Attributes(arena)
+        self._arena = arena
+        self.clock = FakeClock(arena.pass_time, check_alive=arena.check_alive)
+        self.input = arena.input if options.with_window else None
+        self.capture = FakeCapture(arena.draw) if options.with_window else None
+        self.info = SessionInfo(
+            pid=PID,
+            executable="/arena",
+            version="",
+            module_base=0,
+            is_child=True,
+            is_read_only=options.is_read_only,
+            clock_grade="lockstep",
+            input_backend="fake" if options.with_window else "",
+            capture_backend="fake" if options.with_window else "",
+            window_px=WINDOW_PX,
+            display="",
+        )
+
+    def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:
+        return error
+
+    def check_alive(self) -> None:
+        self._arena.check_alive()
+
+    def close(self) -> None:
+        if self.input:
+            self.input.close()
+        self.clock.close()
+
+
+class _Opener:
+    """Starts fights; tells its session of each."""
+
+    def __init__(self, on_start: Callable[[FakeArena], None]) -> None:
+        self._on_start = on_start
+
+    def open(self, profile: Profile, options: SessionOptions) -> _Game:
+        arena = FakeArena(profile, {**profile.process.options, **options.options})
+        self._on_start(arena)
+        return _Game(arena, options)
+
+    def close(self) -> None:
+        return
+
+
+class FakeArenaSession(LocalSession):
+    """A session with the built-in fight, in this process.
+
+    Args:
+        options: How to open it; its ``options`` are those of the profile's command (``boss``, ``phase``, ``seed``,
+            ``poses``).
+        profile: Names and keys; the arena's own without one.
+
+    Attributes:
+        arena: The game of the last start, to look into and to break.
+    """
+
+    arena: FakeArena
+
+    def __init__(self, options: SessionOptions | None = None, profile: Profile | None = None) -> None:
+        super().__init__(profile or load_profile(PROFILE_PATH), options or SessionOptions(), _Opener(self._started))
+
+    def _started(self, arena: FakeArena) -> None:
+        self.arena = arena
