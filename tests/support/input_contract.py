@@ -30,6 +30,17 @@ class InputContract:
         rig.input.set_held({"A", "SPACE"})
         assert rig.new_events() == []
 
+    def test_a_key_that_is_pressed_again_goes_up_and_down_once_more(self, rig):
+        rig.input.set_held({"W", "SPACE"})
+        rig.new_events()
+        rig.input.set_held({"W", "SPACE"}, again={"SPACE"})
+        assert rig.new_events() == [("SPACE", False), ("SPACE", True)]
+        assert rig.input.held == {"W", "SPACE"}
+
+    def test_pressing_again_what_is_up_is_pressing_it(self, rig):
+        rig.input.set_held({"W"}, again={"W", "A"})
+        assert rig.new_events() == [("W", True)]
+
     def test_buttons_are_held_like_keys(self, rig):
         rig.input.set_held(["MOUSE_LEFT", "MOUSE_4"])
         rig.input.set_held(["MOUSE_LEFT"])

@@ -198,6 +198,17 @@ def test_a_step_that_cannot_be_is_refused(toys, remote, step):
     assert remote.read("ticks") == 0
 
 
+def test_keys_are_pressed_again_through_a_step_and_by_themselves(toys, remote):
+    remote.step(Step(held=("W", "SPACE")))
+    seen = len(toys.toy.input.events)
+    remote.step(Step(held=("W", "SPACE"), again=("SPACE",)))
+    remote.input.set_held(("W",), again=("W",))
+    assert toys.toy.input.events[seen:] == [
+        *[("SPACE", False), ("SPACE", True)],
+        *[("SPACE", False), ("W", False), ("W", True)],
+    ]
+
+
 # --- several clients ----------------------------------------------------------------------------------------
 
 
