@@ -41,6 +41,8 @@ NATIVE = "src/soulslab/siphon/clock/native"
 OLDEST = (3, 11)
 NEWER_PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # tried in this order: the first is the one CI runs
 EXTRAS = "siphon,window,learn,peers,dev,docs"
+#: Installed without the packages that it asks for: it imports none of anthropic and ipykernel, nor a second OpenCV.
+ALONE = "eldengym==0.6.0"
 LOG_LINES_ON_FAILURE = 25
 
 # Each command is a list of programs of the virtual environment with their arguments.
@@ -266,7 +268,7 @@ def fingerprint() -> str:
     files = [ROOT / "pyproject.toml", CONSTRAINTS, VENV / "pyvenv.cfg", ROOT / "setup.py"]
     files += sorted((ROOT / NATIVE).glob("*.[ch]"))
     parts = [file.read_bytes() for file in files]
-    parts += [str(ROOT).encode(), EXTRAS.encode(), str(system_packages.has_compiler()).encode()]
+    parts += [str(ROOT).encode(), EXTRAS.encode(), ALONE.encode(), str(system_packages.has_compiler()).encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
@@ -294,6 +296,7 @@ def set_up() -> None:
         pip += ["-c", str(CONSTRAINTS)]
         install_phase(f"torch {pinned('torch')}", [*pip, f"torch=={pinned('torch')}"])
         install_phase("soulslab and its packages", [*pip, "-e", f"{ROOT}[{EXTRAS}]"])
+        install_phase(ALONE.replace("==", " "), [*pip, "--no-deps", ALONE])
     except SetupError:
         UNFINISHED.unlink(missing_ok=True)  # pip has tidied up after its own failure
         raise

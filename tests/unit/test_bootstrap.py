@@ -70,9 +70,10 @@ def calls(bootstrap, make_venv, monkeypatch):
 
 def test_a_set_up_installs_torch_first_and_alone(bootstrap, calls):
     bootstrap.set_up()
-    assert [command[2:3] for command in calls] == [["venv"], ["pip"], ["pip"]]
+    assert [command[2:3] for command in calls] == [["venv"], ["pip"], ["pip"], ["pip"]]
     assert calls[1][-1] == "torch==2.13.0"
     assert calls[2][-2:] == ["-e", f"{bootstrap.ROOT}[{bootstrap.EXTRAS}]"]
+    assert calls[3][-2:] == ["--no-deps", bootstrap.ALONE]
     assert all("constraints.txt" in " ".join(command) for command in calls[1:])
     assert bootstrap.is_current()
     assert not bootstrap.UNFINISHED.exists()
@@ -127,7 +128,7 @@ def test_a_virtual_environment_from_elsewhere_is_made_anew(bootstrap, calls, mak
 def test_a_change_of_pins_keeps_the_virtual_environment(bootstrap, calls, make_venv):
     make_venv()
     bootstrap.set_up()
-    assert [command[2] for command in calls] == ["pip", "pip"]
+    assert [command[2] for command in calls] == ["pip", "pip", "pip"]
 
 
 def test_a_failure_shows_the_log_and_leaves_no_stamp(bootstrap, calls, monkeypatch):
