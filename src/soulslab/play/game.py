@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.picture.motion import blow_of
+from soulslab.arena.motion import blow_of
 from soulslab.arena.simulator import Simulator
 from soulslab.arena.state import DECISION_S, TICKS_PER_S
 from soulslab.arena.top_down import ASPECT, draw_duel

@@ -6,9 +6,9 @@ import pytest
 
 from soulslab.arena.boss_file import boss_names, load_boss
 from soulslab.arena.knight import load_knight
+from soulslab.arena.motion import blow_of
 from soulslab.arena.picture.canvas import Canvas, Pose, disc, points
 from soulslab.arena.picture.looks import look_of
-from soulslab.arena.picture.motion import blow_of
 from soulslab.arena.replay import replay_ticks
 from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.arena.state import TICKS_PER_DECISION

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from soulslab.arena.motion import blow_of, sway
 from soulslab.arena.picture.canvas import Canvas, Pose, arc, disc, ellipse, points
 from soulslab.arena.picture.looks import BLADE, GOLD, LEATHER, STEEL, WOOD, Look
-from soulslab.arena.picture.motion import Arm, blow_of, boss_arm, draw_trail, sway
+from soulslab.arena.picture.motion import Arm, boss_arm, draw_trail
 from soulslab.arena.state import PARRIED, ROAMING, STAGGERED, THROWN, Record
 
 

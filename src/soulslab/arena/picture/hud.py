@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.knight import load_knight
+from soulslab.arena.motion import blow_of
 from soulslab.arena.picture.canvas import Canvas, Colour, Image, Pose, disc, points, sector
 from soulslab.arena.picture.ground import Place
 from soulslab.arena.picture.looks import Look
-from soulslab.arena.picture.motion import blow_of
 from soulslab.arena.state import PARRIED, STAGGERED, THROWN, TICKS_PER_S, Record
 
 _SERIF, _SANS = cv2.FONT_HERSHEY_COMPLEX, cv2.FONT_HERSHEY_SIMPLEX

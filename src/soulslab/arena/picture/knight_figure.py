@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from soulslab.arena.motion import sway
 from soulslab.arena.picture.canvas import Canvas, Colour, Pose, disc, ellipse, points, sector
 from soulslab.arena.picture.looks import BLADE, CRIMSON, DARK_STEEL, GOLD, LEATHER, LIGHT_BLUE, STEEL
-from soulslab.arena.picture.motion import Arm, draw_trail, knight_arm, sway
+from soulslab.arena.picture.motion import Arm, draw_trail, knight_arm
 from soulslab.arena.player import is_invulnerable
 from soulslab.arena.state import Record
 

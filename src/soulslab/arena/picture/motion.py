@@ -1,4 +1,4 @@
-"""What a duel's record says about motion: how far a blow is, and where that puts a weapon.
+"""Where a blow puts a weapon, seen from above.
 
 Angles are in rad from straight ahead, + to the left. Shares go from 0 to 1.
 """
@@ -6,14 +6,12 @@ Angles are in rad from straight ahead, + to the left. Shares go from 0 to 1.
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import msgspec
 
+from soulslab.arena.motion import Blow, ease, half_arc
 from soulslab.arena.picture.canvas import Canvas, Colour, Pose, sector
-from soulslab.arena.state import ATTACKING, TICKS_PER_S, Record
-
-Stage = Literal["wind-up", "active", "recovery"]
+from soulslab.arena.state import Record
 
 #: Blows narrower than this go straight ahead; wider than the other one, all around.
 THRUST_RAD, SPIN_RAD = 1.3, 5.5
@@ -35,56 +33,6 @@ class Arm(msgspec.Struct, frozen=True):
     stretch: float = 1.0
     trail_rad: tuple[float, float] = (0.0, 0.0)
     trail: float = 0.0
-
-
-class Blow(msgspec.Struct, frozen=True):
-    """The part of a boss's move that is under way.
-
-    Attributes:
-        stage: Which.
-        share: How much of that stage is over.
-        window: Row of the fight's windows; that of the last blow during recovery.
-        half_rad: Half the window's arc.
-        side: +1 if the blow comes from the left, -1 from the right.
-    """
-
-    stage: Stage
-    share: float
-    window: Record
-    half_rad: float
-    side: float
-
-
-def ease(share: float) -> float:
-    """Return a share with a soft start and end."""
-    share = min(max(share, 0.0), 1.0)
-    return share * share * (3.0 - 2.0 * share)
-
-
-def blow_of(d: Record, f: Record) -> Blow | None:
-    """Return what the boss's move is at, None if it is in none."""
-    if d.b_mode != ATTACKING:
-        return None
-    move = f.moves[d.b_move]
-    place = min(int(d.b_window), int(move.n_windows) - 1)
-    window = f.windows[move.first_window + place]
-    before = int(f.windows[move.first_window + place - 1].end) if place > 0 else 0
-    half = _half(window)
-    side = 1.0 if (int(d.b_move) + place) % 2 else -1.0
-    now = int(d.b_ticks)
-    stage: Stage
-    if d.b_window >= move.n_windows or now >= window.end:
-        stage, since, until = "recovery", int(window.end), int(move.duration)
-    elif now < window.start:
-        stage, since, until = "wind-up", before, int(window.start)
-    else:
-        stage, since, until = "active", int(window.start), int(window.end)
-    return Blow(stage, (now - since) / max(until - since, 1), window, half, side)
-
-
-def _half(row: Record) -> float:
-    """Return half the arc of a blow; the cosine of a full circle is less than any."""
-    return math.acos(max(min(float(row.cos_half), 1.0), -1.0))
 
 
 def boss_arm(d: Record, blow: Blow, rest_rad: float) -> Arm:
@@ -124,7 +72,7 @@ def knight_arm(d: Record, f: Record, rest_rad: float) -> Arm:
     if a.active_from < 0:
         # A heavy blow is charged in animations of its own, in which the sword is only drawn back.
         return Arm(-2.5 + 0.05 * math.sin(now * 1.3), 0.9) if a.stamina > 0 and a.next >= 0 else Arm(rest_rad)
-    half = _half(a)
+    half = half_arc(a)
     start, end = side * (half + 0.5), -side * (half + 0.3)
     if now < a.active_from:
         return Arm(rest_rad + (start - rest_rad) * ease(1.4 * now / max(int(a.active_from), 1)))
@@ -133,11 +81,6 @@ def knight_arm(d: Record, f: Record, rest_rad: float) -> Arm:
         return Arm(angle, 1.0, (start, angle), 1.0)
     after = now - int(a.active_to)
     return Arm(end + (rest_rad - end) * ease(after / 25.0 - 0.2), 1.0, (start, end), 1.0 - after / TRAIL_TICKS)
-
-
-def sway(tick: int, period_s: float) -> float:
-    """Return a slow breath, -1 to 1."""
-    return math.sin(tick * 2.0 * math.pi / (period_s * TICKS_PER_S))
 
 
 def draw_trail(canvas: Canvas, body: Pose, arm: Arm, radii: tuple[float, float], colour: Colour) -> None:

@@ -1,0 +1,69 @@
+"""What a duel's record says about motion: which part of a move the boss is in, and how far that is.
+
+Shares go from 0 to 1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+
+from soulslab.arena.state import ATTACKING, TICKS_PER_S, Record
+
+Stage = Literal["wind-up", "active", "recovery"]
+
+
+class Blow(msgspec.Struct, frozen=True):
+    """The part of a boss's move that is under way.
+
+    Attributes:
+        stage: Which.
+        share: How much of that stage is over.
+        window: Row of the fight's windows; that of the last blow during recovery.
+        half_rad: Half the window's arc.
+        side: +1 if the blow comes from the left, -1 from the right.
+    """
+
+    stage: Stage
+    share: float
+    window: Record
+    half_rad: float
+    side: float
+
+
+def ease(share: float) -> float:
+    """Return a share with a soft start and end."""
+    share = min(max(share, 0.0), 1.0)
+    return share * share * (3.0 - 2.0 * share)
+
+
+def sway(tick: int, period_s: float) -> float:
+    """Return a slow breath, -1 to 1."""
+    return math.sin(tick * 2.0 * math.pi / (period_s * TICKS_PER_S))
+
+
+def half_arc(row: Record) -> float:
+    """Return half the arc of a blow; the cosine of a full circle is less than any."""
+    return math.acos(max(min(float(row.cos_half), 1.0), -1.0))
+
+
+def blow_of(d: Record, f: Record) -> Blow | None:
+    """Return what the boss's move is at, None if it is in none."""
+    if d.b_mode != ATTACKING:
+        return None
+    move = f.moves[d.b_move]
+    place = min(int(d.b_window), int(move.n_windows) - 1)
+    window = f.windows[move.first_window + place]
+    before = int(f.windows[move.first_window + place - 1].end) if place > 0 else 0
+    side = 1.0 if (int(d.b_move) + place) % 2 else -1.0
+    now = int(d.b_ticks)
+    stage: Stage
+    if d.b_window >= move.n_windows or now >= window.end:
+        stage, since, until = "recovery", int(window.end), int(move.duration)
+    elif now < window.start:
+        stage, since, until = "wind-up", before, int(window.start)
+    else:
+        stage, since, until = "active", int(window.start), int(window.end)
+    return Blow(stage, (now - since) / max(until - since, 1), window, half_arc(window), side)
