@@ -6,6 +6,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 from soulslab.envs.process_settings import Condition, EnvSettings, ResetStep, tick_s
 from soulslab.errors import (
@@ -33,6 +34,7 @@ class GameKeeper:
     Attributes:
         n_restarts: How often the game was started again.
         is_lost: Something failed, so the game has to be restarted before it is used again.
+        gate: Is held while a game starts, so that several do not all load at once.
     """
 
     def __init__(self, opener: Callable[[], Session] | None, session: Session | None = None) -> None:
@@ -40,6 +42,7 @@ class GameKeeper:
         self._session = session
         self.n_restarts = 0
         self.is_lost = False
+        self.gate: AbstractContextManager[object] = contextlib.nullcontext()
 
     @property
     def session(self) -> Session:
@@ -47,7 +50,8 @@ class GameKeeper:
         if self._session is None:
             if self._opener is None:
                 raise AssertionError("neither a session nor a way to open one")
-            self._session = self._opener()
+            with self.gate:
+                self._session = self._opener()
         return self._session
 
     @property
@@ -84,7 +88,8 @@ class GameKeeper:
             _ = self.session
             return
         try:
-            session.restart()
+            with self.gate:
+                session.restart()
         except SiphonError as error:
             if self._opener is None:
                 raise

@@ -48,6 +48,7 @@
         │   ├── ClockUnavailableError    this grade of clock cannot do that, or cannot be had here
         │   └── ClockStalledError        the game did not reach the limit before the deadline
         ├── WaitTimeoutError         a condition did not come true before its deadline
+        │   └── ResetFailedError         a game could not be brought to the start of an episode
         ├── SessionStateError        a session was used before it was open, or after it was closed
         ├── RecordingError           a recording cannot be written or read
         └── RemoteError              a session on a server failed as such
@@ -86,6 +87,7 @@ from soulslab.errors.bridge import (
     ReadOnlyError,
     RecordingError,
     RemoteError,
+    ResetFailedError,
     ScanError,
     ServerUnavailableError,
     SessionStateError,
@@ -156,6 +158,7 @@ __all__ = [
     "ReadOnlyError",
     "RecordingError",
     "RemoteError",
+    "ResetFailedError",
     "ScanError",
     "ServerUnavailableError",
     "SessionStateError",

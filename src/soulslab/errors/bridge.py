@@ -271,6 +271,23 @@ class WaitTimeoutError(SiphonError):
         super().__init__(f"waited {waited_s:.1f} s for {what}{'; ' if hint else ''}{hint}")
 
 
+class ResetFailedError(WaitTimeoutError):
+    """A game could not be brought to the start of an episode, also after retries.
+
+    Attributes:
+        state: The state of the reset that was not reached (docs/resets.md).
+        saw: What was read last, by quantity.
+        reasons: Why each try failed, the last one included.
+    """
+
+    def __init__(self, what: str, waited_s: float, *, state: str, saw: str = "", reasons: Iterable[str] = ()) -> None:
+        self.state = state
+        self.saw = saw
+        self.reasons = tuple(reasons)
+        parts = [f"it saw {saw}" if saw else "", f"tries: {'; '.join(self.reasons)}" if self.reasons else ""]
+        super().__init__(f"{what} (state {state!r} of the reset)", waited_s, "; ".join(part for part in parts if part))
+
+
 class SessionStateError(SiphonError):
     """A session was used before it was open, or after it was closed."""
 
