@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
 
+from soulslab.cli_arena import arena
 from soulslab.cli_siphon import siphon
 from soulslab.errors import ConfigError, EnvironmentUsageError, SoulslabError
 from soulslab.version import VERSION
@@ -46,6 +47,7 @@ app = App(
     suppress_keyboard_interrupt=False,  # it is handled below
 )
 app.command(siphon)
+app.command(arena)
 
 
 def main() -> None:

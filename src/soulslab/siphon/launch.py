@@ -15,6 +15,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sysconfig
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -219,8 +220,8 @@ def _start(
 
 
 def _program(name: str) -> str:
-    """Return the path of a program."""
-    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *GAME_DIRS))
+    """Return the path of a program, which may also be one of this Python environment, activated or not."""
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *GAME_DIRS, sysconfig.get_path("scripts")))
     program = shutil.which(name, path=path)
     if program is None:
         raise LaunchError(

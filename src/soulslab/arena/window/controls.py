@@ -1,27 +1,25 @@
-"""From keys to buttons."""
+"""From keys to what the player does."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from soulslab.arena.window.key_table import PANDA_NAMES
 from soulslab.arena.window.window import ButtonEvent
-
-#: panda3d's names where they are not the lower case of `soulslab.siphon.keys`.
-_PANDA_NAMES = {"LEFT_SHIFT": "lshift", "RIGHT_SHIFT": "rshift", "UP": "arrow_up", "DOWN": "arrow_down"}
 
 
 class Controls:
     """What the player holds and presses.
 
     Args:
-        keys: Key of each command, by the names of `soulslab.siphon.keys`.
+        keys: Key of each command (`soulslab.arena.window.settings.COMMANDS`), by the names of `soulslab.siphon.keys`.
 
     Attributes:
         held: Commands that are down.
     """
 
     def __init__(self, keys: Mapping[str, str]) -> None:
-        self._commands = {_PANDA_NAMES.get(key, key.lower()): command for command, key in keys.items()}
+        self._commands = {PANDA_NAMES[key]: command for command, key in keys.items()}
         self.held: set[str] = set()
 
     def take(self, events: Iterable[ButtonEvent]) -> list[str]:

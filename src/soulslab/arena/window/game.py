@@ -30,6 +30,16 @@ class GameMemory(Protocol):
         ...
 
 
+class NoMemory:
+    """A game whose state is laid out nowhere."""
+
+    def take_writes(self, game: LiveFight) -> None:
+        """Do nothing."""
+
+    def publish(self, game: LiveFight) -> None:
+        """Do nothing."""
+
+
 def run(settings: WindowSettings, memory: GameMemory) -> None:
     """Play until the window is closed."""
     boss = load_boss(settings.boss, list(load_knight().knock_backs))
@@ -40,14 +50,15 @@ def run(settings: WindowSettings, memory: GameMemory) -> None:
     memory.publish(game)
     window.draw()
     timer = TickTimer(time.monotonic_ns())
+    waiting: list[str] = []  # pressed since the last tick: a tap may be shorter than one
     while window.is_open:
-        pressed = controls.take(window.events())
+        waiting += controls.take(window.events())
         memory.take_writes(game)
         n_unseen = 0
         while n_unseen < MAX_TICKS_UNSEEN and (n_due := timer.due(time.monotonic_ns(), game.speed)):
             for _ in range(n_due):
-                _tick(game, controls, pressed)
-                pressed = []
+                _tick(game, controls, waiting)
+                waiting = []
             n_unseen += n_due
         if n_unseen:
             memory.publish(game)

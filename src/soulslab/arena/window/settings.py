@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -12,7 +13,7 @@ from soulslab.arena.live_fight import BUTTONS
 Renderer: TypeAlias = Literal["auto", "gpu", "software"]
 
 #: Keys, by the names of `soulslab.siphon.keys`.
-KEYS = {
+KEYS: Final[Mapping[str, str]] = {
     "forward": "W",
     "left": "A",
     "backward": "S",
@@ -23,13 +24,24 @@ KEYS = {
     "parry": "L",
     "lock_on": "Q",
     "restart": "R",
+    "pause": "ESC",
+    "help": "F1",
+    "fullscreen": "F11",
+    "screenshot": "F12",
 }
+#: What changes the fight besides the buttons.
+FIGHT_COMMANDS = ("lock_on", "restart")
+#: What the window does for the person before it; the fight knows nothing of it.
+WINDOW_COMMANDS = ("pause", "help", "fullscreen", "screenshot")
 #: All that a key can be given to.
-COMMANDS = (*BUTTONS, "lock_on", "restart")
+COMMANDS = (*BUTTONS, *FIGHT_COMMANDS, *WINDOW_COMMANDS)
+
+MIN_SIZE_PX = 64
+MAX_SIZE_PX = 8192
 
 
 class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What `soulslab arena` takes.
+    """What the game program is started with.
 
     Attributes:
         boss: Name of a shipped boss, or the path of a boss file.
@@ -37,11 +49,13 @@ class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
         random_pose: Draw the player's start from the ground's poses.
         seed: Of the first fight.
         size_px: Width and height of the window.
-        renderer: ``gpu`` (OpenGL), ``software``, or ``auto``: OpenGL where it is fast, else software.
+        renderer: ``gpu`` (OpenGL), ``software``, or ``auto``: OpenGL where hardware draws it, else software.
         title: Of the window.
         keys: Key of each command (`COMMANDS`).
-        log: File that the buttons of each tick are written to; None for none.
-        replay: A log that plays instead of the keyboard; None for none.
+        is_fullscreen: Begin on the whole screen.
+        shows_help: Show the keys at the start.
+        folder: Where pictures of the screen go.
+        log: File that the keys of each tick are written to; None for none.
     """
 
     boss: str | Path = "judge"
@@ -52,5 +66,7 @@ class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
     renderer: Renderer = "auto"
     title: str = "soulslab arena"
     keys: dict[str, str] = msgspec.field(default_factory=lambda: dict(KEYS))
+    is_fullscreen: bool = False
+    shows_help: bool = True
+    folder: Path = Path()
     log: Path | None = None
-    replay: Path | None = None

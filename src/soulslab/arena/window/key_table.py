@@ -1,0 +1,108 @@
+"""The keys of `soulslab.siphon.keys` by panda3d's names, and reading which key does what.
+
+Keys are places on the keyboard, as commercial games bind them: panda3d tells places by events that begin with ``raw-``,
+named by what an American keyboard prints there.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from soulslab.arena.window.settings import COMMANDS
+from soulslab.errors import ConfigError, did_you_mean
+from soulslab.siphon.keys import KEYS
+
+# Where panda3d's name is not the lower case of ours.
+_OTHER_NAMES: Final = {
+    "ESC": "escape",
+    "MINUS": "-",
+    "EQUALS": "=",
+    "LEFT_BRACKET": "[",
+    "RIGHT_BRACKET": "]",
+    "LEFT_CTRL": "lcontrol",
+    "RIGHT_CTRL": "rcontrol",
+    "SEMICOLON": ";",
+    "APOSTROPHE": "'",
+    "GRAVE": "`",
+    "LEFT_SHIFT": "lshift",
+    "RIGHT_SHIFT": "rshift",
+    "BACKSLASH": "\\",
+    "COMMA": ",",
+    "PERIOD": ".",
+    "SLASH": "/",
+    "LEFT_ALT": "lalt",
+    "RIGHT_ALT": "ralt",
+    "CAPSLOCK": "caps_lock",
+    "NUMLOCK": "num_lock",
+    "SCROLLLOCK": "scroll_lock",
+    "UP_ARROW": "arrow_up",
+    "DOWN_ARROW": "arrow_down",
+    "LEFT_ARROW": "arrow_left",
+    "RIGHT_ARROW": "arrow_right",
+    "LEFT_SUPER": "lmeta",
+    "RIGHT_SUPER": "rmeta",
+    "MOUSE_LEFT": "mouse1",
+    "MOUSE_MIDDLE": "mouse2",
+    "MOUSE_RIGHT": "mouse3",
+    "MOUSE_4": "mouse4",
+    "MOUSE_5": "mouse5",
+    "MOUSE_WHEEL_UP": "wheel_up",
+    "MOUSE_WHEEL_DOWN": "wheel_down",
+}
+#: Keys that panda3d has no name of its own for.
+_NAMELESS: Final = frozenset({"ANGLE_BRACKET"})
+
+PANDA_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {name: _OTHER_NAMES.get(name, name.lower()) for name in KEYS if name not in _NAMELESS}
+)
+"""panda3d's name of each key."""
+
+
+def key_names(chosen: Mapping[str, str], changes: Mapping[str, str], source: str) -> dict[str, str]:
+    """Return the key of each command, after some changes.
+
+    Args:
+        chosen: Key of each command.
+        changes: New keys of some.
+        source: Where the changes come from, for errors.
+
+    Raises:
+        ConfigError: There is no such command or key, or a key would do two things.
+    """
+    after = dict(chosen)
+    for command, key in changes.items():
+        if command not in COMMANDS:
+            raise ConfigError(f"there is no such action{did_you_mean(command, COMMANDS)}", path=command, source=source)
+        if key not in PANDA_NAMES:
+            raise ConfigError(f"there is no key {key!r}{did_you_mean(key, PANDA_NAMES)}", path=command, source=source)
+        after[command] = key
+    owners: dict[str, str] = {}
+    for command, key in after.items():
+        if key in owners:
+            raise ConfigError(
+                f"{key} is the key of {owners[key]} already; give one of them another",
+                path=command,
+                source=source,
+            )
+        owners[key] = command
+    return after
+
+
+def read_keys(path: Path) -> dict[str, str]:
+    """Read a TOML file with the key of each action: ``roll = "LEFT_SHIFT"``.
+
+    Raises:
+        ConfigError: It cannot be read, or holds something else.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot be read: {error}", source=path) from error
+    for command, key in data.items():
+        if not isinstance(key, str):
+            raise ConfigError(f"must be the name of a key, not {key!r}", path=command, source=path)
+    return data

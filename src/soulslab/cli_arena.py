@@ -1,0 +1,159 @@
+"""``soulslab arena``: the built-in fight as a game on screen. It parses, wires and exits with a code."""
+
+# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from soulslab.errors import ConfigError
+
+if TYPE_CHECKING:
+    from soulslab.arena.window.settings import WindowSettings
+    from soulslab.siphon.profile import Profile
+
+_SIZE = re.compile(r"(\d{1,5})x(\d{1,5})")
+
+
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class FightFlags:
+    """What is fought.
+
+    Attributes:
+        boss: A shipped boss, or the path of a boss file.
+        phase: 1, 2 or full.
+        seed: Seed of the first fight.
+        poses: Where the player starts: fixed, or drawn anew for each fight (random).
+    """
+
+    boss: str = "judge"
+    phase: Literal["1", "2", "full"] = "full"
+    seed: Annotated[int, Parameter(validator=Number(gte=0, lt=2**63))] = 0
+    poses: Literal["fixed", "random"] = "fixed"
+
+
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class ScreenFlags:
+    """How it is shown.
+
+    Attributes:
+        size: Width and height of the window in pixels.
+        renderer: gpu draws with OpenGL, software without; auto takes OpenGL where hardware draws it.
+        fullscreen: Begin on the whole screen; F11 switches.
+        no_help: Do not show the keys at the start; F1 shows them.
+    """
+
+    size: str = "800x450"
+    renderer: Literal["auto", "gpu", "software"] = "auto"
+    fullscreen: Annotated[bool, Parameter(negative="")] = False
+    no_help: Annotated[bool, Parameter(negative="")] = False
+
+
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class KeyFlags:
+    """Which key does what.
+
+    Attributes:
+        keys: TOML file with the key of each action, as roll = "LEFT_SHIFT".
+        key: Key of one action, as roll=LEFT_SHIFT; may be given many times.
+        mask: A game that comes with soulslab, or a profile: memory, names and keys become that game's.
+    """
+
+    keys: Path | None = None
+    key: Annotated[list[str] | None, Parameter(negative="")] = None
+    mask: Path | None = None
+
+
+def arena(*, fight: FightFlags | None = None, screen: ScreenFlags | None = None, keys: KeyFlags | None = None) -> int:
+    """Fight a boss yourself, in a window of its own.
+
+    Args:
+        fight: What is fought.
+        screen: How it is shown.
+        keys: Which key does what.
+    """
+    settings, profile = _settings(fight or FightFlags(), screen or ScreenFlags(), keys or KeyFlags())
+    try:
+        from setproctitle import setproctitle
+
+        from soulslab.arena.window.game import NoMemory, run
+    except ModuleNotFoundError as error:
+        from soulslab.errors import MissingDependencyError
+
+        if error.name is None or error.name.startswith("soulslab"):
+            raise
+        raise MissingDependencyError(error.name.partition(".")[0], "window") from error
+
+    setproctitle(profile.process.executable)
+    run(settings, NoMemory())
+    return 0
+
+
+def _settings(fight: FightFlags, screen: ScreenFlags, keys: KeyFlags) -> tuple[WindowSettings, Profile]:
+    """Return the window's settings, and the profile that its memory is laid out by."""
+    from soulslab.arena.window.settings import WindowSettings
+    from soulslab.games import profile_path
+    from soulslab.games.arena import PROFILE_PATH
+    from soulslab.siphon.profile import load_profile
+
+    profile = load_profile(profile_path(keys.mask) if keys.mask else PROFILE_PATH)
+    settings = WindowSettings(
+        boss=_boss(fight.boss),
+        phase=fight.phase,
+        random_pose=fight.poses == "random",
+        seed=fight.seed,
+        size_px=_size(screen.size),
+        renderer=screen.renderer,
+        title=profile.process.window_title or profile.name,
+        keys=_keys(keys, profile),
+        is_fullscreen=screen.fullscreen,
+        shows_help=not screen.no_help,
+        folder=Path.cwd(),
+    )
+    return settings, profile
+
+
+def _boss(boss: str) -> str | Path:
+    """Return the name of a shipped boss, or the path of a boss file."""
+    from soulslab.arena.boss_file import boss_names
+
+    return boss if boss in boss_names() or not Path(boss).suffix else Path(boss)
+
+
+def _size(text: str) -> tuple[int, int]:
+    from soulslab.arena.window.settings import MAX_SIZE_PX, MIN_SIZE_PX
+
+    match = _SIZE.fullmatch(text)
+    size = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not all(MIN_SIZE_PX <= side <= MAX_SIZE_PX for side in size):
+        raise ConfigError(
+            f"must be width x height, as 800x450, each from {MIN_SIZE_PX} to {MAX_SIZE_PX} pixels, not {text!r}",
+            source="--size",
+        )
+    return size
+
+
+def _keys(flags: KeyFlags, profile: Profile) -> dict[str, str]:
+    """Return the key of each command: those of the mask or our own, the file's, then the single ones."""
+    from soulslab.arena.window.key_table import key_names, read_keys
+    from soulslab.arena.window.settings import COMMANDS, KEYS, WINDOW_COMMANDS
+
+    own = KEYS if flags.mask is None else {name: KEYS[name] for name in WINDOW_COMMANDS}
+    chosen = {**own, **{name: key for name, key in profile.keys.items() if name in COMMANDS}}
+    if flags.keys:
+        chosen = key_names(chosen, read_keys(flags.keys), str(flags.keys))
+    for text in flags.key or []:
+        name, equals, key = text.partition("=")
+        if not equals:
+            raise ConfigError("is not of the form action=KEY", source=f"--key {text}")
+        chosen = key_names(chosen, {name.strip(): key.strip()}, "--key")
+    return chosen
