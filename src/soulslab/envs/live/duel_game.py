@@ -23,6 +23,7 @@ class DuelGame:
         keeper: See above.
         profile: See above.
         binding: Which attribute holds which quantity.
+        step_deadline_s: Wall time that the game may take for a step, before it counts as frozen.
 
     Raises:
         ProfileError: The profile has no ``[duel]`` table, or a wrong one.
@@ -32,6 +33,7 @@ class DuelGame:
         self.keeper = keeper
         self.profile = profile
         self.binding = Binding(profile.duel, profile.attributes, source)
+        self.step_deadline_s = 10.0
 
     @property
     def session(self) -> Session:
@@ -70,5 +72,11 @@ class DuelGame:
     def play(self, seconds: float, buttons: Iterable[str] = (), quantities: Iterable[str] = ()) -> StepResult:
         """Hold buttons for so much game time, pressed anew, and read quantities then."""
         held = self.keys(buttons)
-        step = Step(held=held, again=held, advance_s=seconds, attributes=self.attributes(quantities))
+        step = Step(
+            held=held,
+            again=held,
+            advance_s=seconds,
+            attributes=self.attributes(quantities),
+            deadline_s=self.step_deadline_s,
+        )
         return self.session.step(step)

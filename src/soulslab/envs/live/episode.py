@@ -8,13 +8,31 @@ from __future__ import annotations
 
 from typing import Literal, Protocol, TypeAlias
 
+import msgspec
 import numpy as np
 
 from soulslab.arena.state import Record
 from soulslab.envs.live.duel_game import DuelGame
+from soulslab.envs.live.reset import ResetLog
 from soulslab.envs.process_start import Deadline
 
 Verdict: TypeAlias = Literal["", "won", "lost"]
+
+
+class EpisodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the episodes of an environment are like.
+
+    Attributes:
+        phase: ``"1"`` ends when the first phase's health is gone, ``"2"`` starts there, ``"full"`` is both.
+        random_pose: Draw the player's start from the scenario's poses, up to 0.5 m beside them (in place only).
+        max_retries: Tries after the first one, before a reset fails.
+        hard_reset_minutes: Wall time after which the game is restarted before an episode; None for never.
+    """
+
+    phase: str = "full"
+    random_pose: bool = False
+    max_retries: int = 3
+    hard_reset_minutes: float | None = None
 
 
 class Episode(Protocol):
@@ -22,7 +40,17 @@ class Episode(Protocol):
 
     @property
     def quantities(self) -> tuple[str, ...]:
-        """What has to be read with each step, beside the fields of a duel."""
+        """What has to be read with each step, beside the fields of a duel; of those that the game has."""
+        ...
+
+    @property
+    def start_phase(self) -> int:
+        """Phase in which the present episode began, for a game that does not tell its phase."""
+        ...
+
+    @property
+    def log(self) -> ResetLog:
+        """What the resets took so far."""
         ...
 
     def begin(self, game: DuelGame, rng: np.random.Generator, seed: int | None, deadline: Deadline) -> None:
