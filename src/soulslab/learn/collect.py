@@ -15,9 +15,10 @@ from soulslab.learn.environment import (
     Info,
     blocked_actions,
     decisions_taken,
-    final_observations,
+    layout,
     sizes,
 )
+from soulslab.learn.inputs import Observer
 from soulslab.learn.network import masked_log_probs, sample
 from soulslab.learn.policy import Policy
 from soulslab.learn.rollout import Rollout
@@ -32,27 +33,32 @@ class Collector:
         env_steps: Game decisions taken so far, all environments together.
     """
 
-    def __init__(self, env: VectorEnv[Any, Any, Any], gamma: float) -> None:
+    def __init__(self, env: VectorEnv[Any, Any, Any], gamma: float, frame_stack: int = 1) -> None:
         """Take over an environment; :meth:`reset` or :meth:`load` must follow.
 
         Args:
             env: From :func:`soulslab.learn.environment.make_vector`.
             gamma: Discount per game decision.
+            frame_stack: Frames of each environment that the policy sees at once.
+
+        Raises:
+            EnvironmentUsageError: Frames are to be stacked, and there are none.
         """
         self._env = env
         self._gamma = gamma
         self._sizes = sizes(env)
-        n_envs, n_features, n_actions = self._sizes
+        n_envs = self._sizes.n_envs
         self.tracker = EpisodeTracker(n_envs)
         self.env_steps = 0
-        self._obs = np.zeros((n_envs, n_features), np.float32)
-        self._blocked = np.zeros((n_envs, n_actions), np.bool_)
+        self._observer = Observer(layout(env), n_envs, frame_stack)
+        self._blocked = np.zeros((n_envs, self._sizes.n_actions), np.bool_)
 
     def reset(self, seed: int) -> None:
         """Start fresh episodes; environment i is seeded ``seed + i``."""
         obs, info = self._env.reset(seed=seed)
         self.tracker.forget_running()
-        self._look(obs, info)
+        self._observer.begin(obs)
+        self._look(info)
 
     def collect(self, policy: Policy, rollout: Rollout, generator: torch.Generator) -> None:
         """Play T steps and record them.
@@ -72,14 +78,13 @@ class Collector:
                 np.multiply(values, std, out=rollout.values[t])
                 rollout.values[t] += mean
                 self._step(t, policy, rollout)
-            last = policy.network.value(policy.normalise(self._obs))
-            rollout.values[-1] = last.numpy() * std + mean
+            rollout.values[-1] = policy.judge(self._observer.inputs) * std + mean
 
     def state(self) -> Tensors:
         """Return copies of everything that :meth:`load` needs, the environment itself excepted."""
         tracker = {f"tracker/{name}": array for name, array in self.tracker.state().items()}
         return {
-            "obs": self._obs.copy(),
+            **self._observer.state(),
             "blocked": self._blocked.copy(),
             "env_steps": np.array([self.env_steps]),
             **tracker,
@@ -87,17 +92,21 @@ class Collector:
 
     def load(self, state: Tensors) -> None:
         """Continue from what :meth:`state` returned."""
-        self._obs[:] = state["obs"]
+        self._observer.load(state)
         self._blocked[:] = state["blocked"]
         self.env_steps = int(state["env_steps"][0])
         self.tracker.load({name: state[f"tracker/{name}"] for name in self.tracker.state()})
 
     def _act(self, t: int, policy: Policy, rollout: Rollout, generator: torch.Generator) -> NDArray[np.float32]:
         """Choose and record the actions of step t; return the critic's normalised values, float32 (N,)."""
-        policy.observe(self._obs)
-        obs = policy.normalise(self._obs, out=rollout.obs[t])
+        features, frames = self._observer.inputs
+        policy.observe(features)
+        obs = policy.normalise(features, out=rollout.obs[t])
+        pixels = None
+        if frames is not None and rollout.pixels is not None:
+            pixels = rollout.pixels[t].copy_(torch.from_numpy(frames))
         blocked = rollout.blocked[t].copy_(torch.from_numpy(self._blocked))
-        logits, values = policy.network(obs)
+        logits, values = policy.network(obs, pixels)
         log_probs = masked_log_probs(logits, blocked)
         actions = sample(log_probs, generator)
         rollout.actions[t] = actions
@@ -118,18 +127,16 @@ class Collector:
         rollout.bootstrap[t] = 0.0
         cut_short = np.flatnonzero(truncated & ~terminated)
         if len(cut_short):
-            final = final_observations(info, cut_short, self._sizes.n_features)
-            values = policy.network.value(policy.normalise(final)).numpy()
+            values = policy.judge(self._observer.final(info["final_obs"], cut_short))
             rollout.bootstrap[t, cut_short] = values * policy.value_moments.std + policy.value_moments.mean
         self.env_steps += int(decisions.sum())
         self.tracker.record(rollout.rewards[t], decisions, dones, info)
-        self._look(obs, info)
+        self._observer.follow(obs, dones)
+        self._look(info)
 
-    def _look(self, obs: NDArray[np.float32], info: Info) -> None:
-        # The environment may overwrite its buffers in the next step, so they are copied.
-        self._obs[:] = obs
+    def _look(self, info: Info) -> None:
         self._blocked[:] = blocked_actions(info, self._sizes.n_envs, self._sizes.n_actions)
-        self._check_finite("observation", self._obs, offset=0)
+        self._check_finite("observation", self._observer.inputs.features, offset=0)
 
     def _check_finite(self, what: str, values: NDArray[np.floating], offset: int) -> None:
         # One sum is ten times faster than looking at each number, and no finite batch overflows it.

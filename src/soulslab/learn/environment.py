@@ -13,11 +13,12 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from soulslab.errors import ConfigError, EnvironmentUsageError
+from soulslab.learn.inputs import Layout, PixelShape
 
 Info = dict[str, Any]
 
@@ -57,13 +58,15 @@ class Sizes(NamedTuple):
 
     Attributes:
         n_envs: N.
-        n_features: F.
+        n_features: F; 0 where the observations are pixels alone.
         n_actions: A.
+        pixels: Size of the pixels; None where the observations are features alone.
     """
 
     n_envs: int
     n_features: int
     n_actions: int
+    pixels: PixelShape | None = None
 
 
 def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorEnv[Any, Any, Any]:
@@ -80,8 +83,8 @@ def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorE
 
     Raises:
         ConfigError: An option is one that is decided here.
-        EnvironmentUsageError: The actions are not discrete, the observations no flat vector, or the environment
-            does not know an option.
+        EnvironmentUsageError: The actions are not discrete, the observations neither flat nor pixels, or the
+            environment does not know an option.
     """
     for name in options:
         if name in _RESERVED:
@@ -115,21 +118,26 @@ def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorE
 
 
 def sizes(env: VectorEnv[Any, Any, Any]) -> Sizes:
-    """Return N, F and A.
+    """Return N, F, A and the size of the pixels.
 
     Raises:
-        EnvironmentUsageError: The actions are not discrete, or the observations no flat vector.
+        EnvironmentUsageError: The actions are not discrete, or the observations neither flat nor pixels.
     """
-    actions, observations = env.single_action_space, env.single_observation_space
-    name = env.spec.id if env.spec else type(env).__name__
+    actions = env.single_action_space
+    name = _name(env)
     if not isinstance(actions, Discrete) or actions.start != 0:
         raise EnvironmentUsageError(f"{name}: actions must be Discrete from 0, but are {actions}")
-    if not isinstance(observations, Box) or len(observations.shape) != 1:
-        raise EnvironmentUsageError(
-            f"{name}: observations must be a flat Box, but are {observations}; try observation='features' "
-            "or gymnasium.wrappers.FlattenObservation"
-        )
-    return Sizes(env.num_envs, observations.shape[0], int(actions.n))
+    seen = layout(env)
+    return Sizes(env.num_envs, seen.n_features, int(actions.n), seen.pixels)
+
+
+def layout(env: VectorEnv[Any, Any, Any]) -> Layout:
+    """Return where features and pixels are in the observations.
+
+    Raises:
+        EnvironmentUsageError: The observations are neither flat nor pixels.
+    """
+    return Layout(env.single_observation_space, _name(env))
 
 
 def stateful(env: VectorEnv[Any, Any, Any]) -> Stateful | None:
@@ -174,12 +182,8 @@ def decisions_taken(info: Info, n_envs: int) -> NDArray[np.int64]:
     return np.maximum(taken, 1)
 
 
-def final_observations(info: Info, index: NDArray[np.intp], n_features: int) -> NDArray[np.float32]:
-    """Return the last observations of the episodes that just ended in ``index``, float32 (K, F)."""
-    final = np.empty((len(index), n_features), np.float32)
-    for row, i in enumerate(index):
-        final[row] = info["final_obs"][i]
-    return final
+def _name(env: VectorEnv[Any, Any, Any]) -> str:
+    return env.spec.id if env.spec else type(env).__name__
 
 
 def _vector_parameters(spec: gymnasium.envs.registration.EnvSpec) -> frozenset[str]:

@@ -17,7 +17,8 @@ from gymnasium.vector import VectorEnv
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from soulslab.learn.environment import EVALUATION, Info, decisions_taken, environment_seed, make_vector, sizes
+from soulslab.learn.environment import EVALUATION, Info, decisions_taken, environment_seed, layout, make_vector, sizes
+from soulslab.learn.inputs import Observer
 from soulslab.learn.policy import Policy, require_functions
 from soulslab.learn.statistics import Interval, wilson_interval
 from soulslab.learn.telemetry import EvaluationProgress, Sink, tell
@@ -126,8 +127,8 @@ def evaluate(policy: Policy, settings: EvaluationSettings, *, sinks: Sequence[Si
     n_envs = min(settings.n_envs, settings.n_fights)
     env = make_vector(settings.env_id, n_envs, settings.env_options)
     try:
-        _, n_features, n_actions = sizes(env)
-        policy.check_env(settings.env_id, n_features, n_actions)
+        _, n_features, n_actions, pixels = sizes(env)
+        policy.check_env(settings.env_id, n_features, n_actions, pixels=pixels)
         with one_core():
             fights = _play(policy, env, settings, sinks)
         names = tuple(getattr(env.unwrapped, "attack_names", ()))
@@ -171,10 +172,13 @@ def _play(
     left = quotas(settings.n_fights, env.num_envs)
     returns, decisions = np.zeros(env.num_envs), np.zeros(env.num_envs, np.int64)
     fights = _Fights(settings.n_fights)
+    observer = Observer(layout(env), env.num_envs, policy.header.frame_stack)
     obs, info = env.reset(seed=seed)
+    observer.begin(obs)
     while fights.n_done < settings.n_fights:
-        actions = policy.act(obs, info.get("action_mask"), deterministic=settings.deterministic)
+        actions = policy.act(observer.inputs, info.get("action_mask"), deterministic=settings.deterministic)
         obs, rewards, terminated, truncated, info = env.step(actions)
+        observer.follow(obs, terminated | truncated)
         returns += rewards
         decisions += decisions_taken(info, env.num_envs)
         finished = np.flatnonzero(terminated | truncated)

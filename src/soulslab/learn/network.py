@@ -1,6 +1,6 @@
 """The actor-critic network, and distributions over the actions that a mask allows.
 
-Shapes: B batch, F features, A actions.
+Shapes: B batch, F features, H W C pixels, A actions.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.settings import NetworkSettings
 
 BLOCKED_LOGIT: Final = -1e9
@@ -20,6 +21,7 @@ BLOCKED_LOGIT: Final = -1e9
 _ACTIVATIONS: Final[dict[str, type[nn.Module]]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "silu": nn.SiLU}
 _HIDDEN_GAIN: Final = math.sqrt(2.0)
 _HEAD_GAIN: Final = 0.01
+_PER_LEVEL: Final = 1.0 / 255.0
 
 
 class Estimate(NamedTuple):
@@ -35,14 +37,22 @@ class Estimate(NamedTuple):
 
 
 class ActorCritic(nn.Module):
-    """Two multi-layer perceptrons, or one with two heads.
+    """Two multi-layer perceptrons, or one with two heads; where there are pixels, convolutions before them.
 
     Orthogonal weights, and heads so small that the first policy is nearly uniform and the first values nearly
     0, which leaves the first rollouts to the rewards: Engstrom et al. 2020, "Implementation matters";
     Andrychowicz et al. 2021, "What matters in on-policy reinforcement learning?", section 3.2.
     """
 
-    def __init__(self, n_features: int, n_actions: int, settings: NetworkSettings, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        n_features: int,
+        n_actions: int,
+        settings: NetworkSettings,
+        generator: torch.Generator,
+        *,
+        pixels: tuple[int, int, int] | None = None,
+    ) -> None:
         """Build the network.
 
         Args:
@@ -50,35 +60,49 @@ class ActorCritic(nn.Module):
             n_actions: A.
             settings: Widths, activation, and whether actor and critic share their trunk.
             generator: Source of the initial weights.
+            pixels: Height, width and channels of the pixels, or None.
+
+        Raises:
+            EnvironmentUsageError: The pixels are too few for the convolutions.
         """
         super().__init__()
-        self.trunk = _trunk(n_features, settings, generator)
-        self.critic_trunk = None if settings.shared else _trunk(n_features, settings, generator)
+        self.eye = None if pixels is None else Eye(pixels, settings, generator)
+        n_inputs = n_features + (self.eye.n_outputs if self.eye else 0)
+        self.trunk = _trunk(n_inputs, settings, generator)
+        self.critic_trunk = None if settings.shared else _trunk(n_inputs, settings, generator)
         self.actor = _linear(settings.widths[-1], n_actions, _HEAD_GAIN, generator)
         self.critic = _linear(settings.widths[-1], 1, _HEAD_GAIN, generator)
 
-    def forward(self, obs: Tensor) -> Estimate:
+    def forward(self, obs: Tensor, pixels: Tensor | None = None) -> Estimate:
         """Estimate actions and values.
 
         Args:
-            obs: Normalised observations, float32 (B, F).
+            obs: Normalised features, float32 (B, F).
+            pixels: uint8 (B, H, W, C), if the network was built for some.
 
         Returns:
             Logits and normalised values.
         """
-        hidden: Tensor = self.trunk(obs)
-        critic_hidden = hidden if self.critic_trunk is None else self.critic_trunk(obs)
+        seen = self._look(obs, pixels)
+        hidden: Tensor = self.trunk(seen)
+        critic_hidden = hidden if self.critic_trunk is None else self.critic_trunk(seen)
         return Estimate(self.actor(hidden), self.critic(critic_hidden).squeeze(-1))
 
-    def logits(self, obs: Tensor) -> Tensor:
-        """Return the actor's logits alone, float32 (B, A), for normalised observations (B, F)."""
-        result: Tensor = self.actor(self.trunk(obs))
+    def logits(self, obs: Tensor, pixels: Tensor | None = None) -> Tensor:
+        """Return the actor's logits alone, float32 (B, A), for the inputs of :meth:`forward`."""
+        result: Tensor = self.actor(self.trunk(self._look(obs, pixels)))
         return result
 
-    def value(self, obs: Tensor) -> Tensor:
-        """Return the critic's normalised values alone, float32 (B,), for normalised observations (B, F)."""
-        result: Tensor = self.critic((self.critic_trunk or self.trunk)(obs)).squeeze(-1)
+    def value(self, obs: Tensor, pixels: Tensor | None = None) -> Tensor:
+        """Return the critic's normalised values alone, float32 (B,), for the inputs of :meth:`forward`."""
+        result: Tensor = self.critic((self.critic_trunk or self.trunk)(self._look(obs, pixels))).squeeze(-1)
         return result
+
+    def _look(self, obs: Tensor, pixels: Tensor | None) -> Tensor:
+        """Return what the trunks take, float32 (B, n_inputs)."""
+        if self.eye is None or pixels is None:
+            return obs
+        return torch.cat((self.eye(pixels), obs), dim=-1)
 
     @torch.no_grad()
     def rescale_critic(self, old: tuple[float, float], new: tuple[float, float]) -> None:
@@ -93,6 +117,40 @@ class ActorCritic(nn.Module):
         (old_mean, old_std), (new_mean, new_std) = old, new
         self.critic.weight.mul_(old_std / new_std)
         self.critic.bias.mul_(old_std).add_(old_mean - new_mean).div_(new_std)
+
+
+class Eye(nn.Module):
+    """Convolutions over pixels, small enough to be trained on one core.
+
+    Mnih et al. 2015, "Human-level control through deep reinforcement learning", Methods, with half the channels or
+    fewer and a stride in the last layer, too: a third of the time.
+
+    Attributes:
+        n_outputs: Length of what comes out.
+    """
+
+    def __init__(self, pixels: tuple[int, int, int], settings: NetworkSettings, generator: torch.Generator) -> None:
+        super().__init__()
+        height_px, width_px, n_in = pixels
+        layers: list[nn.Module] = []
+        for n_out, kernel_px, stride_px in settings.convolutions:
+            height_px, width_px = (height_px - kernel_px) // stride_px + 1, (width_px - kernel_px) // stride_px + 1
+            if height_px < 1 or width_px < 1:
+                raise EnvironmentUsageError(
+                    f"pixels of {pixels[0]}x{pixels[1]} are too few for network.convolutions = "
+                    f"{settings.convolutions}; use larger frames, or smaller kernels and strides"
+                )
+            layers += [_convolution(n_in, n_out, (kernel_px, stride_px), generator), nn.ReLU()]
+            n_in = n_out
+        self.layers = nn.Sequential(*layers, nn.Flatten())
+        self.n_outputs = n_in * height_px * width_px
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Return what is seen, float32 (B, n_outputs), of pixels uint8 (B, H, W, C)."""
+        # A view with the channels second, which lies in memory as it did: the layout that the convolutions want.
+        scaled = pixels.permute(0, 3, 1, 2).to(torch.float32).mul_(_PER_LEVEL)
+        result: Tensor = self.layers(scaled)
+        return result
 
 
 def masked_log_probs(logits: Tensor, blocked: Tensor) -> Tensor:
@@ -137,6 +195,15 @@ def _trunk(n_features: int, settings: NetworkSettings, generator: torch.Generato
     for n_in, n_out in pairwise((n_features, *settings.widths)):
         layers += [_linear(n_in, n_out, _HIDDEN_GAIN, generator), _ACTIVATIONS[settings.activation]()]
     return nn.Sequential(*layers)
+
+
+def _convolution(n_in: int, n_out: int, window: tuple[int, int], generator: torch.Generator) -> nn.Conv2d:
+    layer = nn.Conv2d(n_in, n_out, *window)
+    nn.init.orthogonal_(layer.weight, _HIDDEN_GAIN, generator=generator)
+    layer.weight = nn.Parameter(layer.weight.detach().contiguous(memory_format=torch.channels_last))
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer
 
 
 def _linear(n_in: int, n_out: int, gain: float, generator: torch.Generator) -> nn.Linear:

@@ -1,4 +1,4 @@
-"""A policy: features in, masked action out; usable alone, saved in one file.
+"""A policy: features and pixels in, masked action out; usable alone, saved in one file.
 
 The file is a safetensors archive (:mod:`soulslab.learn.archive`): the network's weights, the moments of the
 observation and value normalisers, and a header that says what the policy was trained on and by which
@@ -17,14 +17,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulslab.errors import ConfigError, CorruptCheckpointError, IncompatibleCheckpointError
+from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.learn.archive import Tensors, read_archive, write_archive
+from soulslab.learn.inputs import Inputs, PixelShape
 from soulslab.learn.network import ActorCritic, masked_log_probs, sample
 from soulslab.learn.normalise import RunningMoments
 from soulslab.learn.settings import NetworkSettings
 
 FORMAT: Final = "soulslab-policy"
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+_READ_VERSIONS: Final = (1, FORMAT_VERSION)  # version 1 knew no pixels
 MAX_NORMALISED: Final = 10.0
 """Normalised features are clipped to this many standard deviations, so that a rare one drowns no other."""
 
@@ -40,8 +42,10 @@ class PolicyHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         version: Version of the format.
         env_id: Gymnasium id, with its version, that it was trained on.
         env_options: Keyword arguments of that environment; a Python function stands there by name only.
-        n_features: F, length of one observation.
+        n_features: F, length of one observation's flat part.
         n_actions: A.
+        pixels: Size of one observation's pixels; None if it sees none.
+        frame_stack: Observations whose pixels it sees at once.
         network: Shape of the network.
         soulslab: Version of soulslab that wrote it.
         commit: Git commit of that soulslab, ``+`` appended when it had been changed; "" if unknown.
@@ -54,10 +58,19 @@ class PolicyHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     env_options: dict[str, Any]
     n_features: int
     n_actions: int
+    pixels: PixelShape | None = None
+    frame_stack: int = 1
     network: NetworkSettings
     soulslab: str
     commit: str
     env_steps: int = 0
+
+    @property
+    def stacked_pixels(self) -> tuple[int, int, int] | None:
+        """Height, width and channels of all the pixels that the network sees at once; None if it sees none."""
+        if self.pixels is None:
+            return None
+        return self.pixels.height_px, self.pixels.width_px, self.pixels.n_channels * self.frame_stack
 
 
 class Policy:
@@ -79,7 +92,11 @@ class Policy:
         """
         self.header = header
         self.network = ActorCritic(
-            header.n_features, header.n_actions, header.network, generator or torch.Generator().manual_seed(0)
+            header.n_features,
+            header.n_actions,
+            header.network,
+            generator or torch.Generator().manual_seed(0),
+            pixels=header.stacked_pixels,
         )
         self.observation_moments = RunningMoments((header.n_features,))
         self.value_moments = RunningMoments((), max_count=_VALUE_MEMORY)
@@ -105,22 +122,29 @@ class Policy:
         centred = torch.sub(torch.from_numpy(obs), self._shift, out=out)
         return centred.mul_(self._scale).clamp_(-MAX_NORMALISED, MAX_NORMALISED)
 
+    def judge(self, inputs: Inputs) -> NDArray[np.float32]:
+        """Return the critic's normalised values of a batch, float32 (B,)."""
+        with torch.inference_mode():
+            values: NDArray[np.float32] = self.network.value(*self._tensors(inputs)).numpy()
+        return values
+
     def act(
-        self, obs: NDArray[np.float32], mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
+        self, obs: NDArray[np.float32] | Inputs, mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
     ) -> NDArray[np.int64]:
         """Choose an action per observation.
 
         Args:
-            obs: Observations as the environment gives them, float32 (B, F) or (F,).
+            obs: Features as the environment gives them, float32 (B, F) or (F,), or what an
+                :class:`soulslab.learn.inputs.Observer` made of its observations.
             mask: True where an action is allowed, bool (B, A) or (A,); None allows everything.
             deterministic: Take the likeliest allowed action; otherwise draw one (see :meth:`seed`).
 
         Returns:
             Actions, int64 (B,); for one observation, an array without axes.
         """
-        batch = np.atleast_2d(np.asarray(obs, np.float32))
+        inputs = obs if isinstance(obs, Inputs) else Inputs(np.atleast_2d(np.asarray(obs, np.float32)))
         with torch.inference_mode():
-            logits = self.network.logits(self.normalise(batch))
+            logits = self.network.logits(*self._tensors(inputs))
             blocked = (
                 torch.zeros_like(logits, dtype=torch.bool)
                 if mask is None
@@ -129,20 +153,29 @@ class Policy:
             log_probs = masked_log_probs(logits, blocked)
             chosen = log_probs.argmax(-1) if deterministic else sample(log_probs, self._generator).squeeze(-1)
         actions: NDArray[np.int64] = chosen.numpy()
-        return actions.reshape(np.shape(obs)[:-1])
+        return actions if isinstance(obs, Inputs) else actions.reshape(np.shape(obs)[:-1])
 
     def seed(self, seed: int) -> None:
         """Seed the draws of :meth:`act`."""
         self._generator.manual_seed(seed)
 
-    def check_env(self, env_id: str, n_features: int, n_actions: int, path: str | Path = "policy") -> None:
+    def check_env(
+        self,
+        env_id: str,
+        n_features: int,
+        n_actions: int,
+        path: str | Path = "policy",
+        *,
+        pixels: PixelShape | None = None,
+    ) -> None:
         """Check that the policy can play an environment.
 
         Args:
             env_id: Gymnasium id with its version.
-            n_features: Length of the environment's observations.
+            n_features: Length of the flat part of the environment's observations.
             n_actions: Number of its actions.
             path: The policy's file, for the message.
+            pixels: Size of their pixels; None if they have none.
 
         Raises:
             IncompatibleCheckpointError: The id, its version or a size differs.
@@ -151,6 +184,12 @@ class Policy:
         if env_id != header.env_id:
             raise IncompatibleCheckpointError(
                 path, f"was trained on {header.env_id}, not on {env_id}; use that id, or train anew"
+            )
+        if pixels != header.pixels:
+            raise IncompatibleCheckpointError(
+                path,
+                f"looks at {header.pixels or 'no'} pixels, but {env_id} gives {pixels or 'none'}; check the "
+                "environment's options",
             )
         for what, here, there in (
             ("features", header.n_features, n_features),
@@ -215,6 +254,17 @@ class Policy:
         policy.load_state(tensors, path)
         return policy
 
+    def _tensors(self, inputs: Inputs) -> tuple[Tensor, Tensor | None]:
+        """Return what the network takes."""
+        pixels = None if inputs.pixels is None else torch.from_numpy(inputs.pixels)
+        if (pixels is None) != (self.header.pixels is None):
+            shown = "features alone" if pixels is None else "pixels"
+            raise EnvironmentUsageError(
+                f"a policy that looks at {self.header.pixels or 'no'} pixels was shown {shown}; give it what an "
+                "Observer made of its environment's observations"
+            )
+        return self.normalise(inputs.features), pixels
+
     def _moments(self) -> dict[str, RunningMoments]:
         return {"observation": self.observation_moments, "value": self.value_moments}
 
@@ -232,10 +282,10 @@ def read_header(raw: Mapping[str, Any], path: Path) -> PolicyHeader:
     """
     if raw.get("format") != FORMAT:
         raise IncompatibleCheckpointError(path, f"is no policy (format {raw.get('format')!r}, not {FORMAT!r})")
-    if raw.get("version") != FORMAT_VERSION:
+    if raw.get("version") not in _READ_VERSIONS:
         raise IncompatibleCheckpointError(
             path,
-            f"has format version {raw.get('version')!r}, this soulslab reads {FORMAT_VERSION}; "
+            f"has format version {raw.get('version')!r}, this soulslab reads 1 to {FORMAT_VERSION}; "
             f"it was written by soulslab {raw.get('soulslab', 'of unknown version')}",
         )
     try:

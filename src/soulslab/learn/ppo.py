@@ -59,7 +59,7 @@ class PPO:
         self._policy = policy
         self._generator = generator
         header = policy.header
-        self._rollout = Rollout(settings.n_steps, n_envs, header.n_features, header.n_actions)
+        self._rollout = Rollout(settings.n_steps, n_envs, header.n_features, header.n_actions, header.stacked_pixels)
         self._order = torch.empty(self._rollout.n_transitions, dtype=torch.int64)
         self._parameters = list(policy.network.parameters())
         self._optimiser = torch.optim.Adam(self._parameters, lr=settings.lr, eps=_ADAM_EPSILON, fused=True)
@@ -139,7 +139,7 @@ class PPO:
 
     def _loss(self, batch: Minibatch, weights: _Weights) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss of a minibatch, and what was measured on the way."""
-        logits, values = self._policy.network(batch.obs)
+        logits, values = self._policy.network(batch.obs, batch.pixels)
         log_probs = masked_log_probs(logits, batch.blocked)
         # Equation 7 of Schulman et al. 2017, negated: the worse of the plain and the clipped objective.
         log_ratio = log_probs.gather(-1, batch.actions).squeeze(-1) - batch.log_probs
@@ -176,6 +176,9 @@ class PPO:
         self._generator.set_state(torch.from_numpy(np.array(state["generator"])))
         for i, parameter in enumerate(self._parameters):
             names = [name for name in _ADAM_STATE if f"adam/{i}/{name}" in state]
+            stored = {name: torch.from_numpy(np.array(state[f"adam/{i}/{name}"])) for name in names}
+            # The fused step walks memory: moments must lie there as their parameter does.
             self._optimiser.state[parameter] = {
-                name: torch.from_numpy(np.array(state[f"adam/{i}/{name}"])) for name in names
+                name: torch.empty_like(parameter, requires_grad=False).copy_(tensor) if tensor.ndim else tensor
+                for name, tensor in stored.items()
             }

@@ -1,7 +1,7 @@
 """One rollout in preallocated memory, and the advantages computed from it.
 
-Shapes: T steps, N environments, F features, A actions. The transitions lie in (T, N, ...) arrays while they are
-collected and are read as flat (T * N, ...) views while they are learned from; nothing is allocated per step.
+Shapes: T steps, N environments, F features, H W C pixels, A actions. The transitions lie in (T, N, ...) arrays while
+they are collected and are read as flat (T * N, ...) views while they are learned from; nothing is allocated per step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ class Minibatch(msgspec.Struct, frozen=True):
     """Transitions picked from a rollout, all with the same first axis B.
 
     Attributes:
-        obs: Normalised observations, float32 (B, F).
+        obs: Normalised features, float32 (B, F).
+        pixels: uint8 (B, H, W, C), or None.
         blocked: Actions that the mask forbids, bool (B, A).
         actions: Actions taken, int64 (B, 1).
         log_probs: Their log-probability when taken, float32 (B,).
@@ -26,6 +27,7 @@ class Minibatch(msgspec.Struct, frozen=True):
     """
 
     obs: Tensor
+    pixels: Tensor | None
     blocked: Tensor
     actions: Tensor
     log_probs: Tensor
@@ -37,7 +39,8 @@ class Rollout:
     """T steps of N environments.
 
     Attributes:
-        obs: Normalised observations, float32 (T, N, F).
+        obs: Normalised features, float32 (T, N, F).
+        pixels: uint8 (T, N, H, W, C), or None.
         blocked: Actions that the mask forbids, bool (T, N, A).
         actions: Actions taken, int64 (T, N, 1).
         log_probs: Log-probability of the action taken, float32 (T, N).
@@ -51,10 +54,18 @@ class Rollout:
         returns: float32 (T, N), filled by the learner.
     """
 
-    def __init__(self, n_steps: int, n_envs: int, n_features: int, n_actions: int) -> None:
+    def __init__(
+        self,
+        n_steps: int,
+        n_envs: int,
+        n_features: int,
+        n_actions: int,
+        pixels: tuple[int, int, int] | None = None,
+    ) -> None:
         shape = (n_steps, n_envs)
         self.n_transitions = n_steps * n_envs
         self.obs = torch.zeros(*shape, n_features)
+        self.pixels = None if pixels is None else torch.zeros(*shape, *pixels, dtype=torch.uint8)
         self.blocked = torch.zeros(*shape, n_actions, dtype=torch.bool)
         self.actions = torch.zeros(*shape, 1, dtype=torch.int64)
         self.log_probs = torch.zeros(shape)
@@ -70,6 +81,7 @@ class Rollout:
         """Return the transitions at flat positions ``index``, int64 (B,), each in 0..T*N-1."""
         return Minibatch(
             obs=self.obs.flatten(0, 1).index_select(0, index),
+            pixels=None if self.pixels is None else self.pixels.flatten(0, 1).index_select(0, index),
             blocked=self.blocked.flatten(0, 1).index_select(0, index),
             actions=self.actions.flatten(0, 1).index_select(0, index),
             log_probs=self.log_probs.flatten().index_select(0, index),

@@ -23,11 +23,14 @@ class EnvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     Attributes:
         id: Gymnasium id, with its version.
         n_envs: Environments stepped as one batch (N).
+        frame_stack: Observations whose pixels the policy sees at once; 1 where there are no pixels, or where the
+            environment stacks its frames itself.
         options: Keyword arguments of the environment, for example ``boss`` and ``phase``.
     """
 
     id: str = "soulslab/Arena-v0"
     n_envs: Annotated[int, Meta(ge=1, le=65536)] = 256
+    frame_stack: Annotated[int, Meta(ge=1, le=64)] = 1
     options: dict[str, Any] = {}
 
 
@@ -70,11 +73,18 @@ class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """The actor-critic network.
 
     Attributes:
+        convolutions: Channels, kernel (px) and stride (px) of each layer that looks at pixels; passed over where
+            there are none. Actor and critic always share them.
         widths: Units of each hidden layer.
         activation: Non-linearity after each hidden layer.
-        shared: One trunk for actor and critic (nearly twice as fast) instead of one each.
+        shared: One trunk of hidden layers for actor and critic (nearly twice as fast) instead of one each.
     """
 
+    convolutions: Annotated[tuple[tuple[Positive, Positive, Positive], ...], Meta(min_length=1, max_length=8)] = (
+        (16, 8, 4),
+        (32, 4, 2),
+        (32, 3, 2),
+    )
     widths: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=8)] = (128, 128)
     activation: Literal["tanh", "relu", "silu"] = "relu"
     shared: bool = False

@@ -165,19 +165,21 @@ class _Run:
         self._store = store
         self._sinks = sinks
         generator = torch.Generator().manual_seed(settings.run.seed)
-        n_envs, n_features, n_actions = sizes(env)
+        n_envs, n_features, n_actions, pixels = sizes(env)
         header = PolicyHeader(
             env_id=settings.env.id,
             env_options=settings.env.options,
             n_features=n_features,
             n_actions=n_actions,
+            pixels=pixels,
+            frame_stack=settings.env.frame_stack,
             network=settings.network,
             soulslab=VERSION,
             commit=git_commit(),
         )
         self._policy = Policy(header, generator)
         self._learner = PPO(settings.learner, self._policy, n_envs, generator)
-        self._collector = Collector(env, settings.learner.gamma)
+        self._collector = Collector(env, settings.learner.gamma, settings.env.frame_stack)
         self._milestones: tuple[Milestone, ...] = ()
         self._clock = _Clock(time.monotonic(), 0.0)
         self._saved_at_s = 0.0
@@ -331,14 +333,16 @@ def _part(tensors: Tensors, name: str) -> Tensors:
 def _check_same_run(checkpoint: Checkpoint, settings: TrainSettings) -> None:
     """Check that a checkpoint belongs to these settings; of the table ``run`` only the seed makes another run."""
     stored = checkpoint.header["settings"]
+    defaults = msgspec.to_builtins(TrainSettings())  # what settings meant that did not exist yet
     # The same way through JSON, so that a tuple compares equal to the list it became.
     for table, values in msgspec.json.decode(msgspec.json.encode(settings)).items():
         for key, value in values.items():
             if table == "run" and key != "seed":
                 continue
-            if stored[table][key] != value:
+            was = stored[table].get(key, defaults[table][key])
+            if was != value:
                 raise IncompatibleCheckpointError(
                     checkpoint.path,
-                    f"was written with {table}.{key} = {stored[table][key]!r}, but the settings say "
+                    f"was written with {table}.{key} = {was!r}, but the settings say "
                     f"{value!r}; resume with the settings in the run's config.toml, or start a new run",
                 )

@@ -10,11 +10,12 @@ from soulslab.learn.environment import (
     blocked_actions,
     decisions_taken,
     environment_seed,
-    final_observations,
+    layout,
     make_vector,
     sizes,
     stateful,
 )
+from soulslab.learn.inputs import Observer
 
 
 class Odd(gymnasium.Env):
@@ -35,7 +36,7 @@ def odd_id():
 def test_a_fast_vector_version_is_used():
     env = make_vector("toys/Corridor-v0", 3, {})
     assert type(env.unwrapped).__name__ == "Corridor"
-    assert sizes(env) == (3, 6, 4)
+    assert sizes(env) == (3, 6, 4, None)
     assert stateful(env) is env.unwrapped
 
 
@@ -95,7 +96,8 @@ def test_masks_and_final_observations_come_through_gymnasiums_loop():
     _, _, terminated, _, info = env.step(np.zeros(3, np.int64))
     assert terminated.all()
     np.testing.assert_array_equal(blocked_actions(info, 3, 4), [[False, False, False, True]] * 3)
-    np.testing.assert_array_equal(final_observations(info, np.array([2, 0]), 4), obs[[2, 0]])
+    final = Observer(layout(env), 3).final(info["final_obs"], np.array([2, 0]))
+    np.testing.assert_array_equal(final.features, obs[[2, 0]])
     np.testing.assert_array_equal(decisions_taken(info, 3), [1, 1, 1])
     env.close()
 

@@ -87,7 +87,7 @@ def test_another_environment_is_refused(policy, arguments, message):
     ("change", "error", "message"),
     [
         ({"format": "soulslab-checkpoint"}, IncompatibleCheckpointError, "is no policy"),
-        ({"version": 2}, IncompatibleCheckpointError, "format version 2, this soulslab reads 1"),
+        ({"version": 3}, IncompatibleCheckpointError, "format version 3, this soulslab reads 1 to 2"),
         ({"n_actions": 5}, IncompatibleCheckpointError, r"'network/actor.weight' should have shape \(5, 16\)"),
         ({"n_features": 7}, IncompatibleCheckpointError, "'network/trunk.0.weight' should have shape"),
         ({"network": {"widths": [16]}}, IncompatibleCheckpointError, "critic_trunk.*but there is nothing"),
