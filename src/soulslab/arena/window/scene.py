@@ -1,4 +1,4 @@
-"""What is seen of a fight."""
+"""What is seen of a fight: stage, fighters, and the camera that looks at them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from panda3d.core import CardMaker, NodePath
 
 from soulslab.arena.live_fight import LiveFight
 from soulslab.arena.state import Record
+from soulslab.arena.window.stage.camera import CameraRig
+from soulslab.arena.window.stage.stage import Stage
 
 
 class Scene:
@@ -15,22 +17,24 @@ class Scene:
         root: Parent of everything.
         camera: Placed in each picture.
         game: The fight that will be shown.
+        size_px: Width and height of the picture.
     """
 
-    def __init__(self, root: NodePath, camera: NodePath, game: LiveFight) -> None:
-        self._camera = camera
+    def __init__(
+        self, root: NodePath, camera: NodePath, game: LiveFight, size_px: tuple[int, int] = (800, 450)
+    ) -> None:
+        self._stage = Stage(root, game.boss)
         self._player = _card(root, (0.2, 0.3, 0.9, 1.0), 1.8)
         self._boss = _card(root, (0.8, 0.2, 0.1, 1.0), 3.2)
+        self._rig = CameraRig(camera, game, size_px[0] / size_px[1])
         self.show(game)
 
     def show(self, game: LiveFight) -> None:
         """Move everything to where it is now."""
         d: Record = game.duel
-        floor = float(game.fight.floor)
         self._player.setPos(d.p_x, d.p_y, d.p_z)
-        self._boss.setPos(d.b_x, d.b_y, floor)
-        self._camera.setPos(d.p_x - 5 * d.c_fx, d.p_y - 5 * d.c_fy, d.p_z + 2.4)
-        self._camera.lookAt(d.b_x, d.b_y, floor + 1.2)
+        self._boss.setPos(d.b_x, d.b_y, float(game.fight.floor))
+        self._stage.show(self._rig.show(game), game.n_ticks)
 
 
 def _card(root: NodePath, colour: tuple[float, float, float, float], height: float) -> NodePath:

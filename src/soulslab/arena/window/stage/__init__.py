@@ -1,0 +1,1 @@
+"""Where the fight takes place: ground, ruins, sky, weather, and the camera that looks at it."""

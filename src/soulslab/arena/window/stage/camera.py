@@ -1,0 +1,114 @@
+"""The camera behind the knight: it looks along the rules' camera, and follows the player as on a spring."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from panda3d.core import NodePath
+
+from soulslab.arena.knight import load_knight
+from soulslab.arena.live_fight import LiveFight
+from soulslab.arena.window.stage.mesh import Floats
+
+#: Opening of the lens, up and down. At 16:9 it sees 80 degrees across.
+OPENING_RAD = math.radians(50.0)
+NEAR_M, FAR_M = 0.3, 400.0
+#: How fast it follows: ticks in which 63 % of the way is made.
+FOLLOW_TICKS = np.array([4.0, 4.0, 6.0, 18.0, 18.0, 18.0])
+#: A player that moves farther than this in a tick was put there.
+JUMP_M = 1.0
+#: A falling player is watched from the edge.
+EDGE_M = 0.6
+#: Height of a boss whose body has this radius, about: ``1.6 + 1.9 r``.
+_SHAKE_M = {"DamageLarge": 0.10, "DamageFling": 0.16, "DamageExLarge": 0.20, "DamageUpper": 0.16}
+_SHAKE_TICKS = 20
+
+
+def boss_height_m(radius_m: float) -> float:
+    """Return about how high a boss stands whose body is so wide."""
+    return 1.6 + 1.9 * radius_m
+
+
+class CameraRig:
+    """Places the camera of each picture.
+
+    Args:
+        camera: With its lens; its parent's coordinates are those of the fight.
+        game: The fight.
+        aspect: Width of the picture over its height.
+    """
+
+    def __init__(self, camera: NodePath, game: LiveFight, aspect: float) -> None:
+        self._camera = camera
+        lens = camera.node().getLens()
+        lens.setAspectRatio(aspect)
+        lens.setMinFov(math.degrees(OPENING_RAD))
+        lens.setFov(math.degrees(2 * math.atan(math.tan(OPENING_RAD / 2) * aspect)), math.degrees(OPENING_RAD))
+        lens.setNearFar(NEAR_M, FAR_M)
+        animations = load_knight().animations
+        self._shakes_m = np.array([_SHAKE_M.get(name, 0.0) for name in animations])
+        self._n_ticks = game.n_ticks
+        self._n_fights = -1
+        self._aim = np.zeros(6)
+        self._at = np.zeros(6)
+
+    def show(self, game: LiveFight) -> tuple[float, float, float]:
+        """Place the camera; return where it is."""
+        self._follow(game)
+        x, y, z, back, up, pitch = (float(value) for value in self._at)
+        d = game.duel
+        cx, cy = float(d.c_fx), float(d.c_fy)
+        floor = float(game.fight.floor)
+        eye_z = max(z, floor - EDGE_M) + up
+        # A player that falls is kept in sight.
+        foot = math.atan2(float(d.p_z) + 0.9 - eye_z, back)
+        pitch = min(pitch, foot + 0.36)
+        jolt = self._jolt(game)
+        eye = (x - back * cx, y - back * cy, eye_z + jolt)
+        self._camera.setPosHpr(*eye, math.degrees(math.atan2(-cx, cy)), math.degrees(pitch), 60.0 * jolt)
+        return eye
+
+    def _follow(self, game: LiveFight) -> None:
+        """Move towards what it aims at, which went there evenly since the last picture.
+
+        So the camera's way hardly depends on how often it is looked at.
+        """
+        aim = _aim(game)
+        n = game.n_ticks - self._n_ticks
+        moved_m = float(np.hypot(*(aim[:2] - self._aim[:2])))
+        if game.n_fights != self._n_fights or n < 0 or moved_m > JUMP_M * max(n, 1):
+            self._at = aim
+        elif n > 0:
+            # y' = (u - y) / T with u on a line: a lag of v T, and what is left of the difference to it.
+            lag = (aim - self._aim) / n * FOLLOW_TICKS
+            self._at = aim - lag + (self._at - self._aim + lag) * np.exp(-n / FOLLOW_TICKS)
+        self._aim = aim
+        self._n_ticks, self._n_fights = game.n_ticks, game.n_fights
+
+    def _jolt(self, game: LiveFight) -> float:
+        """Return how far a heavy hit has just moved the camera, m."""
+        ticks = int(game.duel.p_ticks)
+        strength = float(self._shakes_m[game.duel.p_anim])
+        if strength == 0.0 or ticks >= _SHAKE_TICKS or game.stage == "loading":
+            return 0.0
+        return strength * math.exp(-ticks / 6.0) * math.sin(1.9 * ticks + 1.0)
+
+
+def _aim(game: LiveFight) -> Floats:
+    """Return what the camera would have if it were as fast as the fight: x, y, z of the player, back, up and pitch."""
+    d, f = game.duel, game.fight
+    radius = float(f.b_radius)
+    away_x, away_y = float(d.b_x - d.p_x), float(d.b_y - d.p_y)
+    gap = max(math.hypot(away_x, away_y) - radius, 0.0)
+    # Near a boss, and more so near a big one, it draws back and rises, to have both in the picture.
+    near = math.exp(-((gap / 3.5) ** 2))
+    back = 4.1 + 0.5 * radius + (0.5 + 0.5 * radius) * near
+    up = 2.0 + 0.25 * radius + (0.35 + 0.35 * radius) * near
+    ahead = max(away_x * float(d.c_fx) + away_y * float(d.c_fy), 0.0)
+    # Half-way between the player's feet and the boss's head.
+    feet = math.atan2(-up - 0.35, back)
+    head = math.atan2(boss_height_m(radius) - up, back + ahead)
+    pitch = 0.5 * (feet + head)
+    z = max(float(d.p_z), float(f.floor) - EDGE_M)
+    return np.array([float(d.p_x), float(d.p_y), z, back, up, pitch])

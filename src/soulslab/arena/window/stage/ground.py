@@ -1,0 +1,168 @@
+"""The floor and what lies around it: earth behind the wall, and rock that drops away at the cliff."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+from panda3d.core import NodePath
+
+from soulslab.arena.boss_file import Ground
+from soulslab.arena.window.stage.mesh import Floats, Mesh, texture_of
+from soulslab.arena.window.stage.mood import Mood
+from soulslab.arena.window.stage.textures import medallion, noise, slabs
+
+MEDALLION_M = 5.0
+#: The wall stands where the player's body touches it; its centre stops at the floor's radius.
+WALL_GAP_M = 0.5
+#: Edge of the earth behind the wall.
+OUTSIDE_M = 30.0
+CLIFF_DEPTH_M = 16.0
+N_BRAZIERS = 6
+_SLAB_M, _RING_M = 5.0, 2.5
+_N_COLUMNS = 72
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where what stands, from the floor's centre, in m.
+
+    Attributes:
+        radius_m: Of the floor.
+        cliff_rad: Direction of the cliff's middle.
+        half_rad: Half the angle that it takes up; 0 for none.
+    """
+
+    radius_m: float
+    cliff_rad: float
+    half_rad: float
+
+    @property
+    def wall_rad(self) -> tuple[float, float]:
+        """Angles at which the wall begins and ends, to the left."""
+        return self.cliff_rad + self.half_rad, self.cliff_rad + math.tau - self.half_rad
+
+    def braziers(self) -> list[tuple[float, float]]:
+        """Return where the fires burn, along the wall."""
+        first, last = self.wall_rad
+        angles = [first + (last - first) * (i + 0.5) / N_BRAZIERS for i in range(N_BRAZIERS)]
+        radius = self.radius_m + WALL_GAP_M + 0.1
+        return [(radius * math.cos(angle), radius * math.sin(angle)) for angle in angles]
+
+
+def place_of(ground: Ground) -> Place:
+    """Return the place of a boss's ground."""
+    return Place(ground.radius_m, ground.cliff_rad, ground.cliff_width_rad / 2)
+
+
+def light_at(points: Floats, place: Place, mood: Mood) -> Floats:
+    """Return the light that falls on points of the floor, (..., 3): a pool in the middle, and the fires' warmth.
+
+    Args:
+        points: (..., 2 or 3) from the floor's centre, in m.
+        place: Where the fires are.
+        mood: Their colour, and how dark the rim is.
+    """
+    x, y = points[..., 0], points[..., 1]
+    r = np.hypot(x, y) / place.radius_m
+    light = (1.0 - mood.shade * np.clip(r, 0, 1.6) ** 2)[..., None] * np.ones(3)
+    for fire_x, fire_y in place.braziers():
+        near = np.exp(-((x - fire_x) ** 2 + (y - fire_y) ** 2) / 14.0)
+        light = light + 0.75 * near[..., None] * np.array(mood.fire)
+    return np.clip(light, 0.0, 1.0)
+
+
+def build_ground(parent: NodePath, ground: Ground, mood: Mood) -> None:
+    """Build floor, earth and cliff below a node at the floor's centre."""
+    place = place_of(ground)
+    stone = texture_of(slabs(mood))
+    _floor(place, mood).node(parent, "floor", stone)
+    _medallion(place, mood).node(parent, "medallion", texture_of(medallion(mood), repeats=False))
+    edge = _edge(place, mood)
+    edge.node(parent, "edge")
+
+
+def lip_m(angles: Floats, place: Place) -> Floats:
+    """Return how far the floor reaches at angles: to the wall, or to the cliff's broken lip."""
+    off = np.abs(np.angle(np.exp(1j * (angles - place.cliff_rad))))
+    wobble = 0.22 * np.sin(17 * angles) + 0.13 * np.sin(41 * angles + 1)
+    return np.where(off < place.half_rad, place.radius_m + 0.1 + wobble, place.radius_m + WALL_GAP_M)
+
+
+def _columns(place: Place) -> Floats:
+    """Angles of the floor's columns, closed, with the cliff's corners among them."""
+    angles = place.cliff_rad + np.linspace(0.0, math.tau, _N_COLUMNS + 1)
+    if place.half_rad > 0.0:
+        corners = place.cliff_rad + np.array([place.half_rad, math.tau - place.half_rad])
+        angles = np.sort(np.concatenate([angles, corners, corners + [1e-3, -1e-3]]))
+    return angles
+
+
+def _polar(radii: Floats, angles: Floats, z: Floats | float) -> Floats:
+    """Points (M, N, 3) of rings by columns, seen from above."""
+    r, angle = np.broadcast_arrays(radii, angles)
+    return np.stack([r * np.cos(angle), r * np.sin(angle), np.broadcast_to(z, r.shape)], axis=-1)
+
+
+def _floor(place: Place, mood: Mood) -> Mesh:
+    mesh = Mesh()
+    angles = _columns(place)
+    n_rings = max(round((place.radius_m - MEDALLION_M) / _RING_M), 1)
+    edges = np.linspace(MEDALLION_M, place.radius_m, n_rings + 1)
+    for i in range(n_rings):
+        outer = lip_m(angles, place) if i == n_rings - 1 else np.full_like(angles, edges[i + 1])
+        points = _polar(np.stack([np.full_like(angles, edges[i]), outer]), angles, 0.0)
+        # Whole slabs only, each ring turned by another part of one.
+        n_slabs = max(round(math.tau * edges[i + 1] / _SLAB_M), 1)
+        u = (angles - place.cliff_rad) / math.tau * n_slabs + 0.37 * i
+        v = np.stack([np.full_like(u, 0.5 * i), 0.5 * i + 0.5 * (outer - edges[i]) / (edges[i + 1] - edges[i])])
+        mesh.grid(points, light_at(points, place, mood), np.stack([np.broadcast_to(u, v.shape), v], axis=-1))
+    return mesh
+
+
+def _medallion(place: Place, mood: Mood) -> Mesh:
+    mesh = Mesh()
+    angles = _columns(place)
+    points = _polar(np.array([[0.01], [MEDALLION_M]]), angles[None, :], 0.0)
+    mesh.grid(points, light_at(points, place, mood), points[..., :2] / (2 * MEDALLION_M) + 0.5)
+    return mesh
+
+
+def _edge(place: Place, mood: Mood) -> Mesh:
+    """Earth behind the wall down to the haze, and the faces of the cliff."""
+    mesh = Mesh()
+    haze, abyss = np.array(mood.abyss), np.array(mood.abyss) * 0.8
+    first, last = place.wall_rad
+    angles = np.linspace(first, last, 41)
+    radii = place.radius_m + np.array([[WALL_GAP_M], [4.0], [12.0], [OUTSIDE_M]])
+    bumps = noise((8, 64), 61, 1.2)[:4, :41]
+    points = _polar(radii, angles[None, :], np.array([[0.0], [0.25], [0.6], [-4.0]]) + 0.3 * bumps * (radii > radii[0]))
+    earth = np.array(mood.stone) * 0.42 * (1 + 0.08 * bumps[..., None])
+    share = np.array([0.0, 0.12, 0.5, 1.0])[:, None, None]
+    mesh.grid(points, earth * (1 - share) + haze * share)
+    if place.half_rad > 0.0:
+        _cliff(mesh, place, np.array(mood.stone), abyss)
+    return mesh
+
+
+def _cliff(mesh: Mesh, place: Place, stone: Floats, abyss: Floats) -> None:
+    """Add rock below the lip, and both ends of the earth where it breaks off."""
+    angles = place.cliff_rad + np.linspace(-place.half_rad, place.half_rad, 31)
+    inside = np.clip(angles, place.cliff_rad - place.half_rad + 1e-3, place.cliff_rad + place.half_rad - 1e-3)
+    down = np.array([0.0, -0.5, -2.5, -6.0, -CLIFF_DEPTH_M])[:, None]
+    jag = noise((8, 64), 62, 0.9)[:5, :31]
+    out = np.array([0.0, 0.35, 0.1, 0.9, 2.5])[:, None]
+    points = _polar(lip_m(inside, place)[None, :] + out + 0.3 * jag * (down < 0), angles[None, :], down)
+    share = np.array([0.0, 0.05, 0.35, 0.7, 1.0])[:, None, None]
+    rock = stone * 0.5 * (1 + 0.16 * jag[..., None])
+    rock[0] = stone * 0.85
+    mesh.grid(points, rock * (1 - share) + abyss * share)
+    for side, angle in ((1, angles[-1]), (-1, angles[0])):
+        radii = place.radius_m + np.array([0.0, WALL_GAP_M, 4.0, 12.0, OUTSIDE_M])
+        face = _polar(
+            np.broadcast_to(radii, (3, 5)), np.full((3, 5), angle), np.array([[0.8], [-4.0], [-CLIFF_DEPTH_M]])
+        )
+        face[0, :, 2] = [0.0, 0.0, 0.25, 0.6, -4.0]
+        share = np.clip(np.array([[0.0], [0.5], [1.0]]) + np.array([0.0, 0.0, 0.1, 0.4, 1.0]), 0, 1)[..., None]
+        colours = stone * 0.45 * (1 - share) + abyss * share
+        mesh.grid(face[:, ::side], colours[:, ::side])

@@ -1,0 +1,117 @@
+"""What each boss's ground looks like: light, air and weather."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from soulslab.arena.boss_file import Boss
+from soulslab.arena.picture.looks import Body, look_of
+
+Rgb: TypeAlias = tuple[float, float, float]
+Weather: TypeAlias = Literal["ash", "snow", "petals"]
+
+
+class Mood(msgspec.Struct, frozen=True, kw_only=True):
+    """Light, air and weather; colours from 0 to 1.
+
+    Attributes:
+        zenith: Colour of the sky high up.
+        horizon: Colour of the sky low down, and of whatever is far away.
+        abyss: Colour of the depth below.
+        glow: Colour of sun or moon.
+        glow_rad: Where it stands, from the direction of the cliff to the left.
+        glow_height_rad: How high.
+        glow_size_rad: Radius of its disc.
+        clouds: How much of the sky they take, 0 to 1.
+        stone: Colour that all stone is seen in.
+        shade: How much darker than its middle the floor's rim is, 0 to 1.
+        fire: Colour of the braziers.
+        moss: Colour of what grows in the joints.
+        weather: What falls.
+        flake: Its colour.
+        fall_m_s: How fast it falls.
+        wind_m_s: How fast it drifts.
+    """
+
+    zenith: Rgb
+    horizon: Rgb
+    abyss: Rgb
+    glow: Rgb
+    glow_rad: float = 0.3
+    glow_height_rad: float
+    glow_size_rad: float
+    clouds: float
+    stone: Rgb
+    shade: float
+    fire: Rgb = (1.0, 0.62, 0.22)
+    moss: Rgb
+    weather: Weather
+    flake: Rgb
+    fall_m_s: float
+    wind_m_s: float
+
+
+MOODS: dict[Body, Mood] = {
+    # A dying sun over a graveyard in the mountains.
+    "halberd": Mood(
+        zenith=(0.16, 0.17, 0.27),
+        horizon=(0.80, 0.52, 0.34),
+        abyss=(0.42, 0.32, 0.30),
+        glow=(1.0, 0.78, 0.45),
+        glow_height_rad=0.13,
+        glow_size_rad=0.055,
+        clouds=0.55,
+        stone=(0.86, 0.74, 0.66),
+        shade=0.35,
+        moss=(0.40, 0.38, 0.26),
+        weather="ash",
+        flake=(0.95, 0.75, 0.55),
+        fall_m_s=0.5,
+        wind_m_s=0.7,
+    ),
+    # A snowed-in cloister under a white sky.
+    "beast": Mood(
+        zenith=(0.36, 0.46, 0.58),
+        horizon=(0.78, 0.85, 0.90),
+        abyss=(0.70, 0.78, 0.85),
+        glow=(0.95, 0.98, 1.0),
+        glow_rad=0.9,
+        glow_height_rad=0.30,
+        glow_size_rad=0.03,
+        clouds=0.9,
+        stone=(0.74, 0.85, 0.96),
+        shade=0.22,
+        fire=(0.45, 0.80, 1.0),
+        moss=(0.92, 0.96, 1.0),
+        weather="snow",
+        flake=(1.0, 1.0, 1.0),
+        fall_m_s=1.7,
+        wind_m_s=1.2,
+    ),
+    # A palace court at night, with the moon over the drop.
+    "daggers": Mood(
+        zenith=(0.03, 0.04, 0.11),
+        horizon=(0.30, 0.29, 0.47),
+        abyss=(0.13, 0.13, 0.25),
+        glow=(0.92, 0.93, 1.0),
+        glow_rad=-0.25,
+        glow_height_rad=0.22,
+        glow_size_rad=0.085,
+        clouds=0.4,
+        stone=(0.60, 0.62, 0.82),
+        shade=0.40,
+        fire=(1.0, 0.66, 0.30),
+        moss=(0.30, 0.36, 0.34),
+        weather="petals",
+        flake=(0.88, 0.72, 0.86),
+        fall_m_s=0.7,
+        wind_m_s=0.9,
+    ),
+}
+
+
+def mood_of(boss: Boss) -> Mood:
+    """Return the mood of a boss's ground; like its looks it follows from what the boss does."""
+    return MOODS[look_of(boss).body]

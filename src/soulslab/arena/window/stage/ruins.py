@@ -1,0 +1,183 @@
+"""What was built around the floor and has fallen in since: a wall with broken columns, arches behind it, and fires."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from panda3d.core import NodePath
+
+from soulslab.arena.window.stage.ground import WALL_GAP_M, Place, light_at
+from soulslab.arena.window.stage.mesh import Floats, Mesh, texture_of
+from soulslab.arena.window.stage.mood import Mood
+from soulslab.arena.window.stage.textures import bricks, noise
+
+N_SECTORS = 10
+WALL_M = 0.9
+#: What stands between the camera and the player is not drawn: sectors this near to the camera's direction.
+NEAR_COS = math.cos(0.75)
+_STEPS = 7
+_BRICK_M = 3.2
+_FLAME_TICKS = 5
+
+
+class Ruins:
+    """Wall, columns, arches and fires around a floor.
+
+    Args:
+        parent: At the floor's centre.
+        place: Where the wall goes.
+        mood: Light and air.
+    """
+
+    def __init__(self, parent: NodePath, place: Place, mood: Mood) -> None:
+        self._place = place
+        self._sectors: list[tuple[float, float, NodePath]] = []
+        masonry = texture_of(bricks(mood))
+        first, last = place.wall_rad
+        edges = np.linspace(first, last, N_SECTORS + 1)
+        heights = _heights()
+        for i in range(N_SECTORS):
+            mesh = Mesh()
+            part = heights[i * _STEPS : (i + 1) * _STEPS + 1]
+            _wall(mesh, np.linspace(edges[i], edges[i + 1], _STEPS + 1), part, place, mood)
+            _column(mesh, float(edges[i] + edges[i + 1]) / 2, i, place, mood)
+            middle = float(edges[i] + edges[i + 1]) / 2
+            self._sectors.append((math.cos(middle), math.sin(middle), mesh.node(parent, f"wall {i}", masonry)))
+        _far(place, mood).node(parent, "arches", masonry)
+        self._flames = [_flames(place, mood, frame).node(parent, f"flames {frame}") for frame in range(3)]
+        for path in self._flames:
+            path.setTwoSided(True)
+
+    def show(self, camera_m: tuple[float, float], n_ticks: int) -> None:
+        """Hide what is in the way, and let the fires flicker.
+
+        Args:
+            camera_m: Where the camera is, from the floor's centre.
+            n_ticks: Of the game.
+        """
+        x, y = camera_m
+        distance = math.hypot(x, y)
+        is_outside = distance > self._place.radius_m - 0.5
+        for cos, sin, path in self._sectors:
+            if is_outside and cos * x + sin * y > NEAR_COS * distance:
+                path.hide()
+            else:
+                path.show()
+        frame = n_ticks // _FLAME_TICKS % 3
+        for i, path in enumerate(self._flames):
+            if i == frame:
+                path.show()
+            else:
+                path.hide()
+
+
+def _heights() -> Floats:
+    """Height of the wall at each step, m: high and broken down in turn."""
+    n = N_SECTORS * _STEPS + 1
+    field = noise((4, 128), 71, 0.9)[0, :n]
+    steps = np.round(np.clip(2.3 + 1.3 * field, 0.7, 5.0) * 2.0) / 2.0
+    return np.asarray(steps)
+
+
+def _wall(mesh: Mesh, angles: Floats, heights: Floats, place: Place, mood: Mood) -> None:
+    """Add a stretch of wall: each step has a height of its own, so that its top is broken."""
+    inner, outer = place.radius_m + WALL_GAP_M, place.radius_m + WALL_GAP_M + WALL_M
+    for i in range(len(angles) - 1):
+        tops = np.array([heights[i], 0.35 * heights[i] + 0.65 * heights[i + 1]])
+        way = np.stack([np.cos(angles[i : i + 2]), np.sin(angles[i : i + 2])], axis=1)
+        faces = []
+        for radius, order in ((inner, slice(None)), (outer, slice(None, None, -1))):
+            foot = np.c_[way * radius, np.zeros(2)][order]
+            head = np.c_[way * radius, tops][order]
+            faces.append((np.stack([foot, head]), radius == inner))
+        u = angles[i : i + 2] * inner / _BRICK_M
+        for points, is_inner in faces:
+            v = points[..., 2] / _BRICK_M
+            uvs = np.stack([np.broadcast_to(u, v.shape), v], axis=-1)
+            light = light_at(points, place, mood)
+            light = light * (np.array([0.6, 1.0])[:, None, None] if is_inner else 0.55)
+            mesh.grid(points, light, uvs)
+        rim = np.stack([np.c_[way * inner, tops], np.c_[way * outer, tops]])
+        mesh.grid(rim, np.ones((2, 2, 3)), np.stack([rim[..., 0], rim[..., 1]], axis=-1) / _BRICK_M)
+        # Where it steps, its end shows.
+        step = np.stack([np.c_[way[[1, 1]] * np.array([[inner], [outer]]), np.full(2, z)] for z in (0.0, tops[1])])
+        mesh.grid(step[:, ::-1], np.full((2, 2, 3), 0.6), np.stack([step[..., 0], step[..., 2]], -1) / _BRICK_M)
+
+
+def _column(mesh: Mesh, angle: float, number: int, place: Place, mood: Mood) -> None:
+    """Add a column in front of the wall, most of them broken off."""
+    tall = (6.5, 2.2, 4.4, 7.0, 1.3)[number % 5]
+    radius = place.radius_m + WALL_GAP_M + 0.25
+    middle = np.array([radius * math.cos(angle), radius * math.sin(angle)])
+    n = 8
+    around = np.linspace(0.0, math.tau, n + 1)
+    rings = [(0.75, 0.0), (0.75, 0.5), (0.52, 0.6), (0.46, tall)]
+    if tall > 6.0:
+        rings += [(0.70, tall + 0.25), (0.70, tall + 0.7)]
+    points = np.array([[(*(middle + r * np.array([math.cos(a), math.sin(a)])), z) for a in around] for r, z in rings])
+    if tall <= 6.0:
+        points[-1, :, 2] += 0.5 * np.sin(around * 2 + number)  # broken, not cut
+    facing = -np.cos(around - angle)
+    shade = np.broadcast_to((0.68 + 0.30 * facing)[None, :, None], (*points.shape[:2], 1))
+    uvs = np.stack([np.broadcast_to(around / math.tau * 2, points.shape[:2]), points[..., 2] / _BRICK_M], axis=-1)
+    # Lit as the floor before it is; its foot stands in shadow.
+    light = light_at(points, place, mood) * shade * np.clip(0.7 + points[..., 2:] / 3, 0, 1)
+    mesh.grid(points[:, ::-1][::-1, ::-1], light[:, ::-1][::-1, ::-1], uvs[:, ::-1][::-1, ::-1])
+
+
+def _far(place: Place, mood: Mood) -> Mesh:
+    """Build what stands behind the wall, half gone in haze: piers and arches."""
+    mesh = Mesh()
+    rng = np.random.default_rng(81)
+    first, last = place.wall_rad
+    haze = np.array(mood.horizon)
+    for i in range(9):
+        angle = first + (last - first) * (i + 0.5 + 0.3 * (rng.random() - 0.5)) / 9
+        radius = place.radius_m + 10.0 + 9.0 * rng.random()
+        tall, wide = 7.0 + 9.0 * rng.random(), 1.1 + 1.1 * rng.random()
+        x, y = radius * math.cos(angle), radius * math.sin(angle)
+        share = 0.30 + 0.35 * (radius - place.radius_m - 10.0) / 9.0
+        body, air = np.array(mood.zenith) * 0.6 + 0.25 * np.array(mood.stone), haze * 0.8
+        head = body * (1 - share) + air * share
+        low, high = np.array([x - wide, y - wide, -3.0]), np.array([x + wide, y + wide, tall])
+        mesh.box(low, high, (head, head * 0.5 + air * 0.5, head), angle)
+        if i % 3 != 2:
+            crown = 2.6 * wide
+            low, high = (
+                np.array([x - crown, y - crown * 0.35, tall - 1.4]),
+                np.array([x + crown, y + crown * 0.35, tall]),
+            )
+            mesh.box(low, high, (head, head * 0.9, head), angle + math.pi / 2)
+    return mesh
+
+
+def _flames(place: Place, mood: Mood, frame: int) -> Mesh:
+    """Build one of the pictures of all fires: crossed tongues of flame over bowls."""
+    mesh = Mesh()
+    rng = np.random.default_rng(90 + frame)
+    fire = np.array(mood.fire)
+    for x, y in place.braziers():
+        shrink = 1 - 0.7 / math.hypot(x, y)
+        middle = np.array([x * shrink, y * shrink])
+        bowl = np.full(3, 0.07)
+        low, high = np.array([*(middle - 0.10), 0.0]), np.array([*(middle + 0.10), 1.1])
+        mesh.box(low, high, (bowl, bowl, bowl))
+        low, high = np.array([*(middle - 0.34), 1.05]), np.array([*(middle + 0.34), 1.3])
+        mesh.box(low, high, (fire, bowl * 1.5, bowl * 2.5))
+        for turn in (0.0, math.pi / 3, 2 * math.pi / 3):
+            way = np.array([math.cos(turn), math.sin(turn)])
+            for half, tall, colour in ((0.30, 0.95, fire), (0.17, 0.6, 0.3 * fire + 0.7)):
+                tip = middle + way * 0.16 * (rng.random() - 0.5)
+                points = np.array(
+                    [
+                        [*(middle - way * half), 1.25],
+                        [*(middle + way * half), 1.25],
+                        [*(middle + way * half * 0.8), 1.25 + tall * 0.4],
+                        [*(middle - way * half * 0.8), 1.25 + tall * 0.4],
+                        [*tip, 1.25 + tall * (0.8 + 0.4 * rng.random())],
+                    ]
+                )
+                hot = np.stack([colour, colour, colour, colour, colour * 0.75])
+                mesh.add(points, np.array([[0, 1, 2], [0, 2, 3], [3, 2, 4]]), hot)
+    return mesh

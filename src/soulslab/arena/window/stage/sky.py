@@ -1,0 +1,46 @@
+"""Sky and distance, painted on the inside of a drum around the camera."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from panda3d.core import DepthTestAttrib, NodePath, RenderAttrib
+
+from soulslab.arena.window.stage.mesh import Mesh, texture_of
+from soulslab.arena.window.stage.mood import Mood
+from soulslab.arena.window.stage.textures import SKY_HIGH_RAD, SKY_LOW_RAD, sky
+
+_RADIUS_M = 150.0
+_N_COLUMNS = 32
+
+
+def build_sky(parent: NodePath, mood: Mood, cliff_rad: float) -> NodePath:
+    """Build the sky; keep it at the camera's place.
+
+    It is drawn after all that is solid, so that no pixel is painted twice.
+    """
+    mesh = Mesh()
+    angles = np.linspace(0.0, math.tau, _N_COLUMNS + 1)
+    heights = np.array([SKY_LOW_RAD, -0.3, 0.0, 0.3, SKY_HIGH_RAD])
+    points = np.stack(
+        [
+            np.broadcast_to(_RADIUS_M * np.cos(angles), (5, _N_COLUMNS + 1)),
+            np.broadcast_to(_RADIUS_M * np.sin(angles), (5, _N_COLUMNS + 1)),
+            np.broadcast_to(_RADIUS_M * np.tan(heights)[:, None], (5, _N_COLUMNS + 1)),
+        ],
+        axis=-1,
+    )
+    u = np.broadcast_to(angles / math.tau, points.shape[:2])
+    v = np.broadcast_to(((heights - SKY_LOW_RAD) / (SKY_HIGH_RAD - SKY_LOW_RAD))[:, None], points.shape[:2])
+    mesh.grid(points, np.ones((*points.shape[:2], 3)), np.stack([u, v], axis=-1))
+    for z, colour in ((points[-1, 0, 2], mood.zenith), (points[0, 0, 2], mood.abyss)):
+        side = _RADIUS_M * np.array([[[-1, -1], [-1, 1]], [[1, -1], [1, 1]]])
+        lid = np.concatenate([side, np.full((2, 2, 1), z)], axis=-1)
+        mesh.grid(lid, np.broadcast_to(np.array(colour), (2, 2, 3)), np.full((2, 2, 2), 0.999 if z > 0 else 0.001))
+    path = mesh.node(parent, "sky", texture_of(sky(mood, cliff_rad), repeats=False))
+    path.setTwoSided(True)
+    path.setBin("fixed", 0)
+    path.setDepthWrite(False)
+    path.setAttrib(DepthTestAttrib.make(RenderAttrib.MLessEqual))
+    return path

@@ -1,0 +1,67 @@
+"""What falls: ash, snow or petals, in a few clouds of specks that repeat around the camera."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from panda3d.core import NodePath
+
+from soulslab.arena.state import TICKS_PER_S
+from soulslab.arena.window.stage.mesh import Mesh
+from soulslab.arena.window.stage.mood import Mood
+
+#: Specks of one cloud repeat after this way.
+PERIOD_M = 12.0
+_N_CLOUDS = 2
+_N_SPECKS = 34
+_SIZES_M = {"ash": 0.022, "snow": 0.035, "petals": 0.045}
+
+
+class Weather:
+    """Specks in the air around the camera, at places that follow from the game's ticks alone.
+
+    Args:
+        parent: In whose coordinates the camera's place is told.
+        mood: What falls, and how.
+    """
+
+    def __init__(self, parent: NodePath, mood: Mood) -> None:
+        self._mood = mood
+        self._clouds = [_cloud(mood, number).node(parent, f"specks {number}") for number in range(_N_CLOUDS)]
+        for path in self._clouds:
+            path.setTwoSided(True)
+
+    def show(self, camera_m: tuple[float, float, float], n_ticks: int) -> None:
+        """Let them fall.
+
+        Args:
+            camera_m: Where the camera is.
+            n_ticks: Of the game.
+        """
+        time_s = n_ticks / TICKS_PER_S
+        mood = self._mood
+        for i, path in enumerate(self._clouds):
+            sway = 0.35 * math.sin(0.9 * time_s + 2.1 * i)
+            moved = (
+                mood.wind_m_s * (1 + 0.3 * i) * time_s + sway,
+                0.4 * mood.wind_m_s * time_s - sway,
+                -mood.fall_m_s * (1 + 0.25 * i) * time_s,
+            )
+            # The lattice of clouds goes on for ever; here is the piece of it around the camera.
+            path.setPos(*(m - PERIOD_M * round((m - c) / PERIOD_M) for m, c in zip(moved, camera_m, strict=True)))
+
+
+def _cloud(mood: Mood, number: int) -> Mesh:
+    """Build specks in eight neighbouring cells, the same in each, so that the cloud has no border near the camera."""
+    rng = np.random.default_rng(100 + number)
+    size = _SIZES_M[mood.weather]
+    places = rng.uniform(-PERIOD_M, PERIOD_M, (_N_SPECKS * 2, 3)) * np.array([1.0, 1.0, 0.5])
+    corners = rng.standard_normal((len(places), 3, 3))
+    corners -= corners.mean(axis=1, keepdims=True)
+    corners *= size * 1.5 / np.linalg.norm(corners, axis=2, keepdims=True)
+    points = (places[:, None, :] + corners).reshape(-1, 3)
+    shade = rng.uniform(0.7, 1.0, (len(places), 1, 1)) * np.ones((1, 3, 1))
+    mesh = Mesh()
+    mesh.add(points, np.arange(len(points)).reshape(-1, 3), shade.reshape(-1, 1) * np.array(mood.flake))
+    return mesh
