@@ -9,13 +9,9 @@ from soulslab.arena.state import Record
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.episode import EpisodeSettings, Verdict
 from soulslab.envs.live.reset import ResetLog, ResetRunner, reach
-from soulslab.envs.live.respawn import FIGHT, RESTART_KEY, ask_states, end_states, fight_number, load_state, stage_of
+from soulslab.envs.live.respawn import load_state, respawn, seed_fight
 from soulslab.envs.live.scenario import Scenario
 from soulslab.envs.process_start import Deadline
-from soulslab.siphon.session import LOADING
-
-#: Seeds are drawn below this.
-SEEDS = 2**63
 
 
 class DemoEpisode:
@@ -51,6 +47,16 @@ class DemoEpisode:
         """See `Episode.start_phase`."""
         return self._start_phase
 
+    @property
+    def start_pose(self) -> int:
+        """See `Episode.start_pose`: the game chooses."""
+        return -1
+
+    @property
+    def presses(self) -> tuple[str, ...]:
+        """See `Episode.presses`: none."""
+        return ()
+
     def begin(self, game: DuelGame, rng: np.random.Generator, seed: int | None, deadline: Deadline) -> None:
         """See `Episode.begin`."""
 
@@ -74,23 +80,16 @@ class DemoEpisode:
             return "lost"
         return "won" if state.boss_hp <= self._goal_hp else ""
 
+    def release(self, game: DuelGame) -> None:
+        """See `Episode.release`: nothing was changed."""
+
     def _begin(
         self, game: DuelGame, rng: np.random.Generator, seed: int | None, deadline: Deadline, is_fresh: bool
     ) -> None:
-        if game.has("fight.next_seed") and (seed is not None or is_fresh):
-            game.write({"fight.next_seed": int(rng.integers(SEEDS)) if seed is None else seed})
-        if RESTART_KEY in game.profile.keys:
+        seed_fight(game, rng, seed, is_fresh)
+        if respawn(game, deadline, may_kill=False):
             self.log.n_respawns += 1
-            reach(game, ask_states(game, fight_number(game)), deadline)
-        elif self._is_over(game):
-            reach(game, end_states(game), deadline)
-        else:
-            if not is_fresh:
-                self._runner.restart(game, deadline)
-            reach(game, (load_state(game),), deadline)
-
-    def _is_over(self, game: DuelGame) -> bool:
-        try:
-            return stage_of(game.read(*(name for name in FIGHT if game.has(name)))) != "fighting"
-        except LOADING:
-            return True
+            return
+        if not is_fresh:
+            self._runner.restart(game, deadline)
+        reach(game, (load_state(game),), deadline)

@@ -49,6 +49,16 @@ class Episode(Protocol):
         ...
 
     @property
+    def start_pose(self) -> int:
+        """Number of the player's start pose in the scenario; -1 for the fixed one, or where it is the game's choice."""
+        ...
+
+    @property
+    def presses(self) -> tuple[str, ...]:
+        """Buttons that the episode itself wants pressed with the next step, as to lock on again."""
+        ...
+
+    @property
     def log(self) -> ResetLog:
         """What the resets took so far."""
         ...
@@ -79,4 +89,8 @@ class Episode(Protocol):
 
     def verdict(self, state: Record) -> Verdict:
         """Tell whether the episode is over with this state."""
+        ...
+
+    def release(self, game: DuelGame) -> None:
+        """Take back whatever was changed in the game for the episodes, before it is left to somebody else."""
         ...

@@ -199,7 +199,7 @@ class ResetRunner:
             except SiphonError as error:
                 self.log.note(error)
                 # A state that was not reached may well be at the next try; whatever else failed needs a new game.
-                if n or not isinstance(error, ResetFailedError):
+                if n or not isinstance(error, (ResetFailedError, *LOADING)):
                     game.keeper.is_lost = True
                 if not game.keeper.is_open:
                     raise

@@ -68,8 +68,13 @@ def scenario_of(boss: Boss) -> Scenario:
         floor_m=ground.floor_m,
         fall_m=ground.floor_m - FALL_DEPTH_M,
         reward_centre_m=ground.reward_centre_m,
-        player_pose=ground.player_pose,
-        player_poses_random=tuple(ground.player_poses_random),
+        player_pose=_on_floor(ground.player_pose, ground.floor_m),
+        player_poses_random=tuple(_on_floor(pose, ground.floor_m) for pose in ground.player_poses_random),
         boss_pose=ground.boss_pose,
         attacks={move.animation: move.id for move in boss.moves},
     )
+
+
+def _on_floor(pose: Pose, floor_m: float) -> Pose:
+    """Return a pose of the built-in fight, whose floor is flat."""
+    return pose[0], pose[1], floor_m, pose[3]

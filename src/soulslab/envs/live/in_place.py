@@ -1,0 +1,206 @@
+"""Episodes without a reload: the game's fight goes on, we count health, and both are put back where they start."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from soulslab.arena.live_fight import STAGES
+from soulslab.arena.state import Record
+from soulslab.envs.live.duel_game import DuelGame
+from soulslab.envs.live.episode import EpisodeSettings, Verdict
+from soulslab.envs.live.health import CountedHealth
+from soulslab.envs.live.placing import (
+    FALL,
+    LOCK_ON_KEY,
+    Start,
+    draw_start,
+    forcing_hp,
+    hold,
+    place_states,
+    settle_state,
+    transform_state,
+)
+from soulslab.envs.live.reset import ResetLog, ResetRunner, reach
+from soulslab.envs.live.respawn import is_over, is_writable, load_state, respawn, seed_fight
+from soulslab.envs.live.scenario import Scenario
+from soulslab.envs.process_start import Deadline
+
+#: The episode presses the lock-on key after so many looks without: a game that finds its lock again does it sooner.
+UNLOCKED_LOOKS = 10
+
+
+class InPlaceEpisode:
+    """One fight after another within one fight of the game (`soulslab.envs.live.episode.Episode`).
+
+    The game's health of both is topped up, and losses are counted here (as SoulsGym 1.1.0 does), so that nobody dies
+    and nothing is loaded. A reset only puts both back to where they start. Where the second phase has been reached and
+    the first is wanted again, the game needs another fight: by its restart key, by the player's death, or by a restart.
+
+    The game's own fight has to be a whole one (phase ``full``), whatever phase the episodes are of.
+
+    Args:
+        scenario: The boss and its place.
+        settings: Phase, start poses, retries and the time after which the game is restarted.
+
+    Attributes:
+        log: What the resets took so far.
+        player: The player's health as counted.
+        boss: The boss's.
+    """
+
+    def __init__(self, scenario: Scenario, settings: EpisodeSettings) -> None:
+        self.log = ResetLog()
+        self.player = CountedHealth(scenario.player_max_hp)
+        self.boss = CountedHealth(scenario.boss_max_hp)
+        self._scenario = scenario
+        self._settings = settings
+        self._runner = ResetRunner(self.log, settings.max_retries, settings.hard_reset_minutes)
+        self._goal_hp = float(scenario.phase_two_hp) if settings.phase == "1" else 0.0
+        # Where a second phase is to come, no blow of the first takes more than its health (`arena.boss.hurt_boss`).
+        self._least_hp = float(scenario.phase_two_hp) if settings.phase == "full" else 0.0
+        self._start = Start(scenario.player_pose, scenario.boss_pose, -1)
+        self._game_phase = 1
+        self._is_forcing = False
+        self._has_no_death = False
+        self._n_unlocked = 0
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """See `Episode.quantities`."""
+        return ("game.stage", "player.animation", "boss.animation")
+
+    @property
+    def start_phase(self) -> int:
+        """See `Episode.start_phase`."""
+        return 2 if self._settings.phase == "2" else 1
+
+    @property
+    def start_pose(self) -> int:
+        """See `Episode.start_pose`."""
+        return self._start.number
+
+    @property
+    def presses(self) -> tuple[str, ...]:
+        """See `Episode.presses`: the lock-on, where it has been lost for long."""
+        is_due = self._n_unlocked and self._n_unlocked % UNLOCKED_LOOKS == 0
+        return (LOCK_ON_KEY,) if is_due else ()
+
+    # --- the start ------------------------------------------------------------------------------------------
+
+    def begin(self, game: DuelGame, rng: np.random.Generator, seed: int | None, deadline: Deadline) -> None:
+        """See `Episode.begin`."""
+        start = draw_start(self._scenario, rng, is_random=self._settings.random_pose)
+
+        def attempt(n: int, is_fresh: bool) -> None:
+            has_seed = seed_fight(game, rng, seed, is_fresh)
+            self._begin_fight(game, deadline, is_fresh=is_fresh, needs_another=bool(n) or has_seed)
+            self._settle(game, start, deadline)
+            if self._phase_of(game) > self.start_phase:  # the change of phase was on its way
+                self._begin_fight(game, deadline, is_fresh=False, needs_another=True)
+                self._settle(game, start, deadline)
+            reach(game, place_states(game, self._scenario, start), deadline)
+            hold(game, is_on=False, keep=("player.no_death",))
+
+        self._runner.run(game, deadline, attempt)
+        self._start = start
+        boss_hp = self._scenario.phase_two_hp if self._settings.phase == "2" else self._scenario.boss_max_hp
+        self.player.begin(self._scenario.player_max_hp, self._scenario.player_max_hp)
+        self.boss.begin(boss_hp, self._scenario.boss_max_hp)
+        self._is_forcing = False
+        self._has_no_death = is_writable(game, "player.no_death")
+        self._n_unlocked = 0
+
+    def _begin_fight(self, game: DuelGame, deadline: Deadline, *, is_fresh: bool, needs_another: bool) -> None:
+        """Bring the game into a fight in the phase that the episode begins in."""
+        is_other_phase = not is_fresh and self._phase_of(game) > self.start_phase
+        if is_fresh:
+            self._game_phase = 1
+        if needs_another or is_other_phase or is_over(game):
+            if respawn(game, deadline, may_kill=True):
+                self.log.n_respawns += 1
+            elif not is_fresh:
+                self._runner.restart(game, deadline)
+                reach(game, (load_state(game),), deadline)
+            self._game_phase = 1
+        if self._phase_of(game) < self.start_phase:
+            hold(game, is_on=False, keep=("player.no_death",))
+            reach(game, (transform_state(game, self._scenario),), deadline)
+            self._game_phase = 2
+
+    def _settle(self, game: DuelGame, start: Start, deadline: Deadline) -> None:
+        """Bring both to rest, and watch whether the boss changes its phase meanwhile."""
+
+        def see_change() -> None:
+            self._game_phase = 2
+
+        hold(game, is_on=True)
+        reach(game, (settle_state(game, self._scenario, start, see_change),), deadline)
+
+    def _phase_of(self, game: DuelGame) -> int:
+        """Return the phase that the game's own fight is in."""
+        if game.has("phase") and not is_over(game):
+            self._game_phase = int(game.read("phase")["phase"])
+        return self._game_phase
+
+    # --- its course -----------------------------------------------------------------------------------------
+
+    def account(self, game: DuelGame, state: Record, read: dict[str, object]) -> None:
+        """See `Episode.account`: losses are counted, and the game's health is topped up."""
+        self._game_phase = int(state.phase)
+        self._n_unlocked = 0 if state.lock_on else self._n_unlocked + 1
+        self.player.see(float(state.player_hp))
+        self._see_boss(game, state, read)
+        stage = read.get("game.stage")
+        stage_name = "fighting" if stage is None else STAGES[int(stage)]  # type: ignore[call-overload]
+        least = 1.0 if self._has_no_death else 0.0
+        has_fallen = (
+            str(read.get("player.animation", "")).startswith(FALL)
+            or float(state.player_pose[2]) < self._scenario.fall_m
+        )
+        if stage_name == "lost" or has_fallen or float(state.player_hp) <= least:
+            self.player.end()
+        elif stage_name == "won":
+            self.boss.left = min(self.boss.left, self._goal_hp)
+        state.player_hp, state.boss_hp = self.player.left, self.boss.left
+        if stage_name == "fighting" and not self.verdict(state):
+            self._top_up(game)
+
+    def verdict(self, state: Record) -> Verdict:
+        """See `Episode.verdict`: by the health of both as counted."""
+        if state.player_hp <= 0.0:
+            return "lost"
+        return "won" if state.boss_hp <= self._goal_hp else ""
+
+    def release(self, game: DuelGame) -> None:
+        """See `Episode.release`: the player may die again."""
+        hold(game, is_on=False)
+
+    def _see_boss(self, game: DuelGame, state: Record, read: dict[str, object]) -> None:
+        is_changing = read.get("boss.animation") == self._scenario.phase_two_animation
+        if self._is_forcing:
+            # Its health was written, and hits do not count before the second phase.
+            self.boss.real = float(state.boss_hp)
+            self._is_forcing = state.phase == 1 and not is_changing
+            return
+        in_first = state.phase == 1
+        self.boss.see(float(state.boss_hp), self._least_hp if in_first else 0.0)
+        is_due = in_first and 0.0 < self.boss.left <= self._least_hp and not is_changing
+        if is_due and self._settings.phase == "full":
+            self._is_forcing = True
+            game.write({"boss.hp": forcing_hp(self._scenario)})
+
+    def _top_up(self, game: DuelGame) -> None:
+        is_held = (
+            self.player.real < self.player.full or self.boss.real < self.boss.full
+        ) and not game.session.clock.speed
+        values: dict[str, object] = {}
+        if (hp := self.player.top_up(0.0, is_held=is_held)) is not None:
+            values["player.hp"] = hp
+        if not self._is_forcing:
+            floor = float(self._scenario.phase_two_hp) if self._game_phase == 1 else 0.0
+            if (hp := self.boss.top_up(floor, is_held=is_held)) is not None:
+                values["boss.hp"] = hp
+        elif self.boss.real < forcing_hp(self._scenario):
+            values["boss.hp"] = forcing_hp(self._scenario)
+        if values:
+            game.write(values)

@@ -1,0 +1,237 @@
+"""Placing both fighters for an episode, in the middle of a fight that goes on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import msgspec
+import numpy as np
+
+from soulslab.arena.features import CAMERA_COS, CAMERA_SIN
+from soulslab.arena.vocabulary import BOSS_ATTACKS, BOSS_MISC
+from soulslab.envs.live.duel_game import DuelGame
+from soulslab.envs.live.reset import ResetState, Seen
+from soulslab.envs.live.respawn import is_writable
+from soulslab.envs.live.scenario import Pose, Scenario
+
+#: The player may start up to this far from a drawn pose, along x and y each (as `soulslab.arena.duel`).
+JITTER_M = 0.5
+#: Fighters that stand this near to where they were put have arrived.
+NEAR_M = 0.5
+IDLE = "Idle"
+FALL = "Fall"
+LOCK_ON_KEY = "lock_on"
+
+#: Game time that each state may take. The longest chain of a boss's attacks takes less than the first.
+SETTLE_LIMIT_S = 20.0
+PLACE_LIMIT_S = 2.0
+LOCK_ON_LIMIT_S = 5.0
+READY_LIMIT_S = 3.0
+TRANSFORM_LIMIT_S = 30.0
+#: A game needs about so long to lock on after the key went down, or to show that it did not.
+LOCK_ON_AGAIN_S = 0.3
+#: Looks while something takes its time.
+POLL_S = 0.05
+
+_HOLDS = ("player.no_death", "player.no_gravity", "boss.no_attack")
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Where an episode starts.
+
+    Attributes:
+        player: Pose of the player, turned to the boss.
+        boss: Pose of the boss, turned to the player.
+        number: Of the player's pose in the scenario; -1 for the fixed one.
+    """
+
+    player: Pose
+    boss: Pose
+    number: int
+
+
+def draw_start(scenario: Scenario, rng: np.random.Generator, *, is_random: bool) -> Start:
+    """Return where the fighters start, turned to each other as by the lock-on."""
+    x, y, z, _ = scenario.player_pose
+    number = -1
+    if is_random and scenario.player_poses_random:
+        number = int(rng.integers(len(scenario.player_poses_random)))
+        x, y, z, _ = scenario.player_poses_random[number]
+        x, y = x + rng.uniform(-JITTER_M, JITTER_M), y + rng.uniform(-JITTER_M, JITTER_M)
+    boss_x, boss_y, boss_z, _ = scenario.boss_pose
+    # The direction of an angle a is (-sin a, -cos a).
+    angle = math.atan2(x - boss_x, y - boss_y)
+    facing = math.atan2(boss_x - x, boss_y - y)
+    return Start((x, y, z, angle), (boss_x, boss_y, boss_z, facing), number)
+
+
+def hold(game: DuelGame, *, is_on: bool, keep: tuple[str, ...] = ()) -> None:
+    """Hold the fight, as far as the game can be: nobody dies, falls or attacks; or let go but for what is kept."""
+    flags = {name: is_on or name in keep for name in _HOLDS if is_writable(game, name)}
+    if flags:
+        game.write(flags)
+
+
+def is_busy(animation: str, scenario: Scenario) -> bool:
+    """Tell whether the boss does something with this animation that takes its time."""
+    return (
+        animation in scenario.attacks
+        or animation in BOSS_ATTACKS
+        or animation in BOSS_MISC
+        or (bool(animation) and animation == scenario.phase_two_animation)
+    )
+
+
+def refill(game: DuelGame, scenario: Scenario) -> None:
+    """Fill up the health of both and the player's stamina."""
+    full = {
+        "player.hp": scenario.player_max_hp,
+        "player.sp": scenario.player_max_sp,
+        "boss.hp": scenario.boss_max_hp,
+    }
+    game.write({name: value for name, value in full.items() if is_writable(game, name)})
+
+
+def settle_state(game: DuelGame, scenario: Scenario, start: Start, on_change: Callable[[], None]) -> ResetState:
+    """Return the state in which nobody does anything; a player that falls is put back.
+
+    Args:
+        game: The game.
+        scenario: The boss and its place.
+        start: Where a player that falls is put.
+        on_change: Called when the boss is seen to change its phase.
+    """
+
+    def keep_up(seen: Seen) -> None:
+        refill(game, scenario)
+        if scenario.phase_two_animation and seen.get("boss.animation") == scenario.phase_two_animation:
+            on_change()
+        if seen.get("player.animation", "").startswith(FALL):
+            _put_player(game, start)
+
+    return ResetState(
+        name="settle",
+        waits_for="the player to stand and the boss to rest",
+        is_reached=lambda seen: bool(seen) and _is_settled(seen, scenario),
+        quantities=("player.animation", "boss.animation"),
+        limit_s=SETTLE_LIMIT_S,
+        act=keep_up,
+        poll_s=POLL_S,
+    )
+
+
+def place_states(game: DuelGame, scenario: Scenario, start: Start) -> Iterator[ResetState]:
+    """Yield the states that put both where they start, lock on, and end with both in full health."""
+
+    def put(_: Seen) -> None:
+        _put_player(game, start)
+        _put_boss(game, start)
+        _turn_camera(game, start)
+
+    put({})
+    yield ResetState(
+        name="place",
+        waits_for="player and boss to stand where they start",
+        is_reached=lambda seen: _is_near(seen, "player", start.player) and _is_near(seen, "boss", start.boss),
+        quantities=("player.position", "boss.position"),
+        limit_s=PLACE_LIMIT_S,
+        act=put,
+    )
+    if game.has("lock_on"):
+        yield ResetState(
+            name="lock_on",
+            waits_for="the camera to lock on the boss",
+            is_reached=lambda seen: bool(seen.get("lock_on")),
+            quantities=("lock_on",),
+            limit_s=LOCK_ON_LIMIT_S,
+            press=(LOCK_ON_KEY,) if LOCK_ON_KEY in game.profile.keys else (),
+            again_s=LOCK_ON_AGAIN_S,
+            act=lambda _: _turn_camera(game, start),
+        )
+    refill(game, scenario)
+    yield ResetState(
+        name="ready",
+        waits_for="both in full health and the player with all its stamina",
+        is_reached=lambda seen: bool(seen) and _is_ready(seen, scenario),
+        quantities=("player.hp", "player.sp", "boss.hp", "player.animation"),
+        limit_s=READY_LIMIT_S,
+        act=lambda _: refill(game, scenario),
+    )
+
+
+def transform_state(game: DuelGame, scenario: Scenario) -> ResetState:
+    """Return the state in which the boss has gone over to its second phase, for which its health is lowered."""
+    has_begun = False
+
+    def is_done(seen: Seen) -> bool:
+        nonlocal has_begun
+        if not seen:
+            return False
+        is_changing = seen.get("boss.animation") == scenario.phase_two_animation
+        has_begun |= is_changing
+        return bool(seen["phase"] == 2) if "phase" in seen else has_begun and not is_changing
+
+    def force(_: Seen) -> None:
+        boss_hp = scenario.boss_max_hp if has_begun else forcing_hp(scenario)
+        game.write({"player.hp": scenario.player_max_hp, "boss.hp": boss_hp})
+
+    return ResetState(
+        name="transform",
+        waits_for="the boss's second phase, with its health below the first",
+        is_reached=is_done,
+        quantities=("phase", "boss.animation"),
+        limit_s=TRANSFORM_LIMIT_S,
+        act=force,
+        poll_s=POLL_S,
+    )
+
+
+def forcing_hp(scenario: Scenario) -> int:
+    """Return the health of the boss that brings on its second phase, and that a blow does not take."""
+    return max(int(0.9 * scenario.phase_two_hp), 1)
+
+
+def _is_settled(seen: Seen, scenario: Scenario) -> bool:
+    return seen.get("player.animation", IDLE) == IDLE and not is_busy(seen.get("boss.animation", ""), scenario)
+
+
+def _is_ready(seen: Seen, scenario: Scenario) -> bool:
+    return bool(
+        seen.get("player.hp", scenario.player_max_hp) >= scenario.player_max_hp
+        and seen.get("player.sp", scenario.player_max_sp) >= scenario.player_max_sp
+        and seen.get("boss.hp", scenario.boss_max_hp) >= scenario.boss_max_hp
+        and not seen.get("player.animation", IDLE).startswith(FALL)
+    )
+
+
+def _is_near(seen: Seen, who: str, pose: Pose) -> bool:
+    if not seen:
+        return False
+    position = seen.get(f"{who}.position")
+    return position is None or math.hypot(position[0] - pose[0], position[1] - pose[1]) <= NEAR_M
+
+
+def _put_player(game: DuelGame, start: Start) -> None:
+    _put(game, "player", start.player)
+
+
+def _put_boss(game: DuelGame, start: Start) -> None:
+    _put(game, "boss", start.boss)
+
+
+def _put(game: DuelGame, who: str, pose: Pose) -> None:
+    values: dict[str, object] = {}
+    if is_writable(game, f"{who}.position"):
+        values[f"{who}.position"] = np.array(pose[:3])
+    if is_writable(game, f"{who}.angle"):
+        values[f"{who}.angle"] = pose[3]
+    if values:
+        game.write(values)
+
+
+def _turn_camera(game: DuelGame, start: Start) -> None:
+    if is_writable(game, "camera.direction"):
+        angle = start.player[3]
+        ahead = (-math.sin(angle) * CAMERA_COS, -math.cos(angle) * CAMERA_COS, -CAMERA_SIN)
+        game.write({"camera.direction": np.array(ahead)})
