@@ -333,13 +333,13 @@ def _part(tensors: Tensors, name: str) -> Tensors:
 def _check_same_run(checkpoint: Checkpoint, settings: TrainSettings) -> None:
     """Check that a checkpoint belongs to these settings; of the table ``run`` only the seed makes another run."""
     stored = checkpoint.header["settings"]
-    defaults = msgspec.to_builtins(TrainSettings())  # what settings meant that did not exist yet
     # The same way through JSON, so that a tuple compares equal to the list it became.
-    for table, values in msgspec.json.decode(msgspec.json.encode(settings)).items():
+    now, defaults = (msgspec.json.decode(msgspec.json.encode(each)) for each in (settings, TrainSettings()))
+    for table, values in now.items():
         for key, value in values.items():
             if table == "run" and key != "seed":
                 continue
-            was = stored[table].get(key, defaults[table][key])
+            was = stored[table].get(key, defaults[table][key])  # a setting that came later had its default
             if was != value:
                 raise IncompatibleCheckpointError(
                     checkpoint.path,

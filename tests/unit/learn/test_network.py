@@ -4,6 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.network import ActorCritic, masked_log_probs, sample
 from soulslab.learn.settings import NetworkSettings
 
@@ -78,3 +79,34 @@ def test_the_same_seed_gives_the_same_weights():
 def test_the_first_policy_is_nearly_uniform():
     probabilities = network(shared=False).logits(torch.randn(50, 6)).softmax(1)
     assert (probabilities - 0.2).abs().max() < 0.02
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("n_features", [0, 3])
+def test_pixels_and_features_meet_in_the_trunk(shared, n_features):
+    generator = torch.Generator().manual_seed(0)
+    net = ActorCritic(n_features, 5, NetworkSettings(shared=shared), generator, pixels=(84, 60, 2))
+    features = torch.randn(7, n_features, generator=generator)
+    pixels = torch.randint(256, (7, 84, 60, 2), dtype=torch.uint8, generator=generator)
+    logits, values = net(features, pixels)
+    torch.testing.assert_close(net.logits(features, pixels), logits)
+    torch.testing.assert_close(net.value(features, pixels), values)
+    for changed in (net(features, 255 - pixels), net(features + 1.0, pixels)) if n_features else ():
+        assert (changed.logits != logits).any()
+    # Nothing of one picture leaks into the answer about another.
+    torch.testing.assert_close(net(features[2:3], pixels[2:3]).logits, logits[2:3])
+
+
+def test_the_convolutions_are_those_of_the_channels_first_layout():
+    net = ActorCritic(0, 5, NetworkSettings(), torch.Generator().manual_seed(0), pixels=(84, 84, 4))
+    pixels = torch.randint(256, (3, 84, 84, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    expected = pixels.permute(0, 3, 1, 2).contiguous().float() / 255.0
+    for layer in net.eye.layers:
+        expected = layer(expected)
+    torch.testing.assert_close(net.eye(pixels), expected)
+    assert expected.shape == (3, net.eye.n_outputs) == (3, 4 * 4 * 32)
+
+
+def test_too_few_pixels_are_an_error():
+    with pytest.raises(EnvironmentUsageError, match=r"pixels of 20x84 are too few for network.convolutions = \(\("):
+        ActorCritic(0, 5, NetworkSettings(), torch.Generator(), pixels=(20, 84, 1))

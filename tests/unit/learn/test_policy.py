@@ -1,9 +1,16 @@
+import msgspec
 import numpy as np
 import pytest
 import torch
 
-from soulslab.errors import ConfigError, CorruptCheckpointError, IncompatibleCheckpointError
+from soulslab.errors import (
+    ConfigError,
+    CorruptCheckpointError,
+    EnvironmentUsageError,
+    IncompatibleCheckpointError,
+)
 from soulslab.learn.archive import read_archive, write_archive
+from soulslab.learn.inputs import Inputs, PixelShape
 from soulslab.learn.policy import Policy, PolicyHeader, describe_options, require_functions
 from soulslab.learn.settings import NetworkSettings
 
@@ -81,6 +88,56 @@ def test_another_environment_is_refused(policy, arguments, message):
     policy.check_env("toys/Corridor-v0", 6, 4)
     with pytest.raises(IncompatibleCheckpointError, match=message):
         policy.check_env(*arguments)
+
+
+@pytest.fixture
+def seeing(policy):
+    """A policy that looks at four frames."""
+    return Policy(
+        msgspec.structs.replace(policy.header, n_features=0, pixels=PixelShape(40, 48, 1), frame_stack=4),
+        torch.Generator().manual_seed(7),
+    )
+
+
+def test_a_policy_that_sees_is_loaded_as_it_was_saved(seeing, tmp_path):
+    seeing.save(tmp_path / "policy.safetensors")
+    loaded = Policy.load(tmp_path / "policy.safetensors")
+    assert loaded.header == seeing.header
+    assert loaded.header.stacked_pixels == (40, 48, 4)
+    pixels = np.random.default_rng(0).integers(256, size=(50, 40, 48, 4), dtype=np.uint8)
+    inputs = Inputs(np.zeros((50, 0), np.float32), pixels)
+    actions = loaded.act(inputs)
+    assert actions.shape == (50,)
+    np.testing.assert_array_equal(actions, seeing.act(inputs))
+    np.testing.assert_array_equal(loaded.judge(inputs), seeing.judge(inputs))
+
+
+def test_pixels_of_another_size_are_refused(seeing, policy):
+    seeing.check_env("toys/Corridor-v0", 0, 4, pixels=PixelShape(40, 48, 1))
+    with pytest.raises(IncompatibleCheckpointError, match=r"looks at 40x48x1 pixels, but .* gives 84x84x1; check"):
+        seeing.check_env("toys/Corridor-v0", 0, 4, pixels=PixelShape(84, 84, 1))
+    with pytest.raises(IncompatibleCheckpointError, match=r"looks at 40x48x1 pixels, but .* gives none; check"):
+        seeing.check_env("toys/Corridor-v0", 6, 4)
+    with pytest.raises(IncompatibleCheckpointError, match=r"looks at no pixels, but .* gives 84x84x1; check"):
+        policy.check_env("toys/Corridor-v0", 6, 4, pixels=PixelShape(84, 84, 1))
+
+
+def test_a_policy_is_shown_what_it_looks_at(seeing, policy):
+    with pytest.raises(EnvironmentUsageError, match="looks at 40x48x1 pixels was shown features alone"):
+        seeing.act(np.zeros((1, 6), np.float32))
+    with pytest.raises(EnvironmentUsageError, match="looks at no pixels was shown pixels; give it what an Observer"):
+        policy.act(Inputs(np.zeros((1, 6), np.float32), np.zeros((1, 40, 48, 4), np.uint8)))
+
+
+def test_files_from_before_there_were_pixels_are_read(policy, tmp_path):
+    path = tmp_path / "policy.safetensors"
+    policy.save(path)
+    tensors, header = read_archive(path)
+    for table, name in ((header, "pixels"), (header, "frame_stack"), (header["network"], "convolutions")):
+        del table[name]
+    write_archive(path, tensors, header | {"version": 1})
+    obs, mask = batch()
+    np.testing.assert_array_equal(Policy.load(path).act(obs, mask), policy.act(obs, mask))
 
 
 @pytest.mark.parametrize(

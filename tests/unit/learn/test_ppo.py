@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from soulslab.learn.collect import Collector
-from soulslab.learn.environment import make_vector
+from soulslab.learn.environment import make_vector, sizes
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.ppo import PPO
@@ -100,3 +100,48 @@ def test_the_critic_learns_the_value_of_walks_cut_short(learner_and_collector):
         stats = learner.iterate(collector, 0.0)
     assert stats.explained_variance > 0.3
     assert np.isfinite(list(msgspec.structs.asdict(stats).values())).all()
+
+
+@pytest.mark.parametrize(("form", "frame_stack", "least"), [("hw", 2, 0.9), ("dict", 2, 0.9), ("khw", 1, None)])
+def test_learns_from_two_frames_where_the_dot_flies_and_cannot_from_one(dot, tmp_path, form, frame_stack, least):
+    env = msgspec.structs.replace(dot.env, options={"form": form}, frame_stack=frame_stack)
+    result = train(msgspec.structs.replace(dot, env=env), tmp_path / "run")
+    policy = Policy.load(result.policy_path)
+    assert str(policy.header.pixels) == ("24x24x2" if form == "khw" else "24x24x1")
+    evaluation = evaluate(
+        policy, EvaluationSettings(env_id="toys/Dot-v0", env_options={"form": form}, n_fights=100, n_envs=10)
+    )
+    if least is None:
+        assert evaluation.mean_return < 0.6
+    else:
+        assert evaluation.mean_return > least
+
+
+def test_a_learner_from_pixels_goes_on_bit_for_bit(dot):
+    def learner():
+        env = make_vector(dot.env.id, 8, {})
+        header = PolicyHeader(
+            env_id=dot.env.id,
+            env_options={},
+            n_features=0,
+            n_actions=3,
+            pixels=sizes(env).pixels,
+            frame_stack=2,
+            network=dot.network,
+            soulslab="",
+            commit="",
+        )
+        generator = torch.Generator().manual_seed(0)
+        policy = Policy(header, generator)
+        return PPO(dot.learner, policy, 8, generator), Collector(env, 0.9, frame_stack=2), policy
+
+    (first, first_collector, first_policy), (second, second_collector, second_policy) = learner(), learner()
+    first_collector.reset(1)
+    first.iterate(first_collector, 0.0)
+    second.load(first.state())
+    second_policy.load_state(first_policy.state())
+    for ppo, collector in ((first, first_collector), (second, second_collector)):
+        collector.reset(2)
+        ppo.iterate(collector, 0.0)
+    for name, tensor in first_policy.state().items():
+        assert second_policy.state()[name].tobytes() == tensor.tobytes(), name

@@ -62,13 +62,15 @@ def test_a_terminated_episode_does_not_see_the_next_one():
 
 
 def test_select_takes_the_same_transition_from_every_array():
-    rollout = Rollout(4, 3, 2, 5)
+    rollout = Rollout(4, 3, 2, 5, pixels=(1, 2, 1))
     flat = torch.arange(12)
     rollout.obs[:] = flat.view(4, 3, 1)
     rollout.actions[:] = flat.view(4, 3, 1)
     rollout.log_probs[:] = flat.view(4, 3)
+    rollout.pixels[:] = flat.view(4, 3, 1, 1, 1)
     rollout.blocked[2, 1, 4] = True
     index = torch.tensor([7, 0, 11])
     batch = rollout.select(index)
+    assert batch.pixels[:, 0, 1, 0].tolist() == [7, 0, 11]
     assert batch.obs[:, 0].tolist() == batch.actions[:, 0].tolist() == batch.log_probs.tolist() == [7, 0, 11]
     assert batch.blocked.nonzero().tolist() == [[0, 4]]

@@ -19,7 +19,7 @@ from soulslab.errors import (
     IncompatibleCheckpointError,
     NonFiniteError,
 )
-from soulslab.learn.archive import read_archive
+from soulslab.learn.archive import read_archive, write_archive
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import run_sinks
 from soulslab.learn.telemetry import CheckpointSaved, TrainFinished, TrainProgress, TrainStarted
@@ -144,6 +144,11 @@ def test_an_environment_without_state_goes_on_with_fresh_episodes(corridor, tmp_
     assert result.env_steps >= 400
 
 
+def test_a_run_from_pixels_can_be_resumed(dot, tmp_path):
+    train(with_run(dot, total_steps=300), tmp_path / "run")
+    assert train(with_run(dot, total_steps=600), tmp_path / "run", resume=True).env_steps >= 600
+
+
 def test_messages_tell_the_whole_run(corridor, tmp_path):
     listener = Listener()
     result = train(with_run(corridor, total_steps=10_000), tmp_path / "run", sinks=[listener])
@@ -218,6 +223,16 @@ def test_resuming_needs_a_run_with_the_same_settings(corridor, tmp_path):
         train(other, tmp_path / "run", resume=True)
     with pytest.raises(IncompatibleCheckpointError, match=r"run.seed = 3, but the settings say 4"):
         train(with_run(corridor, seed=4), tmp_path / "run", resume=True)
+
+
+def test_a_checkpoint_from_before_a_setting_existed_had_its_default(corridor, tmp_path):
+    run_dir = tmp_path / "run"
+    train(with_run(corridor, total_steps=1000), run_dir)
+    tensors, header = newest(run_dir)
+    del header["settings"]["env"]["frame_stack"]
+    del header["settings"]["network"]["convolutions"]
+    write_archive(sorted((run_dir / "checkpoints").iterdir())[-1], tensors, header)
+    assert train(with_run(corridor, total_steps=2000), run_dir, resume=True).env_steps >= 2000
 
 
 def test_a_folder_that_cannot_be_made_is_named(corridor, tmp_path):

@@ -1,0 +1,68 @@
+"""A tiny environment in pixels: a dot flies to the left or to the right, and only two frames tell which."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Dict as DictSpace
+
+SIZE_PX = 24
+LENGTH = 12
+MASKED = 2
+
+
+class Dot(gymnasium.Env[Any, int]):
+    """Say where the dot flies: 0 left, 1 right; 2 is masked, and would pay 10.
+
+    A right answer pays 1 / LENGTH. Every episode is cut short after LENGTH answers, so a player who sees two frames
+    at once can earn nearly 1, one who sees a single frame 0.5.
+
+    Args:
+        form: How the frame is given: (H, W), (H, W, 1), stacked (2, H, W) without an older frame, or in a Dict with a
+            flat part that is the share of the episode that is over.
+    """
+
+    def __init__(self, form: Literal["hw", "hwc", "khw", "dict"] = "hw") -> None:
+        shapes = {"hw": (SIZE_PX, SIZE_PX), "hwc": (SIZE_PX, SIZE_PX, 1), "khw": (2, SIZE_PX, SIZE_PX)}
+        pixels = Box(0, 255, shapes.get(form, (SIZE_PX, SIZE_PX)), np.uint8)
+        self._form = form
+        self.observation_space = (
+            DictSpace({"age": Box(0.0, 1.0, (1,), np.float32), "pixels": pixels}) if form == "dict" else pixels
+        )
+        self.action_space = Discrete(3)
+        self._age = 0
+        self._x = 0
+        self._direction = 1
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:  # noqa: ARG002
+        super().reset(seed=seed)
+        self._age = 0
+        self._x, self._y = (int(number) for number in self.np_random.integers(SIZE_PX, size=2))
+        self._direction = int(self.np_random.choice([-1, 1]))
+        return self._obs(), self._info()
+
+    def step(self, action: int) -> Any:
+        reward = 10.0 if action == MASKED else float(action == (self._direction + 1) // 2)
+        self._age += 1
+        self._x = (self._x + 2 * self._direction) % SIZE_PX
+        return self._obs(), reward / LENGTH, False, self._age == LENGTH, self._info()
+
+    def _obs(self) -> Any:
+        frame = np.zeros((SIZE_PX, SIZE_PX), np.uint8)
+        rows, columns = (np.arange(at, at + 3) % SIZE_PX for at in (self._y, self._x))
+        frame[np.ix_(rows, columns)] = 255
+        if self._form == "dict":
+            return {"age": np.array([self._age / LENGTH], np.float32), "pixels": frame}
+        return {"hw": frame, "hwc": frame[..., None], "khw": np.stack([frame, frame])}[self._form]
+
+    def _info(self) -> dict[str, Any]:
+        return {"action_mask": np.arange(3) != MASKED}
+
+
+def register_pixel_toys() -> None:
+    """Register it with Gymnasium, once."""
+    if "toys/Dot-v0" not in gymnasium.registry:
+        gymnasium.register("toys/Dot-v0", entry_point=Dot)
