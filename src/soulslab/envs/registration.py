@@ -7,11 +7,13 @@ from gymnasium.envs.registration import register, registry
 ARENA_ID = "soulslab/Arena-v0"
 PROCESS_ID = "soulslab/Process-v0"
 DOOM_ID = "soulslab/Doom-v0"
+ARENA_LIVE_ID = "soulslab/ArenaLive-v0"
 
 _ENTRY_POINTS = {
     ARENA_ID: ("soulslab.envs.arena:ArenaEnv", "soulslab.envs.arena:ArenaVectorEnv"),
     PROCESS_ID: ("soulslab.envs.process:ProcessEnv", "soulslab.envs.process_vector:ProcessVectorEnv"),
     DOOM_ID: ("soulslab.envs.doom:DoomEnv", "soulslab.envs.doom:DoomVectorEnv"),
+    ARENA_LIVE_ID: ("soulslab.envs.live.arena:ArenaLiveEnv", "soulslab.envs.live.vector:ArenaLiveVectorEnv"),
 }
 
 

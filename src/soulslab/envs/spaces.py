@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.duel_state import DUEL_FIELDS, MAX_ANIMATION_S, DuelField
 from soulslab.arena.features import feature_bounds
-from soulslab.arena.knight import Knight
+from soulslab.arena.knight import Knight, load_knight
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 
 OBSERVATIONS = ("dict", "features")
@@ -23,14 +25,38 @@ def features_space() -> spaces.Box:
     return spaces.Box(low, high, dtype=np.float32)
 
 
+class DuelLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What bounds the fields of a duel.
+
+    Attributes:
+        limits_m: Least and greatest x, y and height.
+        player_hp: Player's full health.
+        player_sp: Player's full stamina.
+        boss_hp: Boss's full health.
+    """
+
+    limits_m: Sequence[tuple[float, float]]
+    player_hp: int
+    player_sp: int
+    boss_hp: int
+
+
 def duel_space(boss: Boss, knight: Knight) -> spaces.Dict:
     """Return the space of the 15 `DuelState` fields for this boss and its ground."""
-    return spaces.Dict({field.name: _field_space(field, boss, knight) for field in DUEL_FIELDS})
+    vitals = knight.vitals
+    return fields_space(
+        DuelLimits(limits_m=boss.ground.limits_m, player_hp=vitals.hp, player_sp=vitals.sp, boss_hp=boss.hp)
+    )
 
 
-def _field_space(field: DuelField, boss: Boss, knight: Knight) -> spaces.Space[Any]:
+def fields_space(limits: DuelLimits) -> spaces.Dict:
+    """Return the space of the 15 `DuelState` fields within these limits."""
+    return spaces.Dict({field.name: _field_space(field, limits) for field in DUEL_FIELDS})
+
+
+def _field_space(field: DuelField, bounds: DuelLimits) -> spaces.Space[Any]:
     """Return the space of one field."""
-    limits = np.array(boss.ground.limits_m, dtype=np.float32)
+    limits = np.array(bounds.limits_m, dtype=np.float32)
     if field.kind == "pose":
         return spaces.Box(np.append(limits[:, 0], -np.float32(np.pi)), np.append(limits[:, 1], np.float32(np.pi)))
     if field.kind == "camera":
@@ -38,16 +64,16 @@ def _field_space(field: DuelField, boss: Boss, knight: Knight) -> spaces.Space[A
         return spaces.Box(np.append(limits[:, 0], low), np.append(limits[:, 1], high))
     whole: dict[str, spaces.Space[Any]] = {
         "phase": spaces.Discrete(2, start=1),
-        "player_max_hp": spaces.Discrete(1, start=knight.vitals.hp),
-        "player_max_sp": spaces.Discrete(1, start=knight.vitals.sp),
-        "boss_max_hp": spaces.Discrete(1, start=boss.hp),
-        "player_animation": spaces.Discrete(len(knight.animations) + 1, start=-1),
+        "player_max_hp": spaces.Discrete(1, start=bounds.player_hp),
+        "player_max_sp": spaces.Discrete(1, start=bounds.player_sp),
+        "boss_max_hp": spaces.Discrete(1, start=bounds.boss_hp),
+        "player_animation": spaces.Discrete(len(load_knight().animations) + 1, start=-1),
         "boss_animation": spaces.Discrete(len(BOSS_ANIMATIONS) + 1, start=-1),
         "lock_on": spaces.Discrete(2),
     }
     if field.is_integer:
         return whole[field.name]
-    most = {"player_hp": knight.vitals.hp, "player_sp": knight.vitals.sp, "boss_hp": boss.hp}
+    most = {"player_hp": bounds.player_hp, "player_sp": bounds.player_sp, "boss_hp": bounds.boss_hp}
     return spaces.Box(0.0, float(most.get(field.name, MAX_ANIMATION_S)), (1,), np.float32)
 
 

@@ -1,0 +1,129 @@
+"""The built-in fight, played in its window through memory, keys and pictures (``soulslab/ArenaLive-v0``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from soulslab.arena.boss_file import Boss, load_boss
+from soulslab.arena.knight import load_knight
+from soulslab.envs.live.env import DuelEnv, DuelSetup
+from soulslab.envs.live.options import DuelOptions, make_duel_options
+from soulslab.envs.live.scenario import scenario_of
+from soulslab.envs.process_options import ProcessOptions, make_keeper
+from soulslab.envs.registration import ARENA_LIVE_ID
+from soulslab.errors import EnvironmentUsageError, did_you_mean
+from soulslab.games import profile_path
+from soulslab.games.arena import PROFILE_PATH, stand_in
+from soulslab.siphon.profile import Profile, load_profile
+
+RENDERERS = ("auto", "gpu", "software")
+#: Largest width and height of the window: those of a private display.
+MAX_SIZE_PX = (1280, 720)
+
+
+class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
+    """Options of ``soulslab/ArenaLive-v0``, beside those of `DuelOptions`.
+
+    Attributes:
+        boss: Name of a shipped boss, or the path of a boss file.
+        mask: Name of a game that comes with a profile, or the path of one: the fight stands in for that game, its
+            memory laid out as the profile says; "" for the arena's own.
+        size_px: Width and height of the window.
+        renderer: ``"software"``, ``"gpu"`` or ``"auto"``.
+        server: ``host:port`` of a soulslab server that has the game; "" for one that is started here.
+        token: The server's token.
+        tls: File with the server's certificate, for one on another machine.
+        display: See `SessionOptions.display`; "" with ``render_mode="human"``.
+        session: An open session, or what opens one, in place of a game that is started.
+    """
+
+    boss: str | Path = "judge"
+    mask: str | Path = ""
+    size_px: tuple[int, int] = (320, 180)
+    renderer: str = "software"
+    server: str = ""
+    token: str = ""
+    tls: str = ""
+    display: str | None = None
+    session: Any = None
+
+    def check(self) -> None:
+        """Raise `EnvironmentUsageError` for the first option that is wrong."""
+        super().check()
+        if not isinstance(self.boss, str | Path):
+            raise EnvironmentUsageError(f"boss must be a name or the path of a boss file, not {self.boss!r}")
+        if not isinstance(self.mask, str | Path):
+            raise EnvironmentUsageError(f"mask must be the name of a game or the path of a profile, not {self.mask!r}")
+        if self.renderer not in RENDERERS:
+            hint = did_you_mean(str(self.renderer), RENDERERS)
+            raise EnvironmentUsageError(f"renderer: unknown kind {self.renderer!r}{hint}")
+        if not _is_size(self.size_px):
+            raise EnvironmentUsageError(
+                f"size_px must be a width and a height, from 64, 36 to {MAX_SIZE_PX[0]}, {MAX_SIZE_PX[1]}, "
+                f"not {self.size_px!r}"
+            )
+        if self.server and self.session is not None:
+            raise EnvironmentUsageError("give either server or session, not both")
+
+    def launch_options(self) -> dict[str, str]:
+        """Return the options of the command that starts the game."""
+        return {
+            "boss": str(self.boss),
+            "phase": str(self.phase),
+            "poses": "random" if self.random_pose else "fixed",
+            "size": f"{self.size_px[0]}x{self.size_px[1]}",
+            "renderer": self.renderer,
+        }
+
+
+class ArenaLiveEnv(DuelEnv):
+    """The built-in fight in its window (``soulslab/ArenaLive-v0``): `DuelEnv` with the arena's own game.
+
+    In lockstep, ``reset(seed=s)`` begins the fight that ``soulslab/Arena-v0`` begins with the same seed, and the same
+    actions give the same observations, rewards and end.
+
+    Args:
+        render_mode: See `DuelEnv`.
+        options: See `ArenaLiveOptions`.
+
+    Raises:
+        EnvironmentUsageError: An option is unknown or wrong.
+        BossFileError: A boss file is malformed.
+        ProfileError: The profile of `mask` is.
+    """
+
+    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
+        given = make_duel_options(ArenaLiveOptions, options, ARENA_LIVE_ID)
+        self.boss: Boss = load_boss(given.boss, list(load_knight().knock_backs))
+        profile, source = _profile(given)
+        process = ProcessOptions(
+            profile=profile,
+            options=given.launch_options(),
+            server=given.server,
+            token=given.token,
+            tls=given.tls,
+            display=given.display,
+            session=given.session,
+        )
+        setup = DuelSetup(
+            profile=profile,
+            source=source,
+            scenario=scenario_of(self.boss),
+            keeper=make_keeper(process, profile, render_mode),
+        )
+        super().__init__(setup, given, render_mode)
+
+
+def _profile(given: ArenaLiveOptions) -> tuple[Profile, str]:
+    if isinstance(getattr(given.session, "profile", None), Profile):
+        return given.session.profile, given.session.profile.name
+    path = profile_path(Path(given.mask)) if given.mask else PROFILE_PATH
+    return (stand_in(path) if given.mask else load_profile(path)), str(path)
+
+
+def _is_size(size: Any) -> bool:
+    if not isinstance(size, tuple | list) or len(size) != 2:
+        return False
+    limits = zip(size, (64, 36), MAX_SIZE_PX, strict=True)
+    return all(isinstance(value, int) and low <= value <= high for value, low, high in limits)

@@ -1,0 +1,332 @@
+"""A boss duel in a running game as a Gymnasium environment: over a session, a profile and a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import msgspec
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from soulslab.arena.state import Record
+from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
+from soulslab.envs.live.actions import Actions, Keys, keys_of
+from soulslab.envs.live.duel_game import DuelGame
+from soulslab.envs.live.episode import Episode, EpisodeSettings, Verdict
+from soulslab.envs.live.masks import Freedom, Locks, is_falling
+from soulslab.envs.live.observation import Observer
+from soulslab.envs.live.options import DuelOptions
+from soulslab.envs.live.reader import DuelReader
+from soulslab.envs.live.scenario import Scenario
+from soulslab.envs.live.terms import FightScore
+from soulslab.envs.live.timing import Look, StepTimes, make_timing
+from soulslab.envs.process_start import Deadline, GameKeeper
+from soulslab.errors import EnvironmentUsageError, NotResetError, SiphonError
+from soulslab.siphon.profile import Profile
+from soulslab.siphon.session import Session, Step, StepResult
+
+Info = dict[str, Any]
+
+
+class DuelSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """What a `DuelEnv` is made of.
+
+    Attributes:
+        profile: The game as data.
+        source: Its file, for errors.
+        scenario: The boss and its place.
+        keeper: Opens and holds the session.
+    """
+
+    profile: Profile
+    source: str
+    scenario: Scenario
+    keeper: GameKeeper
+
+
+class DuelEnv(gymnasium.Env[Any, Any]):
+    """A boss duel in a running game.
+
+    Spaces, features, masks, rewards and the report of a fight are those of ``soulslab/Arena-v0``. A decision is one
+    `Session.step`: keys that change, game time, one reading, one picture. ``info`` holds after each reset and step
+    ``action_mask``, ``clock`` (the grade of game time), ``game_time_s`` (of the episode) and ``n_restarts`` (of the
+    game, to get this episode started); after a step also ``n_decisions``, ``n_masked``, ``reward_terms``, ``late_s``
+    and, where the game counts them, ``ticks``; after the last step ``fight``.
+
+    When a step fails (the game was killed, its window closed, a value cannot be read), it raises; the next `reset`
+    brings the game back. Nothing is made up in its place.
+
+    Args:
+        setup: The game and the boss.
+        options: What is played, seen and rewarded.
+        render_mode: None, ``"rgb_array"`` (the game's window), or ``"human"`` (its window is on your own screen).
+
+    Attributes:
+        attack_names: Names of the boss's attacks (``damage_by_attack`` and ``killed_by`` count by them).
+        action_names: What can be chosen: actions, or buttons.
+
+    Raises:
+        EnvironmentUsageError: An option is wrong.
+        ProfileError: The profile does not say where to find a duel.
+    """
+
+    metadata = {"render_modes": ["rgb_array", "human"], "render_fps": 10}  # noqa: RUF012
+
+    def __init__(self, setup: DuelSetup, options: DuelOptions, render_mode: str | None = None) -> None:
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise EnvironmentUsageError(f"render_mode must be None, 'rgb_array' or 'human', not {render_mode!r}")
+        self.render_mode = render_mode
+        times = msgspec.structs.replace(options.times, is_paced=render_mode == "human")
+        self.metadata = {**self.metadata, "render_fps": max(1, round(times.speed / times.step_s))}
+        self.profile, self.scenario, self.options = setup.profile, setup.scenario, options
+        self._game = DuelGame(setup.keeper, setup.profile, setup.source)
+        self._episode = make_episode(options, setup.scenario)
+        self._reader = DuelReader(self._game.binding, setup.scenario, setup.source)
+        self._actions = Actions(options.action_mode, options.actions, options.threshold)
+        self._keys = _all_keys(setup.profile, setup.source)
+        self._score = FightScore(setup.scenario, options.reward, times.step_s)
+        last = (options.n_last_actions, len(self._actions.names))
+        self._observer = Observer(options.observation, setup.scenario, options.picture, last)
+        self._timing = make_timing(options.timing, times)
+        self._locks = Locks()
+        self._look = self._make_look()
+        self.observation_space = self._observer.space
+        self.action_space = self._actions.space
+        self.action_names = self._actions.names
+        self.attack_names = self._score.attack_names
+        self._open = np.ones(N_ACTIONS, np.bool_)
+        self._freedom = Freedom(True, True, True)
+        self._verdict: Verdict = ""
+        self._picture: NDArray[np.uint8] | None = None
+        self._is_ready = False
+        self._grade = ""
+        self._n_masked = self._n_restarts = 0
+        self._start_s = self._now_s = self._late_s = 0.0
+
+    # --- Gymnasium ------------------------------------------------------------------------------------------
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
+        """Begin an episode; see `gymnasium.Env.reset`. Brings the game back if it is gone.
+
+        Args:
+            seed: Draws what is drawn; a game that takes seeds fights the same fight for the same one.
+            options: ``{"restart": True}`` restarts the game first.
+
+        Raises:
+            SiphonError: The start failed, also after retries.
+            EnvironmentUsageError: The game fights another boss than it was asked for.
+        """
+        super().reset(seed=seed)
+        self._is_ready = False
+        keeper = self._game.keeper
+        if (options or {}).get("restart"):
+            keeper.is_lost = True
+        n_restarts = keeper.n_restarts
+        self._episode.begin(self._game, self.np_random, seed, Deadline(self.options.reset_deadline_s))
+        try:
+            self._begin()
+        except SiphonError:
+            keeper.is_lost = True
+            raise
+        self._n_restarts = keeper.n_restarts - n_restarts
+        self._is_ready = True
+        return self._observation(), self._info()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
+        """Play one decision, or several with ``skip_locked``; see `gymnasium.Env.step`.
+
+        Raises:
+            NotResetError: Before the first reset, after the end of a fight, or after a step that failed.
+            InvalidActionError: The action is not in the space.
+            SiphonError: The step failed; call `reset`, which brings the game back.
+        """
+        if not self._is_ready:
+            raise NotResetError("step: the fight is over, has not begun, or has failed; call reset() first")
+        choice = self._actions.choose(action, self._freedom)
+        self._is_ready = False
+        self._n_masked += choice.is_masked
+        tick = self._reader.tick
+        n_decisions, is_truncated = self._play(choice.action)
+        if self._observer.has_last_actions:
+            self._observer.remember(self._actions.one_hot(action))
+        is_won, is_lost = self._verdict == "won", self._verdict == "lost"
+        reward, shares = self._score.end_step(is_won=is_won, is_lost=is_lost, is_truncated=is_truncated)
+        self._is_ready = not (self._verdict or is_truncated)
+        info = self._info()
+        info["n_decisions"] = n_decisions
+        info["n_masked"] = self._n_masked
+        info["reward_terms"] = shares
+        info["late_s"] = self._late_s
+        if tick >= 0:
+            info["ticks"] = self._reader.tick - tick
+        if not self._is_ready:
+            info["fight"] = self._score.report(is_won=is_won)
+        return self._observation(), reward, bool(self._verdict), is_truncated, info
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Return the open actions of a discrete space by the name that sb3-contrib's MaskablePPO looks for."""
+        if not isinstance(self.action_space, spaces.Discrete):
+            raise EnvironmentUsageError("action_masks: only discrete actions have a mask")
+        return self._actions.mask(self._open, self._freedom)
+
+    def render(self) -> Any:
+        """Return the game's window, (H, W, 3) RGB, as it is now; None without ``render_mode="rgb_array"``.
+
+        Raises:
+            NotResetError: Before the first reset.
+            WindowGoneError: The window was closed.
+        """
+        if self.render_mode != "rgb_array":
+            return None
+        if not self._grade:
+            raise NotResetError("render: there is no game yet; call reset() first")
+        return self.session.capture().pixels
+
+    def close(self) -> None:
+        """Release all keys and end the game, if it was started for this environment; a second call does nothing."""
+        self._is_ready = False
+        self._game.keeper.close()
+
+    # --- for whoever looks closer ---------------------------------------------------------------------------
+
+    @property
+    def session(self) -> Session:
+        """The session with the game; it is opened if it is not yet."""
+        return self._game.session
+
+    @property
+    def episode(self) -> Episode:
+        """What begins and ends episodes; its ``log`` counts what resets took."""
+        return self._episode
+
+    @property
+    def game(self) -> DuelGame:
+        """The game by quantities; it can be used from the first reset on."""
+        return self._game
+
+    @property
+    def duel_state(self) -> Record:
+        """`DUEL_STATE` record behind the last observation; not to be changed, and overwritten by the next step."""
+        return self._reader.state
+
+    @property
+    def reward_quantities(self) -> dict[str, float]:
+        """Quantity of each reward term in the last step, before weights (`soulslab.envs.rewards`)."""
+        return self._score.quantities
+
+    def write_quantities(self, values: Mapping[str, Any]) -> None:
+        """Write to the game between two steps, and take what was written for given: no reward comes of it.
+
+        Raises:
+            SiphonError: It failed; call `reset`, which brings the game back.
+        """
+        try:
+            self._game.write(values)
+        except SiphonError:
+            self._game.keeper.is_lost = True
+            self._is_ready = False
+            raise
+        self._reader.note(values, has_real_health=self.options.episodes == "demo")
+        self._score.note(self._reader.state)
+
+    @property
+    def needs_reset(self) -> bool:
+        """Whether `step` would be refused: no episode has begun, or it is over or has failed."""
+        return not self._is_ready
+
+    @property
+    def step_times(self) -> StepTimes | None:
+        """Wall time of the parts of each decision since this was set to a `StepTimes`; None (nothing is measured)."""
+        return self._timing.times
+
+    @step_times.setter
+    def step_times(self, times: StepTimes | None) -> None:
+        self._timing.times = times
+
+    # --- a decision -----------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Look at the game at the start of an episode."""
+        self._reader.begin(self._episode.start_phase)
+        self._observer.begin()
+        self._n_masked = 0
+        look = Step(held=(), attributes=self._look.attributes, frame=self._look.frame)
+        result = self.session.step(look)
+        self._timing.begin(self.session)
+        self._grade = self.session.info.clock_grade
+        self._start_s = result.snapshot.game_time_s
+        self._late_s = 0.0
+        self._take(result)
+        self._score.begin(self._reader.state, self.options.random_pose)
+
+    def _play(self, action: int) -> tuple[int, bool]:
+        """Play a step; return its decisions, and whether it ran into the limit of decisions."""
+        self._score.begin_step()
+        n = 0
+        while True:
+            try:
+                result, self._late_s = self._timing.play(self.session, self._keys[action], self._look)
+                n_open = self._take(result)
+            except SiphonError:
+                self._game.keeper.is_lost = True
+                raise
+            n += 1
+            reader = self._reader
+            is_over = bool(self._verdict)
+            is_down = is_falling(reader.player_animation)
+            self._score.add(action, reader.state, reader.boss_animation, is_falling=is_down, is_over=is_over)
+            is_truncated = not is_over and self._score.n_decisions >= self.options.max_episode_steps
+            if is_over or is_truncated or not self.options.skip_locked or n_open > 1:
+                return n, is_truncated
+            action = NOTHING
+
+    def _take(self, result: StepResult) -> int:
+        """Take in what was seen; return how many of the 20 actions are open."""
+        snapshot, binding, reader = result.snapshot, self._game.binding, self._reader
+        read = {quantity: binding.decode(quantity, snapshot[name]) for quantity, name in self._quantities}
+        reader.take(read, snapshot.game_time_s)
+        self._episode.account(self._game, reader.state, read)
+        self._verdict = self._episode.verdict(reader.state)
+        self._freedom = self._locks.freedom(reader.player_animation, reader.player_ticks, reader.state.player_sp)
+        self._now_s = snapshot.game_time_s
+        self._picture = None if result.frame is None else result.frame.pixels
+        return self._freedom.write(self._open)
+
+    def _make_look(self) -> Look:
+        names = dict.fromkeys((*self._reader.quantities, *self._episode.quantities))
+        bound = self._game.binding.attributes
+        self._quantities = [(quantity, bound[quantity]) for quantity in names if quantity in bound]
+        return Look(tuple(name for _, name in self._quantities), self._observer.frame)
+
+    def _observation(self) -> Any:
+        return self._observer.observation(self._reader.state, self._picture)
+
+    def _info(self) -> Info:
+        return {
+            "action_mask": self._actions.mask(self._open, self._freedom),
+            "clock": self._grade,
+            # Whole nanoseconds are not alike in two episodes, where a tick is none: 1/60 s.
+            "game_time_s": round(self._now_s - self._start_s, 6),
+            "n_restarts": self._n_restarts,
+        }
+
+
+def make_episode(options: DuelOptions, scenario: Scenario) -> Episode:
+    """Return what begins and ends the episodes that were asked for."""
+    settings = EpisodeSettings(
+        phase=str(options.phase), random_pose=options.random_pose, hard_reset_minutes=options.hard_reset_minutes
+    )
+    if options.episodes == "demo":
+        from soulslab.envs.live.demo import DemoEpisode  # noqa: PLC0415  (one of the two is enough)
+
+        return DemoEpisode(scenario, settings)
+    from soulslab.envs.live.in_place import InPlaceEpisode  # noqa: PLC0415
+
+    return InPlaceEpisode(scenario, settings)
+
+
+def _all_keys(profile: Profile, source: str) -> tuple[Keys, ...]:
+    return tuple(keys_of(action, profile.keys, source) for action in range(N_ACTIONS))

@@ -1,0 +1,77 @@
+"""Which actions are open, by what can be seen: the animation, how long it lasts, and the stamina.
+
+The same rule as `soulslab.arena.player.write_mask`, in ticks of 1/60 s, so that both agree to the last one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.arena.knight import load_knight
+from soulslab.arena.tables import ticks
+from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, N_DIRECTIONS, NOTHING
+
+#: Who falls can do nothing; the animations of a fall begin so.
+_FALL = "Fall"
+_UNLOCKED = (0, 0, 0)
+
+
+class Freedom(NamedTuple):
+    """What the player can do now.
+
+    Attributes:
+        can_move: Walk.
+        can_roll: Roll.
+        can_attack: Attack and parry.
+    """
+
+    can_move: bool
+    can_roll: bool
+    can_attack: bool
+
+    def allows(self, action: int) -> bool:
+        """Tell whether one of the 20 actions is open."""
+        if action == NOTHING:
+            return True
+        if action < FIRST_ROLL:
+            return self.can_move
+        return self.can_roll if action < LIGHT_ATTACK else self.can_attack
+
+    def write(self, mask: NDArray[np.bool_]) -> int:
+        """Write which actions are open, (20,) bool; return how many."""
+        mask[:FIRST_ROLL] = self.can_move
+        mask[FIRST_ROLL:LIGHT_ATTACK] = self.can_roll
+        mask[LIGHT_ATTACK:NOTHING] = self.can_attack
+        mask[NOTHING] = True
+        return 1 + N_DIRECTIONS * (self.can_move + self.can_roll) + 3 * self.can_attack
+
+
+class Locks:
+    """The lock times of the player's animations."""
+
+    def __init__(self) -> None:
+        table = load_knight().locks_s
+        # In the file: attack, roll, move.
+        self._ticks = {name: (ticks(move), ticks(roll), ticks(attack)) for name, (attack, roll, move) in table.items()}
+
+    def freedom(self, animation: str, n_ticks: int, sp: float) -> Freedom:
+        """Return what can be done.
+
+        Args:
+            animation: The player's. In one that is in no table all is open: a key that does nothing does no harm.
+            n_ticks: How long it lasts.
+            sp: The player's stamina.
+        """
+        if animation.startswith(_FALL):
+            return Freedom(False, False, False)
+        move, roll, attack = self._ticks.get(animation, _UNLOCKED)
+        has_breath = sp > 0.0
+        return Freedom(n_ticks >= move, has_breath and n_ticks >= roll, has_breath and n_ticks >= attack)
+
+
+def is_falling(animation: str) -> bool:
+    """Tell whether an animation of the player is one of a fall."""
+    return animation.startswith(_FALL)

@@ -1,0 +1,135 @@
+"""What an agent sees of a duel in a running game."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from soulslab.arena.duel_state import DUEL_FIELDS
+from soulslab.arena.features import N_FEATURES, feature_bounds, features_of_state
+from soulslab.arena.state import Record
+from soulslab.envs.live.scenario import Scenario
+from soulslab.envs.process_settings import Pixels
+from soulslab.envs.process_spaces import pixel_space
+from soulslab.envs.spaces import DuelLimits, fields_space
+from soulslab.siphon.capture import FrameFormat
+
+OBSERVATIONS = ("features", "dict", "pixels", "pixels+state", "pixels+features")
+
+
+class Observer:
+    """Makes observations of states and pictures.
+
+    Numbers that lie outside their space are cut off at its bounds.
+
+    Args:
+        kind: One of `OBSERVATIONS`.
+        scenario: The boss and its place.
+        pixels: The picture.
+        last_actions: How many of the last actions are seen, and numbers in each.
+
+    Attributes:
+        space: Of the observations.
+        frame: Picture to take at each look; None for none.
+    """
+
+    def __init__(self, kind: str, scenario: Scenario, pixels: Pixels, last_actions: tuple[int, int]) -> None:
+        self._kind = kind
+        self._n_last, self._n_names = last_actions
+        limits = np.array(scenario.limits_m, np.float64)
+        self._low, self._extent = limits[:, 0].copy(), limits[:, 1] - limits[:, 0]
+        self._feature_low, self._feature_high = feature_bounds()
+        self._fields = fields_space(_limits_of(scenario))
+        boxes = ((name, space) for name, space in self._fields.items() if isinstance(space, spaces.Box))
+        self._bounds = {name: (box.low, box.high) for name, box in boxes}
+        self._last: deque[NDArray[np.float32]] = deque(maxlen=self._n_last or None)
+        has_picture = "pixels" in kind
+        self.frame = FrameFormat(pixels.width_px, pixels.height_px, pixels.is_grey) if has_picture else None
+        self.space = self._make_space(pixels)
+
+    def begin(self) -> None:
+        """Begin an episode: there were no actions yet."""
+        self._last.extend(np.zeros(self._n_names, np.float32) for _ in range(self._n_last))
+
+    def remember(self, action: NDArray[np.float32]) -> None:
+        """Take note of an action, as numbers of 0 and 1."""
+        if self._n_last:
+            self._last.appendleft(action)
+
+    @property
+    def has_last_actions(self) -> bool:
+        """Whether `remember` is of any use."""
+        return self._n_last > 0
+
+    def observation(self, state: Record, picture: NDArray[np.uint8] | None) -> Any:
+        """Return the observation of a `DUEL_STATE` record and a picture; all arrays are new."""
+        if self._kind == "features":
+            return self._features(state, with_last=True)
+        if picture is not None and picture.ndim == 2:
+            picture = picture[..., None]
+        if self._kind == "pixels":
+            return picture
+        seen: dict[str, Any] = {}
+        if self._kind in ("dict", "pixels+state"):
+            seen = self._state_fields(state)
+        else:
+            seen["features"] = self._features(state, with_last=False)
+        if picture is not None:
+            seen["pixels"] = picture
+        if self._n_last:
+            seen["last_actions"] = np.array(self._last)
+        return seen
+
+    def _features(self, state: Record, *, with_last: bool) -> NDArray[np.float32]:
+        n_last = self._n_last * self._n_names if with_last else 0
+        features = np.empty(N_FEATURES + n_last, np.float32)
+        own = features[:N_FEATURES]
+        features_of_state(state, self._low, self._extent, own)
+        np.clip(own, self._feature_low, self._feature_high, out=own)
+        if n_last:
+            np.concatenate(self._last, out=features[N_FEATURES:])
+        return features
+
+    def _state_fields(self, state: Record) -> dict[str, Any]:
+        seen: dict[str, Any] = {}
+        for field in DUEL_FIELDS:
+            value = state[field.name]
+            if field.is_integer:
+                seen[field.name] = np.int64(value)
+                continue
+            low, high = self._bounds[field.name]
+            seen[field.name] = np.clip(np.atleast_1d(value).astype(np.float32), low, high)
+        return seen
+
+    def _make_space(self, pixels: Pixels) -> spaces.Space[Any]:
+        n_last = self._n_last * self._n_names
+        low, high = self._feature_low, self._feature_high
+        if self._kind == "features":
+            return spaces.Box(
+                np.append(low, np.zeros(n_last, np.float32)), np.append(high, np.ones(n_last, np.float32))
+            )
+        if self._kind == "pixels":
+            return pixel_space(pixels)
+        parts: dict[str, spaces.Space[Any]] = {}
+        if self._kind in ("dict", "pixels+state"):
+            parts |= self._fields.spaces
+        else:
+            parts["features"] = spaces.Box(low, high)
+        if self.frame is not None:
+            parts["pixels"] = pixel_space(pixels)
+        if n_last:
+            parts["last_actions"] = spaces.Box(0.0, 1.0, (self._n_last, self._n_names), np.float32)
+        return spaces.Dict(parts)
+
+
+def _limits_of(scenario: Scenario) -> DuelLimits:
+    return DuelLimits(
+        limits_m=scenario.limits_m,
+        player_hp=scenario.player_max_hp,
+        player_sp=scenario.player_max_sp,
+        boss_hp=scenario.boss_max_hp,
+    )

@@ -1,0 +1,155 @@
+"""Options of an environment that plays a boss duel in a running game."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from soulslab.arena.state import MAX_DECISIONS, PHASES
+from soulslab.envs.live.actions import ACTION_MODES, Actions
+from soulslab.envs.live.observation import OBSERVATIONS
+from soulslab.envs.live.timing import TIMINGS, TimingOptions
+from soulslab.envs.process_settings import Pixels
+from soulslab.envs.rewards import reward_weights
+from soulslab.errors import EnvironmentUsageError, did_you_mean
+
+EPISODES = ("demo", "in_place")
+_MAX_LAST_ACTIONS = 100
+_Options = TypeVar("_Options", bound="DuelOptions")
+
+
+class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of any duel in a running game, as given to ``gymnasium.make``.
+
+    Attributes:
+        phase: ``"1"``, ``"2"`` or ``"full"``.
+        reward: A preset, a table of terms and weights, or a function (see `soulslab.envs.rewards`).
+        random_pose: Draw the player's start from the poses of the place.
+        observation: ``"features"`` (74 numbers), ``"dict"`` (the 15 `DuelState` fields), ``"pixels"``,
+            ``"pixels+state"`` (the fields and ``pixels``) or ``"pixels+features"``.
+        pixels: Picture, as ``{"width_px": 84, "height_px": 84, "is_grey": False}``.
+        skip_locked: Step on while "nothing" is the only open action; rewards add up.
+        action_mode: ``"discrete"`` (the 20 actions), ``"multi_binary"`` or ``"continuous"`` (the 8 buttons).
+        actions: Names of the actions of ``"discrete"``, in this order; all 20 without.
+        threshold: A button of ``"continuous"`` is down from here on, above 0 to 1.
+        n_last_actions: So many of the last actions are part of the observation, the newest first.
+        timing: ``"lockstep"`` (the game stands while the agent thinks) or ``"realtime"`` (it runs on).
+        step_ms: Game time of a decision.
+        game_speed: Game seconds per wall second, where the game runs freely (``"realtime"``, or for an onlooker).
+        latency_ms: Game time from a look to the keys that come of it, beside what the agent takes.
+        episodes: ``"demo"`` (changes nothing in the game, fights to the end) or ``"in_place"`` (the game never ends a
+            fight by itself; health is counted by the environment).
+        max_episode_steps: Decisions until truncation.
+        hard_reset_minutes: The game is restarted at a reset after so much wall time; None for never.
+        step_deadline_s: Wall time that the game may take for a decision.
+        reset_deadline_s: Wall time that a reset may take, with all retries.
+    """
+
+    phase: str = "full"
+    reward: Any = "soulsgym"
+    random_pose: bool = False
+    observation: str = "features"
+    pixels: Any = None
+    skip_locked: bool = False
+    action_mode: str = "discrete"
+    actions: Any = None
+    threshold: float = 0.5
+    n_last_actions: int = 0
+    timing: str = "lockstep"
+    step_ms: float = 100
+    game_speed: float = 1.0
+    latency_ms: float = 0
+    episodes: str = "demo"
+    max_episode_steps: int = MAX_DECISIONS
+    hard_reset_minutes: float | None = None
+    step_deadline_s: float = 10.0
+    reset_deadline_s: float = 120.0
+
+    def check(self) -> None:
+        """Raise `EnvironmentUsageError` for the first option that is wrong."""
+        self._check_choices()
+        for name in ("random_pose", "skip_locked"):
+            if not isinstance(getattr(self, name), bool):
+                raise EnvironmentUsageError(f"{name} must be True or False, not {getattr(self, name)!r}")
+        _check_whole("n_last_actions", self.n_last_actions, 0, _MAX_LAST_ACTIONS)
+        _check_whole("max_episode_steps", self.max_episode_steps, 1, 10**9)
+        _check_number("step_ms", self.step_ms, 1, 10_000)
+        _check_number("game_speed", self.game_speed, 0.01, 1000)
+        _check_number("latency_ms", self.latency_ms, 0, 10_000)
+        if self.hard_reset_minutes is not None:
+            _check_number("hard_reset_minutes", self.hard_reset_minutes, 0.001, 10**6)
+        _check_number("step_deadline_s", self.step_deadline_s, 0.01, 3600)
+        _check_number("reset_deadline_s", self.reset_deadline_s, 0.01, 36_000)
+        if self.n_last_actions and self.observation == "pixels":
+            raise EnvironmentUsageError("n_last_actions: pixels alone have no place for them; use 'pixels+features'")
+        Actions(self.action_mode, self.actions, self.threshold)
+        reward_weights(self.reward)
+        _ = self.picture
+
+    def _check_choices(self) -> None:
+        if str(self.phase) not in PHASES:
+            raise EnvironmentUsageError(f"phase: unknown phase {self.phase!r}{did_you_mean(str(self.phase), PHASES)}")
+        choices = {
+            "observation": OBSERVATIONS,
+            "action_mode": ACTION_MODES,
+            "timing": TIMINGS,
+            "episodes": EPISODES,
+        }
+        for name, known in choices.items():
+            value = getattr(self, name)
+            if value not in known:
+                raise EnvironmentUsageError(f"{name}: unknown kind {value!r}{did_you_mean(str(value), known)}")
+
+    @property
+    def picture(self) -> Pixels:
+        """The picture of an observation."""
+        try:
+            return msgspec.convert(dict(self.pixels or {}), Pixels)
+        except (msgspec.ValidationError, TypeError, ValueError) as error:
+            raise EnvironmentUsageError(
+                f"pixels must be a table such as {{'width_px': 84, 'height_px': 84, 'is_grey': True}}: {error}"
+            ) from error
+
+    @property
+    def times(self) -> TimingOptions:
+        """What is said about time, in seconds."""
+        return TimingOptions(
+            step_s=self.step_ms / 1000,
+            latency_s=self.latency_ms / 1000,
+            speed=float(self.game_speed),
+            deadline_s=float(self.step_deadline_s),
+        )
+
+
+def make_duel_options(kind: type[_Options], options: Mapping[str, Any], env_id: str) -> _Options:
+    """Return the options of an environment, checked, with a clear error for one that does not exist.
+
+    Args:
+        kind: The options' type.
+        options: As given.
+        env_id: For errors.
+
+    Raises:
+        EnvironmentUsageError: An option is unknown or wrong.
+    """
+    known = kind.__struct_fields__
+    for name in options:
+        if name not in known:
+            raise EnvironmentUsageError(f"{env_id} has no option {name!r}{did_you_mean(name, known)}")
+    made = kind(**options)
+    made.check()
+    return made
+
+
+def _check_number(name: str, value: Any, low: float, high: float) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not is_number or not low <= value <= high:
+        raise EnvironmentUsageError(f"{name} must be a number from {low:g} to {high:g}, not {value!r}")
+
+
+def _check_whole(name: str, value: Any, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise EnvironmentUsageError(f"{name} must be a whole number from {low} to {high}, not {value!r}")

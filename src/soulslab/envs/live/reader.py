@@ -1,0 +1,203 @@
+"""From what was read of a game to the state of a duel: names to numbers, and what has to be followed over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from soulslab.arena.binding import Binding
+from soulslab.arena.duel_state import DUEL_STATE, MAX_ANIMATION_S
+from soulslab.arena.features import BOSS_BIN, BOSS_BINS, CAMERA_BACK_M, CAMERA_COS, CAMERA_SIN, CAMERA_UP_M
+from soulslab.arena.geometry import direction
+from soulslab.arena.knight import load_knight
+from soulslab.arena.state import TICKS_PER_S, Record
+from soulslab.arena.vocabulary import BOSS_ANIMATIONS, UNKNOWN_ANIMATION
+from soulslab.envs.live.scenario import Scenario
+from soulslab.errors import ProfileError
+
+#: Without these there is no duel.
+NEEDED = (
+    "player.hp",
+    "player.sp",
+    "player.position",
+    "player.angle",
+    "player.animation",
+    "boss.hp",
+    "boss.position",
+    "boss.angle",
+    "boss.animation",
+)
+#: What takes the place of these is told at `DuelReader`.
+WANTED = (
+    "player.animation_time",
+    "boss.animation_time",
+    "camera.position",
+    "camera.direction",
+    "lock_on",
+    "phase",
+    "game.tick",
+)
+
+_PLAYER_NUMBERS = {name: number for number, name in enumerate(load_knight().animations)}
+_BOSS_NUMBERS = {name: number for number, name in enumerate(BOSS_ANIMATIONS)}
+#: Walks and turns share a bin, whose time runs on from one to the next (`soulslab.arena.features`).
+_STROLLS = frozenset(name for name, bin_ in zip(BOSS_ANIMATIONS, BOSS_BIN, strict=True) if BOSS_BINS[bin_] == "Walk")
+
+
+class DuelReader:
+    """Keeps the state of a duel up with what is read.
+
+    Where a game does not tell: the time of an animation counts from when it was first seen; the camera hangs behind
+    the player and looks at the boss, locked on; the second phase begins when the scenario's animation is over.
+
+    The time of the boss's walks and turns in a row can be up to one step off: what it did between two looks is not
+    seen.
+
+    Args:
+        binding: Which attribute holds which quantity.
+        scenario: The boss and its place.
+        source: The profile's file, for errors.
+
+    Attributes:
+        quantities: What it reads.
+        state: `DUEL_STATE` record, overwritten by `take`.
+        player_animation: Its name.
+        player_ticks: How long it lasts, in ticks of 1/60 s.
+        boss_animation: Its name.
+        tick: Of the game; -1 if it does not tell.
+
+    Raises:
+        ProfileError: The profile does not say where to find what a duel needs.
+    """
+
+    def __init__(self, binding: Binding, scenario: Scenario, source: str = "") -> None:
+        for quantity in NEEDED:
+            if not binding.has(quantity):
+                raise ProfileError(
+                    f"quantity {quantity!r} is missing; a duel cannot do without", path="duel.attributes", source=source
+                )
+        self.quantities = (*NEEDED, *(quantity for quantity in WANTED if binding.has(quantity)))
+        self._known = frozenset(self.quantities)
+        self._scenario = scenario
+        self._states = np.zeros(1, DUEL_STATE)
+        self.state: Record = self._states[0]
+        self.player_animation = self.boss_animation = ""
+        self.player_ticks = 0
+        self.tick = -1
+        self._player_clock = _AnimationClock("player.animation_time" in self._known)
+        self._boss_clock = _AnimationClock("boss.animation_time" in self._known)
+        self.begin(1)
+
+    def begin(self, first_phase: int) -> None:
+        """Forget what came before: an episode begins, in this phase (where the game does not tell it)."""
+        s, scenario = self.state, self._scenario
+        s.player_max_hp, s.player_max_sp = scenario.player_max_hp, scenario.player_max_sp
+        s.boss_max_hp = scenario.boss_max_hp
+        s.phase, s.lock_on = first_phase, 1
+        self._is_changing = False
+        self._stroll_s = 0.0
+        self._last_s: float | None = None
+        self._was_strolling = False
+        self._player_clock.begin()
+        self._boss_clock.begin()
+
+    def take(self, read: Mapping[str, Any], game_time_s: float) -> None:
+        """Bring a reading into the state.
+
+        Args:
+            read: Value of each of `quantities`.
+            game_time_s: When it was read.
+        """
+        s = self.state
+        s.player_hp, s.player_sp, s.boss_hp = read["player.hp"], read["player.sp"], read["boss.hp"]
+        s.player_pose[:3], s.player_pose[3] = read["player.position"], read["player.angle"]
+        s.boss_pose[:3], s.boss_pose[3] = read["boss.position"], read["boss.angle"]
+        if "lock_on" in self._known:
+            s.lock_on = read["lock_on"]
+        if "game.tick" in self._known:
+            self.tick = int(read["game.tick"])
+        self._take_camera(read)
+        player, boss = read["player.animation"], read["boss.animation"]
+        player_s = self._player_clock.time_s(player, read.get("player.animation_time"), game_time_s)
+        boss_s = self._boss_clock.time_s(boss, read.get("boss.animation_time"), game_time_s)
+        self._take_phase(read, boss)
+        self.player_animation, self.boss_animation = player, boss
+        self.player_ticks = round(player_s * TICKS_PER_S)
+        s.player_animation = _PLAYER_NUMBERS.get(player, UNKNOWN_ANIMATION)
+        s.boss_animation = _BOSS_NUMBERS.get(boss, UNKNOWN_ANIMATION)
+        s.player_animation_duration = min(player_s, MAX_ANIMATION_S)
+        s.boss_animation_duration = min(boss_s, MAX_ANIMATION_S)
+        s.boss_bin_duration = min(self._bin_s(boss, boss_s, game_time_s), MAX_ANIMATION_S)
+
+    def note(self, written: Mapping[str, Any], *, has_real_health: bool) -> None:
+        """Bring what was written to the game into the state.
+
+        Args:
+            written: Quantities.
+            has_real_health: The state's health is the game's, not counted by the episode.
+        """
+        s = self.state
+        for name, value in written.items():
+            if name in ("player.position", "boss.position"):
+                s[f"{name[:-9]}_pose"][:3] = value
+            elif name in ("player.angle", "boss.angle"):
+                s[f"{name[:-6]}_pose"][3] = value
+            elif name == "player.sp" or (has_real_health and name in ("player.hp", "boss.hp")):
+                s[name.replace(".", "_")] = value
+
+    def _take_camera(self, read: Mapping[str, Any]) -> None:
+        c, p, b = self.state.camera_pose, self.state.player_pose, self.state.boss_pose
+        if "camera.direction" in self._known:
+            c[3:] = read["camera.direction"]
+        else:
+            ux, uy, _ = direction(b[0] - p[0], b[1] - p[1], 1.0, 0.0)
+            c[3], c[4], c[5] = ux * CAMERA_COS, uy * CAMERA_COS, -CAMERA_SIN
+        if "camera.position" in self._known:
+            c[:3] = read["camera.position"]
+        else:
+            c[0], c[1] = p[0] - CAMERA_BACK_M * c[3] / CAMERA_COS, p[1] - CAMERA_BACK_M * c[4] / CAMERA_COS
+            c[2] = p[2] + CAMERA_UP_M
+
+    def _take_phase(self, read: Mapping[str, Any], boss: str) -> None:
+        if "phase" in self._known:
+            self.state.phase = read["phase"]
+        elif boss == self._scenario.phase_two_animation:
+            self._is_changing = True
+        elif self._is_changing:
+            self.state.phase = 2
+
+    def _bin_s(self, boss: str, boss_s: float, game_time_s: float) -> float:
+        """Return the time of the boss's animation, with that of the walks and turns right before it."""
+        is_strolling = boss in _STROLLS
+        passed_s = 0.0 if self._last_s is None else game_time_s - self._last_s
+        goes_on = is_strolling and self._was_strolling
+        self._stroll_s = max(self._stroll_s + passed_s, boss_s) if goes_on else boss_s
+        self._last_s, self._was_strolling = game_time_s, is_strolling
+        return self._stroll_s
+
+
+class _AnimationClock:
+    """The time since an animation began.
+
+    Args:
+        is_told: The game tells it.
+    """
+
+    def __init__(self, is_told: bool) -> None:
+        self._is_told = is_told
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what came before."""
+        self._name: str | None = None
+        self._since_s = 0.0
+
+    def time_s(self, name: str, told_s: float | None, game_time_s: float) -> float:
+        """Return how long the animation lasts, told by the game or counted since it was first seen."""
+        if self._is_told and told_s is not None:
+            return told_s
+        if name != self._name:
+            self._name, self._since_s = name, game_time_s
+        return game_time_s - self._since_s
