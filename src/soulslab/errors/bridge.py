@@ -286,6 +286,7 @@ class ResetFailedError(WaitTimeoutError):
         self.reasons = tuple(reasons)
         parts = [f"it saw {saw}" if saw else "", f"tries: {'; '.join(self.reasons)}" if self.reasons else ""]
         super().__init__(f"{what} (state {state!r} of the reset)", waited_s, "; ".join(part for part in parts if part))
+        self.what = what
 
 
 class SessionStateError(SiphonError):

@@ -1,0 +1,74 @@
+"""A duel in the fake arena, played without an environment: what resets and episodes are tested on."""
+
+import msgspec
+import numpy as np
+
+from soulslab.arena.duel_state import DUEL_STATE
+from soulslab.envs.live.duel_game import DuelGame
+from soulslab.envs.live.scenario import scenario_of
+from soulslab.envs.process_start import Deadline, GameKeeper
+from soulslab.games.arena import PROFILE_PATH
+from soulslab.games.arena.fake import FakeArenaSession
+from soulslab.siphon.profile import load_profile
+from soulslab.siphon.session import SessionOptions
+
+STATE = ("player.hp", "boss.hp", "phase", "player.position", "lock_on")
+DEADLINE_S = 20.0
+
+
+def profile_without(*, quantities=(), keys=()):
+    """Return the arena's profile with less to know of it, and fewer keys."""
+    profile = load_profile(PROFILE_PATH)
+    attributes = {name: value for name, value in profile.duel["attributes"].items() if name not in quantities}
+    return msgspec.structs.replace(
+        profile,
+        duel={**profile.duel, "attributes": attributes},
+        keys={name: key for name, key in profile.keys.items() if name not in keys},
+    )
+
+
+class LiveDuel:
+    """A fake game, its scenario, and looks at it.
+
+    Attributes:
+        game: The game in the words of quantities.
+        scenario: Its boss and place.
+        sessions: All sessions that were opened.
+    """
+
+    def __init__(self, profile=None, **options):
+        self.sessions = []
+        self._profile = profile or load_profile(PROFILE_PATH)
+        self._options = SessionOptions(options=options)
+        self.game = DuelGame(GameKeeper(self._open), self._profile)
+        self.scenario = scenario_of(self.arena.fight.boss)
+
+    def _open(self):
+        self.sessions.append(FakeArenaSession(self._options, self._profile))
+        return self.sessions[-1]
+
+    @property
+    def arena(self):
+        """The game of the last start."""
+        return self.game.session.arena
+
+    @property
+    def duel(self):
+        """The record of its fight."""
+        return self.arena.fight.duel
+
+    def begin(self, episode, seed=None, rng=None, deadline_s=DEADLINE_S):
+        """Begin an episode, and look."""
+        episode.begin(self.game, rng or np.random.default_rng(0), seed, Deadline(deadline_s))
+        return self.look(episode, 0.0)
+
+    def look(self, episode, seconds=0.1, buttons=()):
+        """Play so long, look, and return the state as the episode has it."""
+        names = tuple(dict.fromkeys(name for name in (*STATE, *episode.quantities) if self.game.has(name)))
+        read = self.game.decode(self.game.play(seconds, buttons, names).snapshot)
+        state = np.zeros(1, DUEL_STATE)[0]
+        state.player_hp, state.boss_hp = read["player.hp"], read["boss.hp"]
+        state.phase, state.lock_on = read.get("phase", episode.start_phase), read.get("lock_on", True)
+        state.player_pose[:3] = read["player.position"]
+        episode.account(self.game, state, read)
+        return state
