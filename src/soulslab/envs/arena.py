@@ -60,7 +60,8 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         self._duels = Duels(make_options(options), 1, AutoresetMode.DISABLED)
         self.observation_space = self._duels.space
         self.action_space = spaces.Discrete(N_ACTIONS)
-        self.attack_names = tuple(move.id for move in self._duels.boss.moves)
+        self.boss = self._duels.boss
+        self.attack_names = tuple(move.id for move in self.boss.moves)
         self._actions = np.zeros(1, np.int64)
         self._is_ready = False
 

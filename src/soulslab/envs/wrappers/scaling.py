@@ -1,0 +1,192 @@
+"""Observations scaled to one range, by known bounds or by what was seen; what was seen can be frozen and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils import RecordConstructorArgs
+from gymnasium.wrappers.utils import RunningMeanStd
+from numpy.typing import ArrayLike, NDArray
+
+from soulslab.envs.wrappers.boundary_file import npz_bytes, read_npz, write_whole
+from soulslab.envs.wrappers.extended_observation import Env, Wrapper
+from soulslab.errors import ConfigError, EnvironmentUsageError, did_you_mean
+
+FORMAT = 1
+METHODS = ("range", "running")
+TARGETS = ((-1.0, 1.0), (0.0, 1.0))
+
+#: The name of the only part of an observation that is no Dict.
+_WHOLE = "observation"
+#: A value that hardly ever changed is not blown up when it does.
+_MIN_STD = 1e-4
+_Moments: Any = RunningMeanStd  # Gymnasium's, which has no types
+
+
+class ScaleObservation(Wrapper, RecordConstructorArgs):
+    """Scales every part of an observation that is made of floats; whole numbers and pictures stay as they are.
+
+    - ``method="range"``: from ``ranges``, or from the bounds of the part's space, linearly to ``to``; what lies beyond
+      is cut off.
+    - ``method="running"``: by mean and standard deviation of all that was seen, cut off at ``clip_std`` deviations;
+      these become the ends of ``to``. `freeze` stops learning (for evaluation), `save` and `load` keep it.
+
+    Args:
+        env: With a Dict, or a Box of floats, as its observation.
+        to: ``(-1, 1)`` or ``(0, 1)``.
+        method: See above.
+        ranges: By key: least and greatest value, numbers or arrays; for an observation that is no Dict the key is
+            ``"observation"``.
+        clip_std: See above.
+
+    Attributes:
+        is_frozen: Statistics stay as they are.
+
+    Raises:
+        EnvironmentUsageError: An option is wrong, a part has no finite range, or there is nothing to scale.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        to: tuple[float, float] = (-1.0, 1.0),
+        method: str = "range",
+        ranges: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
+        clip_std: float = 5.0,
+    ) -> None:
+        RecordConstructorArgs.__init__(self, to=to, method=method, ranges=ranges, clip_std=clip_std)
+        super().__init__(env)
+        if tuple(to) not in TARGETS:
+            raise EnvironmentUsageError(f"ScaleObservation: to must be (-1, 1) or (0, 1), not {to!r}")
+        if method not in METHODS:
+            raise EnvironmentUsageError(
+                f"ScaleObservation: unknown method {method!r}{did_you_mean(str(method), METHODS)}"
+            )
+        if not clip_std > 0.0:
+            raise EnvironmentUsageError(f"ScaleObservation: clip_std must be greater than 0, not {clip_std!r}")
+        self._low, self._high, self._clip_std = float(to[0]), float(to[1]), clip_std
+        self._parts = _float_parts(env.observation_space)
+        self._ranges = _ranges(self._parts, ranges or {}, needs_all=method == "range")
+        self._moments: dict[str, Any] = {key: _Moments(shape=space.shape) for key, space in self._parts.items()}
+        self._is_running = method == "running"
+        self.is_frozen = not self._is_running
+        scaled = {
+            key: spaces.Box(self._low, self._high, space.shape, space.dtype.type) for key, space in self._parts.items()
+        }
+        inner = env.observation_space
+        if isinstance(inner, spaces.Dict):
+            self.observation_space = spaces.Dict({**inner.spaces, **scaled})
+        else:
+            self.observation_space = scaled[_WHOLE]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """See `gymnasium.Env.reset`."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        return self._scaled(observation), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """See `gymnasium.Env.step`."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return self._scaled(observation), reward, terminated, truncated, info
+
+    def freeze(self) -> None:
+        """Learn no more."""
+        self.is_frozen = True
+
+    def save(self, path: str | Path) -> None:
+        """Write the statistics to an npz file.
+
+        Raises:
+            ConfigError: It cannot be written.
+            EnvironmentUsageError: There are none, with ``method="range"``.
+        """
+        self._check_running("save")
+        arrays: dict[str, Any] = {"format": np.array([FORMAT])}
+        for key, moments in self._moments.items():
+            arrays |= {f"{key}/mean": moments.mean, f"{key}/var": moments.var, f"{key}/count": np.array(moments.count)}
+        write_whole(Path(path), npz_bytes(arrays))
+
+    def load(self, path: str | Path) -> None:
+        """Take the statistics of a file, and freeze them.
+
+        Raises:
+            ConfigError: It cannot be read, or was written for another observation.
+            EnvironmentUsageError: There are none, with ``method="range"``.
+        """
+        self._check_running("load")
+        path = Path(path)
+        arrays = read_npz(path)
+        if np.ravel(arrays.pop("format", -1)).tolist() != [FORMAT]:
+            raise ConfigError(f"holds no statistics of format {FORMAT}", path="format", source=path)
+        shapes = {key: space.shape for key, space in self._parts.items()}
+        found = {name.rpartition("/")[0]: array.shape for name, array in arrays.items() if name.endswith("/mean")}
+        if found != shapes:
+            raise ConfigError(f"was written for another observation: {found}, not {shapes}", source=path)
+        for key, moments in self._moments.items():
+            try:
+                moments.mean, moments.var = arrays[f"{key}/mean"], arrays[f"{key}/var"]
+                moments.count = float(arrays[f"{key}/count"])
+            except (KeyError, TypeError) as error:
+                raise ConfigError(f"is not complete: {error}", path=key, source=path) from error
+        self.is_frozen = True
+
+    def _check_running(self, what: str) -> None:
+        if not self._is_running:
+            raise EnvironmentUsageError(f"ScaleObservation.{what}: only method='running' has statistics")
+
+    def _scaled(self, observation: Any) -> Any:
+        if not isinstance(observation, dict):
+            return self._scale(_WHOLE, observation)
+        return {**observation, **{key: self._scale(key, observation[key]) for key in self._parts}}
+
+    def _scale(self, key: str, values: NDArray[Any]) -> NDArray[Any]:
+        if key in self._ranges:
+            low, high = self._ranges[key]
+            share = (values - low) / (high - low)
+        else:
+            moments = self._moments[key]
+            if not self.is_frozen:
+                moments.update(np.asarray(values, np.float64)[None])
+            deviations = (values - moments.mean) / np.maximum(np.sqrt(moments.var), _MIN_STD)
+            share = 0.5 + 0.5 * deviations / self._clip_std
+        scaled = self._low + (self._high - self._low) * np.clip(share, 0.0, 1.0)
+        return np.asarray(scaled, values.dtype)
+
+
+def _float_parts(space: spaces.Space[Any]) -> dict[str, spaces.Box]:
+    """Return the parts that are made of floats."""
+    parts = space.spaces if isinstance(space, spaces.Dict) else {_WHOLE: space}
+    floats = {key: part for key, part in parts.items() if isinstance(part, spaces.Box) and part.dtype.kind == "f"}
+    if not floats:
+        raise EnvironmentUsageError(f"ScaleObservation: there is nothing to scale in {space}")
+    return floats
+
+
+def _ranges(
+    parts: Mapping[str, spaces.Box], given: Mapping[str, tuple[ArrayLike, ArrayLike]], *, needs_all: bool
+) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Return least and greatest values by key: those that were given, and for all others their space's."""
+    for key in given:
+        if key not in parts:
+            raise EnvironmentUsageError(f"ScaleObservation: ranges: no part {key!r} to scale{did_you_mean(key, parts)}")
+    found = {}
+    for key, space in parts.items():
+        if key not in given and not needs_all:
+            continue
+        sides = given.get(key, (space.low, space.high))
+        try:
+            low, high = (np.broadcast_to(np.asarray(side, np.float64), space.shape) for side in sides)
+        except (TypeError, ValueError) as error:
+            raise EnvironmentUsageError(
+                f"ScaleObservation: ranges[{key!r}] must be two numbers or arrays: {error}"
+            ) from error
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+            raise EnvironmentUsageError(
+                f"ScaleObservation: {key!r} has no finite range; give it one in ranges, or use method='running'"
+            )
+        found[key] = low, high
+    return found
