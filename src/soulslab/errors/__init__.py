@@ -14,6 +14,7 @@
     ├── CheckpointError          a checkpoint cannot be used
     │   ├── CorruptCheckpointError   truncated or altered
     │   └── IncompatibleCheckpointError   written for another env, version or shape
+    ├── LayoutError              the memory of a fight cannot be laid out as a profile says (both places)
     ├── VideoError               a film of a fight could not be made
     ├── NoWinError               no fight was won that could be shown
     ├── TerminalError            this terminal cannot be played in
@@ -108,6 +109,7 @@ from soulslab.errors.general import (
     EnvironmentUsageError,
     IncompatibleCheckpointError,
     InvalidActionError,
+    LayoutError,
     MissingDependencyError,
     NonFiniteError,
     NotResetError,
@@ -144,6 +146,7 @@ __all__ = [
     "InvalidActionError",
     "InvalidValueError",
     "LaunchError",
+    "LayoutError",
     "MemoryAccessError",
     "MissingDependencyError",
     "NoWinError",

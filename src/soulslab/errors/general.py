@@ -110,6 +110,20 @@ class IncompatibleCheckpointError(CheckpointError):
     """The file was written by another version, for another environment or another shape."""
 
 
+class LayoutError(SoulslabError):
+    """The memory of a fight cannot be laid out as a profile says: two facts exclude each other, or one cannot be.
+
+    Attributes:
+        place: Place in the profile.
+        other: The other place, where two exclude each other; else "".
+    """
+
+    def __init__(self, problem: str, *, place: str = "", other: str = "") -> None:
+        self.place = place
+        self.other = other
+        super().__init__(f"{place}: {problem}" if place else problem)
+
+
 class VideoError(SoulslabError):
     """A film of a fight could not be made.
 
