@@ -348,6 +348,7 @@ class BenchFlags:
         fights: Fights per row (fights, train, bosses).
         seeds: Seeds of the training runs (train, bosses).
         limit_s: Longest training time of a run in seconds (train, bosses).
+        policy: Policy file, in place of training one (transfer).
         json: Also write the rows of the tables to this file; all also writes one per benchmark into bench-results/.
     """
 
@@ -358,19 +359,23 @@ class BenchFlags:
     fights: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     seeds: Annotated[list[int] | None, Parameter(validator=A_SEED, consume_multiple=True, negative="")] = None
     limit_s: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
+    policy: Path | None = None
     json: Path | None = None
 
 
 @app.command
 def bench(
-    what: Literal["arena", "fights", "train", "bosses", "siphon", "doom", "all"], *, flags: BenchFlags | None = None
+    what: Literal["arena", "fights", "train", "bosses", "siphon", "doom", "live", "transfer", "all"],
+    *,
+    flags: BenchFlags | None = None,
 ) -> int:
     """Measure how fast soulslab is on this machine, and how well it learns.
 
     Args:
         what: arena: steps per second of the built-in fight; fights: how scripted players fare; train: our PPO
             beside that of stable-baselines3; bosses: one config trained on each boss; siphon: the process bridge, and
-            Doom stepped with it; doom: PPO on Doom, with its curve in bench-results/; all: all of these.
+            Doom stepped with it; doom: PPO on Doom, with its curve in bench-results/; live: steps and resets of the live
+            environment, beside EldenGym's; transfer: the simulator's policy in the window; all: all of these.
         flags: How to measure.
     """
     from rich.console import Console
@@ -388,6 +393,7 @@ def bench(
         fights=flags.fights,
         seeds=tuple(flags.seeds) if flags.seeds else None,
         limit_s=flags.limit_s,
+        policy=flags.policy,
     )
     if what != "all":
         check_options(what, options)

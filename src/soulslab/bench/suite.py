@@ -27,6 +27,7 @@ class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
         fights: Fights per evaluation, or per boss, phase and player.
         seeds: Seeds of the training runs.
         limit_s: Training time per run, at most (s).
+        policy: File of a policy that is there already.
     """
 
     config: Path
@@ -36,6 +37,7 @@ class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     fights: int | None = None
     seeds: tuple[int, ...] | None = None
     limit_s: float | None = None
+    policy: Path | None = None
 
 
 class Benchmark(msgspec.Struct, frozen=True):
@@ -52,7 +54,7 @@ class Benchmark(msgspec.Struct, frozen=True):
 
 def check_options(name: str, options: BenchOptions) -> None:
     """Raise `ConfigError` for an option that the benchmark does not know; it would change nothing."""
-    for option in ("boss", "steps", "fights", "seeds", "limit_s"):
+    for option in ("boss", "steps", "fights", "seeds", "limit_s", "policy"):
         if getattr(options, option) is not None and option not in BENCHMARKS[name].takes:
             raise ConfigError(f"means nothing to bench {name}", source=f"--{option.replace('_', '-')}")
 
@@ -110,6 +112,24 @@ def _doom(options: BenchOptions) -> list[Result]:
     return measure_doom_learning(_with(settings, seed=seed, limit_s=options.limit_s, n_episodes=options.fights))
 
 
+def _live(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.live import LiveBenchSettings, measure_live
+
+    settings = LiveBenchSettings.quick() if options.is_quick else LiveBenchSettings()
+    return measure_live(_with(settings, n_steps=options.steps))
+
+
+def _transfer(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.transfer import TransferBenchSettings, measure_transfer
+    from soulslab.config import load_settings
+    from soulslab.learn.settings import TrainSettings
+
+    settings = TransferBenchSettings(train=load_settings(TrainSettings, options.config))
+    settings = settings.quick() if options.is_quick else settings
+    settings = _with(settings, policy=options.policy, n_fights=options.fights, limit_s=options.limit_s)
+    return measure_transfer(settings)
+
+
 def _only(boss: str | None) -> tuple[str, ...] | None:
     return None if boss is None else (boss,)
 
@@ -126,4 +146,6 @@ BENCHMARKS: Final = {
     "bosses": Benchmark(_bosses, frozenset({"boss", "seeds", "limit_s", "fights"})),
     "siphon": Benchmark(_siphon, frozenset()),
     "doom": Benchmark(_doom, frozenset({"seeds", "limit_s", "fights"})),
+    "live": Benchmark(_live, frozenset({"steps"})),
+    "transfer": Benchmark(_transfer, frozenset({"policy", "limit_s", "fights"})),
 }

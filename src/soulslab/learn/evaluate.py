@@ -128,7 +128,9 @@ def evaluate(policy: Policy, settings: EvaluationSettings, *, sinks: Sequence[Si
     env = make_vector(settings.env_id, n_envs, settings.env_options)
     try:
         _, n_features, n_actions, pixels = sizes(env)
-        policy.check_env(settings.env_id, n_features, n_actions, pixels=pixels)
+        # The same fight behind another door: what one environment taught is good for the other.
+        alike = env.metadata.get("policies_of", ())
+        policy.check_env(settings.env_id, n_features, n_actions, pixels=pixels, alike=alike)
         with one_core():
             fights = _play(policy, env, settings, sinks)
         names = tuple(getattr(env.unwrapped, "attack_names", ()))

@@ -7,7 +7,7 @@ soulslab.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -167,6 +167,7 @@ class Policy:
         path: str | Path = "policy",
         *,
         pixels: PixelShape | None = None,
+        alike: Collection[str] = (),
     ) -> None:
         """Check that the policy can play an environment.
 
@@ -176,12 +177,13 @@ class Policy:
             n_actions: Number of its actions.
             path: The policy's file, for the message.
             pixels: Size of their pixels; None if they have none.
+            alike: Ids whose policies the environment takes as they are (``metadata["policies_of"]``).
 
         Raises:
             IncompatibleCheckpointError: The id, its version or a size differs.
         """
         header = self.header
-        if env_id != header.env_id:
+        if header.env_id not in (env_id, *alike):
             raise IncompatibleCheckpointError(
                 path, f"was trained on {header.env_id}, not on {env_id}; use that id, or train anew"
             )

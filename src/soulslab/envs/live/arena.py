@@ -11,7 +11,7 @@ from soulslab.envs.live.env import DuelEnv, DuelSetup
 from soulslab.envs.live.options import DuelOptions, make_duel_options
 from soulslab.envs.live.scenario import scenario_of
 from soulslab.envs.process_options import ProcessOptions, make_keeper
-from soulslab.envs.registration import ARENA_LIVE_ID
+from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.errors import EnvironmentUsageError, did_you_mean
 from soulslab.games import profile_path
 from soulslab.games.arena import PROFILE_PATH, stand_in
@@ -31,6 +31,7 @@ class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
             memory laid out as the profile says; "" for the arena's own.
         size_px: Width and height of the window.
         renderer: ``"software"``, ``"gpu"`` or ``"auto"``.
+        pid: Attach to the process of a game that runs already; 0 starts one.
         server: ``host:port`` of a soulslab server that has the game; "" for one that is started here.
         token: The server's token.
         tls: File with the server's certificate, for one on another machine.
@@ -42,6 +43,7 @@ class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
     mask: str | Path = ""
     size_px: tuple[int, int] = (320, 180)
     renderer: str = "software"
+    pid: int = 0
     server: str = ""
     token: str = ""
     tls: str = ""
@@ -63,15 +65,19 @@ class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
                 f"size_px must be a width and a height, from 64, 36 to {MAX_SIZE_PX[0]}, {MAX_SIZE_PX[1]}, "
                 f"not {self.size_px!r}"
             )
-        if self.server and self.session is not None:
-            raise EnvironmentUsageError("give either server or session, not both")
+        if isinstance(self.pid, bool) or not isinstance(self.pid, int) or self.pid < 0:
+            raise EnvironmentUsageError(f"pid must be the number of a process, not {self.pid!r}")
+        if bool(self.server) + bool(self.pid) + (self.session is not None) > 1:
+            raise EnvironmentUsageError("give only one of server, pid and session")
 
     def launch_options(self) -> dict[str, str]:
         """Return the options of the command that starts the game."""
+        is_in_place = self.episodes == "in_place"
         return {
             "boss": str(self.boss),
-            "phase": str(self.phase),
-            "poses": "random" if self.random_pose else "fixed",
+            # In place, episodes of any phase take place within a whole fight of the game, and are placed by themselves.
+            "phase": "full" if is_in_place else str(self.phase),
+            "poses": "random" if self.random_pose and not is_in_place else "fixed",
             "size": f"{self.size_px[0]}x{self.size_px[1]}",
             "renderer": self.renderer,
         }
@@ -93,6 +99,9 @@ class ArenaLiveEnv(DuelEnv):
         ProfileError: The profile of `mask` is.
     """
 
+    # What the simulator taught is good here.
+    metadata = {**DuelEnv.metadata, "policies_of": (ARENA_ID,)}  # noqa: RUF012
+
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
         given = make_duel_options(ArenaLiveOptions, options, ARENA_LIVE_ID)
         self.boss: Boss = load_boss(given.boss, list(load_knight().knock_backs))
@@ -100,6 +109,7 @@ class ArenaLiveEnv(DuelEnv):
         process = ProcessOptions(
             profile=profile,
             options=given.launch_options(),
+            pid=given.pid,
             server=given.server,
             token=given.token,
             tls=given.tls,

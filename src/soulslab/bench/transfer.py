@@ -1,0 +1,141 @@
+"""``soulslab bench transfer``: a policy of the simulator in the real window, through memory, keys and game time alone.
+
+The policy is the demo's, unchanged. It fights in the simulator, in the window in lockstep (also with the delay that a
+real game's way of looking and pressing has), in the window in real time, and in the window laid out as other games are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from soulslab.bench.result import Result, Row
+from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
+from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
+from soulslab.learn.policy import Policy
+from soulslab.learn.settings import TrainSettings
+from soulslab.learn.sinks import ConsoleSink
+from soulslab.learn.train import train
+
+SIMULATOR = "simulator"
+
+
+class TransferBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Who fights, where, and how often.
+
+    Attributes:
+        train: The config that the policy comes from, where none is given.
+        policy: A policy file; None trains one first.
+        n_fights: Fights in each place in lockstep; in the simulator ten times as many.
+        n_real_time_fights: Fights in each place in real time; one takes half a minute.
+        n_games: Windows at a time.
+        delays_ms: Between a look and the keys that follow from it.
+        masks: Games whose memory the window is laid out as.
+        limit_s: Time for the training (s), if shorter than the config's own.
+        seed: Of the fights.
+    """
+
+    train: TrainSettings
+    policy: Path | None = None
+    n_fights: int = 100
+    n_real_time_fights: int = 40
+    n_games: int = 4
+    delays_ms: tuple[float, ...] = (16.0, 33.0, 50.0, 100.0)
+    masks: tuple[str, ...] = ("dark_souls_3", "elden_ring")
+    limit_s: float = float("inf")
+    seed: int = 0
+
+    def quick(self) -> TransferBenchSettings:
+        """Return settings that show that it works."""
+        return msgspec.structs.replace(
+            self, n_fights=4, n_real_time_fights=2, n_games=2, delays_ms=(50.0,), masks=self.masks[:1], limit_s=20.0
+        )
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """Where the policy fights.
+
+    Attributes:
+        name: For the table.
+        env_id: Gymnasium id.
+        options: Its options, beside those that the policy was trained with.
+        delay_ms: Between a look and the keys.
+        n_fights: How many fights.
+    """
+
+    name: str
+    env_id: str
+    options: dict[str, Any]
+    delay_ms: float
+    n_fights: int
+
+
+def measure_transfer(settings: TransferBenchSettings) -> list[Result]:
+    """Let the policy fight in each place.
+
+    Raises:
+        SiphonError: Xvfb is not installed, or the window does not start.
+        PolicyError: The policy file is malformed.
+    """
+    policy = _policy(settings)
+    found = [(place, _fight(policy, place, settings)) for place in _places(settings)]
+    rows = [_row(place, evaluation, found[0][1]) for place, evaluation in found]
+    title = f"The policy of the simulator, unchanged, against {settings.train.env.options.get('boss', 'judge')}"
+    return [Result(title=f"{title} (95 % intervals)", rows=rows)]
+
+
+def _places(settings: TransferBenchSettings) -> Iterator[_Place]:
+    yield _Place(SIMULATOR, ARENA_ID, {}, 0.0, 10 * settings.n_fights)
+    yield from (_live("window, lockstep", delay, settings) for delay in (0.0, *settings.delays_ms))
+    yield from (_live("window, real time", delay, settings, timing="realtime") for delay in (0.0, *settings.delays_ms))
+    yield from (_live(f"window as {mask}, lockstep", 0.0, settings, mask=mask) for mask in settings.masks)
+
+
+def _live(name: str, delay_ms: float, settings: TransferBenchSettings, **options: Any) -> _Place:
+    n_fights = settings.n_real_time_fights if "timing" in options else settings.n_fights
+    return _Place(name, ARENA_LIVE_ID, {"episodes": "demo", **options}, delay_ms, n_fights)
+
+
+def _fight(policy: Policy, place: _Place, settings: TransferBenchSettings) -> Evaluation:
+    options = {**settings.train.env.options, **place.options}
+    if place.delay_ms:
+        options["latency_ms"] = place.delay_ms
+    where = EvaluationSettings(
+        env_id=place.env_id,
+        env_options=options,
+        n_fights=place.n_fights,
+        n_envs=place.n_fights if place.env_id == ARENA_ID else settings.n_games,
+        seed=settings.seed,
+    )
+    return evaluate(policy, where, sinks=[ConsoleSink()])
+
+
+def _policy(settings: TransferBenchSettings) -> Policy:
+    """Return the policy, trained here and now if none is given."""
+    if settings.policy is not None:
+        return Policy.load(settings.policy)
+    base = settings.train
+    run = msgspec.structs.replace(base.run, max_seconds=min(base.run.max_seconds, settings.limit_s))
+    with TemporaryDirectory(prefix="soulslab-bench-") as folder:
+        trained = train(msgspec.structs.replace(base, run=run), Path(folder), sinks=[ConsoleSink()])
+        return Policy.load(trained.policy_path)
+
+
+def _row(place: _Place, evaluation: Evaluation, simulated: Evaluation) -> Row:
+    if evaluation.win_rate is None or evaluation.interval is None or simulated.win_rate is None:
+        raise TypeError("an environment of soulslab tells who won")  # a mistake of ours, not of the user's
+    return {
+        "where": place.name,
+        "added delay (ms)": place.delay_ms,
+        "fights": evaluation.n_fights,
+        "won (%)": 100 * evaluation.win_rate,
+        "from": 100 * evaluation.interval.low,
+        "to": 100 * evaluation.interval.high,
+        "beside the simulator (points)": 100 * (evaluation.win_rate - simulated.win_rate),
+        "fight (s)": evaluation.mean_time_s,
+        "damage taken (hp)": evaluation.mean_damage_taken,
+    }
