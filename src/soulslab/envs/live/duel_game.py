@@ -22,6 +22,7 @@ class DuelGame:
     Attributes:
         keeper: See above.
         profile: See above.
+        source: See above.
         binding: Which attribute holds which quantity.
         step_deadline_s: Wall time that the game may take for a step, before it counts as frozen.
 
@@ -32,6 +33,7 @@ class DuelGame:
     def __init__(self, keeper: GameKeeper, profile: Profile, source: str = "") -> None:
         self.keeper = keeper
         self.profile = profile
+        self.source = source
         self.binding = Binding(profile.duel, profile.attributes, source)
         self.step_deadline_s = 10.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,21 +13,20 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from soulslab.arena.state import Record
-from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
-from soulslab.envs.live.actions import Actions, Keys, keys_of
+from soulslab.arena.vocabulary import NOTHING
+from soulslab.envs.live.actions import Actions
 from soulslab.envs.live.duel_game import DuelGame
-from soulslab.envs.live.episode import Episode, EpisodeSettings, Verdict
-from soulslab.envs.live.masks import Freedom, Locks, is_falling
+from soulslab.envs.live.episode import Episode, EpisodeSettings
 from soulslab.envs.live.observation import Observer
 from soulslab.envs.live.options import DuelOptions
-from soulslab.envs.live.reader import DuelReader
+from soulslab.envs.live.play import DuelPlay
 from soulslab.envs.live.scenario import Scenario
-from soulslab.envs.live.terms import FightScore
-from soulslab.envs.live.timing import Look, StepTimes, make_timing
+from soulslab.envs.live.terms import FightScore, nearest_pose
+from soulslab.envs.live.timing import StepTimes, make_timing
 from soulslab.envs.process_start import Deadline, GameKeeper
 from soulslab.errors import EnvironmentUsageError, NotResetError, SiphonError
 from soulslab.siphon.profile import Profile
-from soulslab.siphon.session import Session, Step, StepResult
+from soulslab.siphon.session import Session
 
 Info = dict[str, Any]
 
@@ -82,29 +82,19 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         times = msgspec.structs.replace(options.times, is_paced=render_mode == "human")
         self.metadata = {**self.metadata, "render_fps": max(1, round(times.speed / times.step_s))}
         self.profile, self.scenario, self.options = setup.profile, setup.scenario, options
-        self._game = DuelGame(setup.keeper, setup.profile, setup.source)
-        self._episode = make_episode(options, setup.scenario)
-        self._reader = DuelReader(self._game.binding, setup.scenario, setup.source)
         self._actions = Actions(options.action_mode, options.actions, options.threshold)
-        self._keys = _all_keys(setup.profile, setup.source)
         self._score = FightScore(setup.scenario, options.reward, times.step_s)
         last = (options.n_last_actions, len(self._actions.names))
         self._observer = Observer(options.observation, setup.scenario, options.picture, last)
-        self._timing = make_timing(options.timing, times)
-        self._locks = Locks()
-        self._look = self._make_look()
+        game = DuelGame(setup.keeper, setup.profile, setup.source)
+        episode, timing = make_episode(options, setup.scenario), make_timing(options.timing, times)
+        self._play = DuelPlay(game, setup.scenario, episode, timing, self._observer.frame)
         self.observation_space = self._observer.space
         self.action_space = self._actions.space
         self.action_names = self._actions.names
         self.attack_names = self._score.attack_names
-        self._open = np.ones(N_ACTIONS, np.bool_)
-        self._freedom = Freedom(True, True, True)
-        self._verdict: Verdict = ""
-        self._picture: NDArray[np.uint8] | None = None
         self._is_ready = False
-        self._grade = ""
         self._n_masked = self._n_restarts = 0
-        self._start_s = self._now_s = self._late_s = 0.0
 
     # --- Gymnasium ------------------------------------------------------------------------------------------
 
@@ -121,16 +111,19 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         """
         super().reset(seed=seed)
         self._is_ready = False
-        keeper = self._game.keeper
+        play, keeper = self._play, self._play.game.keeper
         if (options or {}).get("restart"):
             keeper.is_lost = True
         n_restarts = keeper.n_restarts
-        self._episode.begin(self._game, self.np_random, seed, Deadline(self.options.reset_deadline_s))
+        play.episode.begin(play.game, self.np_random, seed, Deadline(self.options.reset_deadline_s))
         try:
-            self._begin()
+            play.begin()
         except SiphonError:
             keeper.is_lost = True
             raise
+        self._observer.begin()
+        self._n_masked = 0
+        self._score.begin(play.state, self._start_pose())
         self._n_restarts = keeper.n_restarts - n_restarts
         self._is_ready = True
         return self._observation(), self._info()
@@ -145,32 +138,38 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         """
         if not self._is_ready:
             raise NotResetError("step: the fight is over, has not begun, or has failed; call reset() first")
-        choice = self._actions.choose(action, self._freedom)
+        choice = self._actions.choose(action, self._play.freedom)
+        times = self._play.timing.times
+        if times is not None:
+            times.begin_step()
         self._is_ready = False
         self._n_masked += choice.is_masked
-        tick = self._reader.tick
-        n_decisions, is_truncated = self._play(choice.action)
+        tick = self._play.tick
+        n_decisions, is_truncated = self._play_step(choice.action)
         if self._observer.has_last_actions:
             self._observer.remember(self._actions.one_hot(action))
-        is_won, is_lost = self._verdict == "won", self._verdict == "lost"
-        reward, shares = self._score.end_step(is_won=is_won, is_lost=is_lost, is_truncated=is_truncated)
-        self._is_ready = not (self._verdict or is_truncated)
+        verdict = self._play.verdict
+        reward, shares = self._score.end_step(verdict, is_truncated=is_truncated)
+        self._is_ready = not (verdict or is_truncated)
         info = self._info()
         info["n_decisions"] = n_decisions
         info["n_masked"] = self._n_masked
         info["reward_terms"] = shares
-        info["late_s"] = self._late_s
+        info["late_s"] = self._play.late_s
         if tick >= 0:
-            info["ticks"] = self._reader.tick - tick
+            info["ticks"] = self._play.tick - tick
         if not self._is_ready:
-            info["fight"] = self._score.report(is_won=is_won)
-        return self._observation(), reward, bool(self._verdict), is_truncated, info
+            info["fight"] = self._score.report(is_won=verdict == "won")
+        observation = self._observation()
+        if times is not None:
+            times.end_step()
+        return observation, reward, bool(verdict), is_truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return the open actions of a discrete space by the name that sb3-contrib's MaskablePPO looks for."""
         if not isinstance(self.action_space, spaces.Discrete):
             raise EnvironmentUsageError("action_masks: only discrete actions have a mask")
-        return self._actions.mask(self._open, self._freedom)
+        return self._actions.mask(self._play.open, self._play.freedom)
 
     def render(self) -> Any:
         """Return the game's window, (H, W, 3) RGB, as it is now; None without ``render_mode="rgb_array"``.
@@ -181,36 +180,41 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         """
         if self.render_mode != "rgb_array":
             return None
-        if not self._grade:
+        if not self._play.grade:
             raise NotResetError("render: there is no game yet; call reset() first")
         return self.session.capture().pixels
 
     def close(self) -> None:
         """Release all keys and end the game, if it was started for this environment; a second call does nothing."""
         self._is_ready = False
-        self._game.keeper.close()
+        play, keeper = self._play, self._play.game.keeper
+        if keeper.is_open and play.grade:
+            # A game that goes on without us gets back what episodes changed; one that is gone needs nothing.
+            with contextlib.suppress(SiphonError):
+                play.episode.release(play.game)
+        keeper.close()
 
     # --- for whoever looks closer ---------------------------------------------------------------------------
 
     @property
     def session(self) -> Session:
         """The session with the game; it is opened if it is not yet."""
-        return self._game.session
+        return self._play.game.session
 
     @property
     def episode(self) -> Episode:
         """What begins and ends episodes; its ``log`` counts what resets took."""
-        return self._episode
+        return self._play.episode
 
     @property
     def game(self) -> DuelGame:
         """The game by quantities; it can be used from the first reset on."""
-        return self._game
+        return self._play.game
 
     @property
     def duel_state(self) -> Record:
         """`DUEL_STATE` record behind the last observation; not to be changed, and overwritten by the next step."""
-        return self._reader.state
+        return self._play.state
 
     @property
     def reward_quantities(self) -> dict[str, float]:
@@ -224,13 +228,13 @@ class DuelEnv(gymnasium.Env[Any, Any]):
             SiphonError: It failed; call `reset`, which brings the game back.
         """
         try:
-            self._game.write(values)
+            self._play.game.write(values)
         except SiphonError:
-            self._game.keeper.is_lost = True
+            self._play.game.keeper.is_lost = True
             self._is_ready = False
             raise
-        self._reader.note(values, has_real_health=self.options.episodes == "demo")
-        self._score.note(self._reader.state)
+        self._play.note(values, has_real_health=self.options.episodes == "demo")
+        self._score.note(self._play.state)
 
     @property
     def needs_reset(self) -> bool:
@@ -240,76 +244,48 @@ class DuelEnv(gymnasium.Env[Any, Any]):
     @property
     def step_times(self) -> StepTimes | None:
         """Wall time of the parts of each decision since this was set to a `StepTimes`; None (nothing is measured)."""
-        return self._timing.times
+        return self._play.timing.times
 
     @step_times.setter
     def step_times(self, times: StepTimes | None) -> None:
-        self._timing.times = times
+        self._play.timing.times = times
 
-    # --- a decision -----------------------------------------------------------------------------------------
+    # --- a step ---------------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        """Look at the game at the start of an episode."""
-        self._reader.begin(self._episode.start_phase)
-        self._observer.begin()
-        self._n_masked = 0
-        look = Step(held=(), attributes=self._look.attributes, frame=self._look.frame)
-        result = self.session.step(look)
-        self._timing.begin(self.session)
-        self._grade = self.session.info.clock_grade
-        self._start_s = result.snapshot.game_time_s
-        self._late_s = 0.0
-        self._take(result)
-        self._score.begin(self._reader.state, self.options.random_pose)
-
-    def _play(self, action: int) -> tuple[int, bool]:
+    def _play_step(self, action: int) -> tuple[int, bool]:
         """Play a step; return its decisions, and whether it ran into the limit of decisions."""
-        self._score.begin_step()
+        play, score, options = self._play, self._score, self.options
+        score.begin_step()
         n = 0
         while True:
             try:
-                result, self._late_s = self._timing.play(self.session, self._keys[action], self._look)
-                n_open = self._take(result)
+                n_open = play.decide(action)
             except SiphonError:
-                self._game.keeper.is_lost = True
+                play.game.keeper.is_lost = True
                 raise
             n += 1
-            reader = self._reader
-            is_over = bool(self._verdict)
-            is_down = is_falling(reader.player_animation)
-            self._score.add(action, reader.state, reader.boss_animation, is_falling=is_down, is_over=is_over)
-            is_truncated = not is_over and self._score.n_decisions >= self.options.max_episode_steps
-            if is_over or is_truncated or not self.options.skip_locked or n_open > 1:
+            is_over = bool(play.verdict)
+            score.add(action, play.state, play.boss_animation, is_falling=play.is_falling, is_over=is_over)
+            is_truncated = not is_over and score.n_decisions >= options.max_episode_steps
+            if is_over or is_truncated or not options.skip_locked or n_open > 1:
                 return n, is_truncated
             action = NOTHING
 
-    def _take(self, result: StepResult) -> int:
-        """Take in what was seen; return how many of the 20 actions are open."""
-        snapshot, binding, reader = result.snapshot, self._game.binding, self._reader
-        read = {quantity: binding.decode(quantity, snapshot[name]) for quantity, name in self._quantities}
-        reader.take(read, snapshot.game_time_s)
-        self._episode.account(self._game, reader.state, read)
-        self._verdict = self._episode.verdict(reader.state)
-        self._freedom = self._locks.freedom(reader.player_animation, reader.player_ticks, reader.state.player_sp)
-        self._now_s = snapshot.game_time_s
-        self._picture = None if result.frame is None else result.frame.pixels
-        return self._freedom.write(self._open)
-
-    def _make_look(self) -> Look:
-        names = dict.fromkeys((*self._reader.quantities, *self._episode.quantities))
-        bound = self._game.binding.attributes
-        self._quantities = [(quantity, bound[quantity]) for quantity in names if quantity in bound]
-        return Look(tuple(name for _, name in self._quantities), self._observer.frame)
+    def _start_pose(self) -> int:
+        number = self._play.episode.start_pose
+        if number < 0 and self.options.random_pose:
+            return nearest_pose(self.scenario, self._play.state)
+        return number
 
     def _observation(self) -> Any:
-        return self._observer.observation(self._reader.state, self._picture)
+        return self._observer.observation(self._play.state, self._play.picture)
 
     def _info(self) -> Info:
+        play = self._play
         return {
-            "action_mask": self._actions.mask(self._open, self._freedom),
-            "clock": self._grade,
-            # Whole nanoseconds are not alike in two episodes, where a tick is none: 1/60 s.
-            "game_time_s": round(self._now_s - self._start_s, 6),
+            "action_mask": self._actions.mask(play.open, play.freedom),
+            "clock": play.grade,
+            "game_time_s": play.game_time_s,
             "n_restarts": self._n_restarts,
         }
 
@@ -326,7 +302,3 @@ def make_episode(options: DuelOptions, scenario: Scenario) -> Episode:
     from soulslab.envs.live.in_place import InPlaceEpisode  # noqa: PLC0415
 
     return InPlaceEpisode(scenario, settings)
-
-
-def _all_keys(profile: Profile, source: str) -> tuple[Keys, ...]:
-    return tuple(keys_of(action, profile.keys, source) for action in range(N_ACTIONS))

@@ -18,6 +18,7 @@ from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.simulator import CENTRE_FREE_M
 from soulslab.arena.state import REWARD_TERMS, Record
 from soulslab.arena.vocabulary import FIRST_ROLL, HEAVY_ATTACK, LIGHT_ATTACK
+from soulslab.envs.live.episode import Verdict
 from soulslab.envs.live.scenario import Scenario
 from soulslab.envs.rewards import Reward, Transition, call_reward, reward_weights
 
@@ -54,12 +55,12 @@ class FightScore:
         self.n_decisions = 0
         self._begin_counts()
 
-    def begin(self, state: Record, has_random_pose: bool) -> None:
-        """Begin a fight with its first state."""
+    def begin(self, state: Record, start_pose: int) -> None:
+        """Begin a fight with its first state and the number of the player's start pose, -1 for the fixed one."""
         self.n_decisions = 0
         self._begin_counts()
         self._lasts[0] = state
-        self._start_pose = self._nearest_pose(state) if has_random_pose else -1
+        self._start_pose = start_pose
 
     @property
     def quantities(self) -> dict[str, float]:
@@ -108,16 +109,16 @@ class FightScore:
                 self._terms[st.CENTRE] += self._centre_m(last) - after
         self._lasts[0] = state
 
-    def end_step(self, *, is_won: bool, is_lost: bool, is_truncated: bool) -> tuple[float, dict[str, float]]:
+    def end_step(self, verdict: Verdict, *, is_truncated: bool) -> tuple[float, dict[str, float]]:
         """Return the reward of the step, and what each term added to it."""
         terms, before, after = self._terms, self._before[0], self._last
         terms[st.BOSS_DAMAGE] = (before.boss_hp - after.boss_hp) / self._scenario.boss_max_hp
         terms[st.PLAYER_DAMAGE] = (before.player_hp - after.player_hp) / self._scenario.player_max_hp
-        terms[st.WIN], terms[st.DEATH], terms[st.TIME] = is_won, is_lost, self._n
+        terms[st.WIN], terms[st.DEATH], terms[st.TIME] = verdict == "won", verdict == "lost", self._n
         self._rolls += int(terms[st.ROLL])
         self._attacks_begun += int(terms[st.ATTACK])
         if self._has_function:
-            reward = self._call(is_won or is_lost, is_truncated)
+            reward = self._call(bool(verdict), is_truncated)
             shares = {"function": reward}
         else:
             weighted = self._weights * terms
@@ -171,9 +172,10 @@ class FightScore:
         x, y = self._scenario.reward_centre_m
         return math.hypot(state.player_pose[0] - x, state.player_pose[1] - y)
 
-    def _nearest_pose(self, state: Record) -> int:
-        """Return which of the random poses the player starts at; -1 if at none of them."""
-        x, y = float(state.player_pose[0]), float(state.player_pose[1])
-        far = [math.hypot(pose[0] - x, pose[1] - y) for pose in self._scenario.player_poses_random]
-        nearest = int(np.argmin(far)) if far else -1
-        return nearest if far and far[nearest] < _POSE_M else -1
+
+def nearest_pose(scenario: Scenario, state: Record) -> int:
+    """Return which of the random poses the player starts at; -1 if at none of them."""
+    x, y = float(state.player_pose[0]), float(state.player_pose[1])
+    far = [math.hypot(pose[0] - x, pose[1] - y) for pose in scenario.player_poses_random]
+    nearest = int(np.argmin(far)) if far else -1
+    return nearest if far and far[nearest] < _POSE_M else -1

@@ -46,8 +46,8 @@ class Look(msgspec.Struct, frozen=True):
     frame: FrameFormat | None
 
 
-class StepTimes(msgspec.Struct):
-    """Wall time of the parts of each decision in s: a list each, in the order of the decisions.
+class StepTimes:
+    """Wall time of the parts of each step in s: a list each, in the order of the steps.
 
     Attributes:
         input_s: Keys.
@@ -57,11 +57,30 @@ class StepTimes(msgspec.Struct):
         features_s: All the rest of `step`, in this process.
     """
 
-    input_s: list[float] = []
-    advance_s: list[float] = []
-    snapshot_s: list[float] = []
-    capture_s: list[float] = []
-    features_s: list[float] = []
+    def __init__(self) -> None:
+        self.input_s: list[float] = []
+        self.advance_s: list[float] = []
+        self.snapshot_s: list[float] = []
+        self.capture_s: list[float] = []
+        self.features_s: list[float] = []
+        self._lists = (self.input_s, self.advance_s, self.snapshot_s, self.capture_s)
+        self._spent = [0.0] * len(self._lists)
+        self._began_s = 0.0
+
+    def begin_step(self) -> None:
+        """Begin a step."""
+        self._spent = [0.0] * len(self._lists)
+        self._began_s = time.perf_counter()
+
+    def spend(self, *seconds: float) -> None:
+        """Add what a part of a step took: keys, game, reading, picture."""
+        self._spent = [spent + more for spent, more in zip(self._spent, seconds, strict=True)]
+
+    def end_step(self) -> None:
+        """End a step."""
+        self.features_s.append(time.perf_counter() - self._began_s - sum(self._spent))
+        for times, spent in zip(self._lists, self._spent, strict=True):
+            times.append(spent)
 
 
 class Timing(Protocol):
@@ -181,10 +200,7 @@ def measured_step(session: Session, step: Step, times: StepTimes) -> StepResult:
     snapshot = session.snapshot(step.attributes)
     read = time.perf_counter()
     frame = None if step.frame is None else session.capture(step.frame)
-    times.input_s.append(sent - started)
-    times.advance_s.append(advanced - sent)
-    times.snapshot_s.append(read - advanced)
-    times.capture_s.append(time.perf_counter() - read)
+    times.spend(sent - started, advanced - sent, read - advanced, time.perf_counter() - read)
     return StepResult(advance, snapshot, frame)
 
 
