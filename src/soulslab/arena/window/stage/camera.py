@@ -20,7 +20,9 @@ FOLLOW_TICKS = np.array([4.0, 4.0, 6.0, 18.0, 18.0, 18.0])
 JUMP_M = 1.0
 #: A falling player is watched from the edge.
 EDGE_M = 0.6
-#: Height of a boss whose body has this radius, about: ``1.6 + 1.9 r``.
+#: Left free below the player's feet and above the boss's head.
+_MARGIN_RAD = 0.11
+#: How far a hit of this kind jolts the camera.
 _SHAKE_M = {"DamageLarge": 0.10, "DamageFling": 0.16, "DamageExLarge": 0.20, "DamageUpper": 0.16}
 _SHAKE_TICKS = 20
 
@@ -41,17 +43,19 @@ class CameraRig:
 
     def __init__(self, camera: NodePath, game: LiveFight, aspect: float) -> None:
         self._camera = camera
-        lens = camera.node().getLens()
-        lens.setAspectRatio(aspect)
-        lens.setMinFov(math.degrees(OPENING_RAD))
-        lens.setFov(math.degrees(2 * math.atan(math.tan(OPENING_RAD / 2) * aspect)), math.degrees(OPENING_RAD))
-        lens.setNearFar(NEAR_M, FAR_M)
+        self.resize(aspect)
+        camera.node().getLens().setNearFar(NEAR_M, FAR_M)
         animations = load_knight().animations
         self._shakes_m = np.array([_SHAKE_M.get(name, 0.0) for name in animations])
         self._n_ticks = game.n_ticks
         self._n_fights = -1
         self._aim = np.zeros(6)
         self._at = np.zeros(6)
+
+    def resize(self, aspect: float) -> None:
+        """Fit the lens to a picture of this width over height; what is seen up and down stays the same."""
+        across_rad = 2 * math.atan(math.tan(OPENING_RAD / 2) * aspect)
+        self._camera.node().getLens().setFov(math.degrees(across_rad), math.degrees(OPENING_RAD))
 
     def show(self, game: LiveFight) -> tuple[float, float, float]:
         """Place the camera; return where it is."""
@@ -103,12 +107,12 @@ def _aim(game: LiveFight) -> Floats:
     gap = max(math.hypot(away_x, away_y) - radius, 0.0)
     # Near a boss, and more so near a big one, it draws back and rises, to have both in the picture.
     near = math.exp(-((gap / 3.5) ** 2))
-    back = 4.1 + 0.5 * radius + (0.5 + 0.5 * radius) * near
-    up = 2.0 + 0.25 * radius + (0.35 + 0.35 * radius) * near
+    back = 4.3 + 0.5 * radius + (0.5 + 0.5 * radius) * near
+    up = 2.5 + 0.2 * radius + (0.4 + 0.35 * radius) * near
     ahead = max(away_x * float(d.c_fx) + away_y * float(d.c_fy), 0.0)
-    # Half-way between the player's feet and the boss's head.
-    feet = math.atan2(-up - 0.35, back)
-    head = math.atan2(boss_height_m(radius) - up, back + ahead)
-    pitch = 0.5 * (feet + head)
+    # The player's feet stand a little above the lower edge; it looks up farther only for a boss's head.
+    feet = math.atan2(-up, back) + OPENING_RAD / 2 - _MARGIN_RAD
+    head = math.atan2(boss_height_m(radius) - up, back + ahead) - OPENING_RAD / 2 + _MARGIN_RAD
+    pitch = max(feet, head)
     z = max(float(d.p_z), float(f.floor) - EDGE_M)
     return np.array([float(d.p_x), float(d.p_y), z, back, up, pitch])

@@ -20,7 +20,8 @@ WALL_GAP_M = 0.5
 OUTSIDE_M = 30.0
 CLIFF_DEPTH_M = 16.0
 N_BRAZIERS = 6
-_SLAB_M, _RING_M = 5.0, 2.5
+#: A picture of slabs shows two by two of them.
+_SLABS_M, _RING_M = 3.6, 2.5
 _N_COLUMNS = 72
 
 
@@ -94,7 +95,7 @@ def _columns(place: Place) -> Floats:
     angles = place.cliff_rad + np.linspace(0.0, math.tau, _N_COLUMNS + 1)
     if place.half_rad > 0.0:
         corners = place.cliff_rad + np.array([place.half_rad, math.tau - place.half_rad])
-        angles = np.sort(np.concatenate([angles, corners, corners + [1e-3, -1e-3]]))
+        angles = np.sort(np.concatenate([angles, corners, [corners[0] - 1e-3, corners[1] + 1e-3]]))
     return angles
 
 
@@ -113,9 +114,9 @@ def _floor(place: Place, mood: Mood) -> Mesh:
         outer = lip_m(angles, place) if i == n_rings - 1 else np.full_like(angles, edges[i + 1])
         points = _polar(np.stack([np.full_like(angles, edges[i]), outer]), angles, 0.0)
         # Whole slabs only, each ring turned by another part of one.
-        n_slabs = max(round(math.tau * edges[i + 1] / _SLAB_M), 1)
+        n_slabs = max(round(math.tau * edges[i + 1] / _SLABS_M), 1)
         u = (angles - place.cliff_rad) / math.tau * n_slabs + 0.37 * i
-        v = np.stack([np.full_like(u, 0.5 * i), 0.5 * i + 0.5 * (outer - edges[i]) / (edges[i + 1] - edges[i])])
+        v = np.stack([np.full_like(u, i), i + (outer - edges[i]) / (edges[i + 1] - edges[i])])
         mesh.grid(points, light_at(points, place, mood), np.stack([np.broadcast_to(u, v.shape), v], axis=-1))
     return mesh
 

@@ -115,7 +115,7 @@ class Mesh:
         return path
 
 
-def texture_of(image: NDArray[np.uint8], *, repeats: bool = True) -> Texture:
+def texture_of(image: NDArray[np.uint8], *, repeats: bool = True, has_mipmaps: bool = True) -> Texture:
     """Return a texture of an (H, W, 3) or (H, W, 4) image, its first row on top; sides are powers of two."""
     height, width, n_channels = image.shape
     texture = Texture()
@@ -125,7 +125,7 @@ def texture_of(image: NDArray[np.uint8], *, repeats: bool = True) -> Texture:
     order = [2, 1, 0, 3][:n_channels]
     texture.setRamImage(np.ascontiguousarray(image[::-1, :, order]).tobytes())
     texture.setMagfilter(SamplerState.FT_linear)
-    texture.setMinfilter(SamplerState.FT_linear_mipmap_nearest if repeats else SamplerState.FT_linear)
+    texture.setMinfilter(SamplerState.FT_linear_mipmap_nearest if has_mipmaps else SamplerState.FT_linear)
     wrap = SamplerState.WM_repeat if repeats else SamplerState.WM_clamp
     texture.setWrapU(wrap)
     texture.setWrapV(wrap)

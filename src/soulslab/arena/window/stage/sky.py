@@ -38,7 +38,7 @@ def build_sky(parent: NodePath, mood: Mood, cliff_rad: float) -> NodePath:
         side = _RADIUS_M * np.array([[[-1, -1], [-1, 1]], [[1, -1], [1, 1]]])
         lid = np.concatenate([side, np.full((2, 2, 1), z)], axis=-1)
         mesh.grid(lid, np.broadcast_to(np.array(colour), (2, 2, 3)), np.full((2, 2, 2), 0.999 if z > 0 else 0.001))
-    path = mesh.node(parent, "sky", texture_of(sky(mood, cliff_rad), repeats=False))
+    path = mesh.node(parent, "sky", texture_of(sky(mood, cliff_rad), repeats=False, has_mipmaps=False))
     path.setTwoSided(True)
     path.setBin("fixed", 0)
     path.setDepthWrite(False)

@@ -75,6 +75,7 @@ def medallion(mood: Mood) -> NDArray[np.uint8]:
         inside = (r >= inner) & (r < outer)
         shade = 0.05 * np.sin(np.floor(angle / math.tau * 16 + turn) * 12.9)
         light = np.where(inside, (light + shade) * (0.45 + 0.55 * np.clip(gap / 0.012, 0, 1)), light)
+    light = np.where(r > 0.985, 0.30, light)
     picture = _stone(light, mood, np.clip(0.3 * rough - 0.1, 0, 0.5)).astype(np.float32)
     beat = np.abs((angle / math.tau * 16) % 1 - 0.5) * 2
     ray = np.clip((0.34 + 0.30 * beat - r) * 40, 0, 1) * np.clip((r - 0.20) * 60, 0, 1)

@@ -14,8 +14,9 @@ from soulslab.arena.window.stage.mood import Mood
 #: Specks of one cloud repeat after this way.
 PERIOD_M = 12.0
 _N_CLOUDS = 2
-_N_SPECKS = 34
-_SIZES_M = {"ash": 0.022, "snow": 0.035, "petals": 0.045}
+#: Of one cloud, and how large they are.
+_N_SPECKS = {"ash": 60, "snow": 170, "petals": 60}
+_SIZES_M = {"ash": 0.020, "snow": 0.024, "petals": 0.04}
 
 
 class Weather:
@@ -53,13 +54,14 @@ class Weather:
 
 
 def _cloud(mood: Mood, number: int) -> Mesh:
-    """Build specks in eight neighbouring cells, the same in each, so that the cloud has no border near the camera."""
+    """Build specks in a box that reaches beyond what the cloud is moved by, so that no border of it comes near."""
     rng = np.random.default_rng(100 + number)
     size = _SIZES_M[mood.weather]
-    places = rng.uniform(-PERIOD_M, PERIOD_M, (_N_SPECKS * 2, 3)) * np.array([1.0, 1.0, 0.5])
-    corners = rng.standard_normal((len(places), 3, 3))
-    corners -= corners.mean(axis=1, keepdims=True)
-    corners *= size * 1.5 / np.linalg.norm(corners, axis=2, keepdims=True)
+    places = rng.uniform(-PERIOD_M, PERIOD_M, (_N_SPECKS[mood.weather], 3)) * np.array([1.0, 1.0, 0.5])
+    # Triangles with equal sides, each in a plane of its own.
+    ways = np.linalg.qr(rng.standard_normal((len(places), 3, 2)))[0]
+    thirds = np.arange(3) / 3 * math.tau
+    corners = size * np.einsum("nxk,ck->ncx", ways, np.stack([np.cos(thirds), np.sin(thirds)], axis=1))
     points = (places[:, None, :] + corners).reshape(-1, 3)
     shade = rng.uniform(0.7, 1.0, (len(places), 1, 1)) * np.ones((1, 3, 1))
     mesh = Mesh()
