@@ -305,14 +305,16 @@ def play(
     phase: str | None = None,
     seed: Annotated[int | None, Parameter(validator=A_SEED)] = None,
     policy: Path | None = None,
+    window: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
-    """Fight a boss yourself in the terminal, or watch a policy do it.
+    """Fight a boss yourself in the terminal, or watch a policy do it; in a window you fight with soulslab arena.
 
     Args:
         boss: A shipped boss, or the path of a boss file; by default the policy's own, or the judge.
         phase: 1, 2 or full; by default the policy's own, or full.
         seed: Seed of the first fight; another one each time by default.
         policy: Folder of a run, or a policy file, that plays in your place.
+        window: Watch the policy in the window of the fight, in real time.
     """
     import gymnasium
     from gymnasium.spaces.utils import flatdim
@@ -322,16 +324,29 @@ def play(
 
     player = _load_policy(policy) if policy else None
     trained_on = player.header.env_options if player else {}
-    env = gymnasium.make(
-        ARENA_ID,
-        boss=boss or trained_on.get("boss", "judge"),
-        phase=phase or trained_on.get("phase", "full"),
-        random_pose=True,
-    )
+    fight: dict[str, Any] = {
+        "boss": boss or trained_on.get("boss", "judge"),
+        "phase": phase or trained_on.get("phase", "full"),
+        "random_pose": True,
+    }
+    if window:
+        return _watch(player, fight, seed)
+    env = gymnasium.make(ARENA_ID, **fight)
     if player:
         n_features, n_actions = flatdim(env.observation_space), flatdim(env.action_space)
         player.check_env(ARENA_ID, n_features, n_actions, str(policy))
     play_fights(env, seed=seed, act=player.act if player else None)
+    return EXIT_OK
+
+
+def _watch(player: Any, fight: dict[str, Any], seed: int | None) -> int:
+    """Let a policy fight in the window."""
+    from soulslab.play.window import watch
+
+    if player is None:
+        raise ConfigError("shows a policy: name one with --policy; by hand: soulslab arena", source="--window")
+    tally = watch(player.act, fight, seed=seed)
+    _log.info("%d of %d fights won", tally.wins, tally.fights)
     return EXIT_OK
 
 
@@ -374,8 +389,8 @@ def bench(
     Args:
         what: arena: steps per second of the built-in fight; fights: how scripted players fare; train: our PPO
             beside that of stable-baselines3; bosses: one config trained on each boss; siphon: the process bridge, and
-            Doom stepped with it; doom: PPO on Doom, with its curve in bench-results/; live: steps and resets of the live
-            environment, beside EldenGym's; transfer: the simulator's policy in the window; all: all of these.
+            Doom stepped with it; doom: PPO on Doom, with its curve in bench-results/; live: steps and resets of
+            the live environment, beside EldenGym's; transfer: the simulator's policy in the window; all: all of these.
         flags: How to measure.
     """
     from rich.console import Console

@@ -1,0 +1,55 @@
+"""Watching a policy in the window of the built-in fight, in real time."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from typing import Any
+
+import gymnasium
+
+from soulslab.envs.registration import ARENA_LIVE_ID
+from soulslab.errors import ProcessExitedError, WindowGoneError
+from soulslab.play.game import Act, Tally
+
+WINDOW_PX = (800, 450)
+
+_log = logging.getLogger(__name__)
+
+
+def watch(act: Act, options: dict[str, Any], *, seed: int | None = None, n_fights: int | None = None) -> Tally:
+    """Let a policy fight in a window on this screen until the window is closed.
+
+    Args:
+        act: Chooses the actions.
+        options: Of ``soulslab/ArenaLive-v0``.
+        seed: Of the first fight; those after it follow from it.
+        n_fights: Fights after which it is over; None for no end but the closed window.
+
+    Returns:
+        What came of it.
+
+    Raises:
+        SiphonError: There is no screen, or the window does not start.
+    """
+    tally = Tally()
+    how = {"size_px": WINDOW_PX, "renderer": "auto", "timing": "realtime", "episodes": "demo", **options}
+    with closing(gymnasium.make(ARENA_LIVE_ID, render_mode="human", disable_env_checker=True, **how)) as env:
+        try:
+            while n_fights is None or tally.fights < n_fights:
+                tally.wins += _fight(env, act, seed)
+                tally.fights += 1
+                seed = None
+                _log.info("%d of %d fights won", tally.wins, tally.fights)
+        except (ProcessExitedError, WindowGoneError) as error:
+            _log.info("the window was closed (%s)", error)
+    return tally
+
+
+def _fight(env: gymnasium.Env[Any, Any], act: Act, seed: int | None) -> bool:
+    """Fight once; tell whether it was won."""
+    observation, info = env.reset(seed=seed)
+    while True:
+        observation, _, terminated, truncated, info = env.step(act(observation, info["action_mask"]))
+        if terminated or truncated:
+            return bool(info["fight"]["won"])
