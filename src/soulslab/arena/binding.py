@@ -19,7 +19,7 @@ game's profile says. What the quantities are is told in `soulslab.arena.quantiti
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -103,6 +103,7 @@ class Binding:
         self._from_stored, self._to_stored = np.array(order), np.argsort(order)
         tables = {"player.animation": self._table.player_animations, "boss.animation": self._table.boss_animations}
         self._numbers = tables
+        self._encoders: dict[str, Callable[[Value], Any]] = {}
         self._names = {which: {number: name for name, number in table.items()} for which, table in tables.items()}
 
     def has(self, *quantities: str) -> bool:
@@ -127,16 +128,27 @@ class Binding:
 
     def encode(self, quantity: str, value: Value) -> Any:
         """Return what has to be written to a quantity's attribute."""
+        return self.encoder(quantity)(value)
+
+    def encoder(self, quantity: str) -> Callable[[Value], Any]:
+        """Return what does that again and again: the table is looked up once."""
+        encoder = self._encoders.get(quantity)
+        if encoder is None:
+            encoder = self._encoders[quantity] = self._make_encoder(quantity)
+        return encoder
+
+    def _make_encoder(self, quantity: str) -> Callable[[Value], Any]:
         facts, stored = QUANTITIES[quantity], self._stored[self.attributes[quantity]]
         if facts.kind == "vector":
-            return np.asarray(value, np.float64)[self._to_stored]
+            return lambda value: np.asarray(value, np.float64)[self._to_stored]
+        if facts.kind == "bytes":
+            return bytes
         if facts.kind == "flag":
-            return bool(value) if stored.type in _BITS else int(bool(value))
+            return bool if stored.type in _BITS else (lambda value: int(bool(value)))
         if facts.kind == "animation":
-            return value if stored.type in _TEXTS else self._numbers[quantity].get(value, -1)
-        if stored.type in _FLOATS or stored.scale != 1.0:
-            return float(value)
-        return math.ceil(value) if facts.rounds_up else int(value)
+            return str if stored.type in _TEXTS else (lambda value: self._numbers[quantity].get(value, -1))
+        is_fraction = stored.type in _FLOATS or stored.scale != 1.0
+        return float if is_fraction else math.ceil if facts.rounds_up else int
 
     # --- of the built-in game -------------------------------------------------------------------------------
 
@@ -187,6 +199,9 @@ class Binding:
 
 def _misfit(quantity: Quantity, stored: Stored) -> str:
     """Return why an attribute cannot hold a quantity; "" if it can."""
+    if quantity.kind == "bytes":
+        is_fit = stored.type == "bytes" and stored.length == quantity.length
+        return "" if is_fit else f"must be {quantity.length} bytes"
     is_number = stored.type not in (*_TEXTS, *_BITS, "bytes")
     if quantity.kind == "vector":
         return "" if is_number and stored.length == 3 else "must be a vector of 3 numbers"

@@ -1,0 +1,182 @@
+"""Code bytes in which the patterns of a profile are found, each as often as its bases ask for, and nowhere else.
+
+A *block* is the code that is written for one pattern. Patterns that a block cannot help matching, as all that they ask
+for is fixed in it, are found inside it and get no block of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from soulslab.arena.window.memory.spaces import Claim, Space
+from soulslab.errors import LayoutError
+from soulslab.siphon.pattern import Pattern
+from soulslab.siphon.profile import Base, Profile
+
+DISPLACEMENT_SIZE = 4
+#: The scan refuses patterns with more matches.
+MAX_COPIES = 256
+
+
+@dataclass(eq=False, slots=True)
+class Wanted:
+    """A pattern, without the wildcards at its ends, and the bases that look for it.
+
+    Attributes:
+        core: From its first fixed bit to its last.
+        bases: Name of each base, with how many wildcards stood before the core and the length of its pattern.
+        n_copies: Matches that are needed.
+        only: Name of a base for which there must be no other match; "" for none.
+        matches: Block and position in it of each match of the core, ascending.
+    """
+
+    core: Pattern
+    bases: list[tuple[str, int, int]] = field(default_factory=list)
+    n_copies: int = 1
+    only: str = ""
+    matches: list[tuple[Block, int]] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """Code for one pattern. Positions count from where its core starts.
+
+    Attributes:
+        owner: Place in the profile of a base that it was written for.
+        core: What is fixed in it.
+        low: Position of its first byte, at most 0, as patterns may begin with wildcards.
+        high: Position behind its last byte.
+        space: The memory around it, for bases that count from the match itself.
+        operands: Memory that the displacement at a position leads to; its origin is what a displacement of 0, behind
+            which the instruction ends, would have to be moved to.
+    """
+
+    owner: str
+    core: Pattern
+    low: int
+    high: int
+    space: Space
+    operands: dict[int, Space] = field(default_factory=dict)
+
+    def operand(self, position: int, owner: str) -> Space:
+        """Return the memory that a displacement leads to.
+
+        Raises:
+            LayoutError: Its bytes are fixed, or belong in part to another displacement.
+        """
+        if position not in self.operands:
+            masks = [self.core.masks[i] for i in range(position, position + 4) if 0 <= i < len(self.core)]
+            near = [other for other in self.operands if abs(other - position) < DISPLACEMENT_SIZE]
+            if any(masks) or near:
+                raise LayoutError(
+                    f"has its displacement where {self.owner} fixes the bytes; make one of the patterns longer",
+                    place=owner,
+                    other=self.owner,
+                )
+            self.operands[position] = Space(f"the operand of {owner}")
+        return self.operands[position]
+
+
+class CodePlan:
+    """Which blocks there are, and where in them each base finds its pattern.
+
+    Args:
+        profile: Whose patterns.
+
+    Attributes:
+        wanted: The patterns, those that may contain others first.
+        blocks: In ascending order of their addresses.
+        matches: Block and position of the match of each base with a pattern.
+
+    Raises:
+        LayoutError: A pattern that must match once is part of several others, or is picked at the same time.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.blocks: list[Block] = []
+        self.matches: dict[str, tuple[Block, int]] = {}
+        self.wanted = sorted(_wanted(profile), key=lambda one: (-len(one.core), -_n_bits(one.core)))
+        for one in self.wanted:
+            self._place(one)
+        order = {id(block): index for index, block in enumerate(self.blocks)}
+        for one in self.wanted:
+            one.matches.sort(key=lambda match: (order[id(match[0])], match[1]))
+            for name, lead, length in one.bases:
+                block, position = one.matches[profile.bases[name].pick or 0]
+                start = position - lead
+                block.low, block.high = min(block.low, start), max(block.high, start + length)
+                self.matches[name] = (block, start)
+        for block in self.blocks:
+            block.space.claim(Claim(block.low, block.high - block.low, "code", "its code", block.owner))
+
+    def _place(self, one: Wanted) -> None:
+        """Find a pattern in the blocks that there are; add blocks for the copies that are missing."""
+        one.matches = [(block, shift) for block in self.blocks for shift in _forced(one.core, block.core)]
+        place = f"bases.{one.bases[0][0]}"
+        if one.only and len(one.matches) > 1:
+            holders = [block.owner for block, _ in one.matches]
+            raise LayoutError(
+                f"has to match once, but whatever matches {' and '.join(holders)} matches it as well; give it a pick, "
+                f"or make its pattern longer",
+                place=f"bases.{one.only}",
+                other=holders[0],
+            )
+        for _ in range(one.n_copies - len(one.matches)):
+            block = Block(place, one.core, 0, len(one.core), Space(f"the code of {place}"))
+            self.blocks.append(block)
+            one.matches.append((block, 0))
+
+
+def _wanted(profile: Profile) -> list[Wanted]:
+    """Return the patterns of a profile, those that are the same but for wildcards at their ends made one."""
+    found: dict[Pattern, Wanted] = {}
+    picked: dict[Pattern, str] = {}
+    for name, base in profile.bases.items():
+        if not base.pattern:
+            continue
+        pattern = Pattern.parse(base.pattern)
+        core, lead = _trimmed(pattern)
+        one = found.setdefault(core, Wanted(core))
+        one.bases.append((name, lead, len(pattern)))
+        _count(one, name, base)
+        if base.pick:
+            picked[core] = name
+        if one.only and core in picked:
+            raise LayoutError(
+                f"has to match once, but bases.{picked[core]} picks a later match of the same pattern",
+                place=f"bases.{one.only}",
+                other=f"bases.{picked[core]}",
+            )
+    return list(found.values())
+
+
+def _count(one: Wanted, name: str, base: Base) -> None:
+    """Take in how many matches a base needs."""
+    if base.pick is None:
+        one.only = one.only or name
+    elif base.pick >= MAX_COPIES:
+        raise LayoutError(f"is {base.pick}; at most {MAX_COPIES - 1} can be laid out", place=f"bases.{name}.pick")
+    one.n_copies = max(one.n_copies, (base.pick or 0) + 1)
+
+
+def _trimmed(pattern: Pattern) -> tuple[Pattern, int]:
+    """Return a pattern without the wildcards at its ends, and how many stood at its start."""
+    fixed = [i for i, mask in enumerate(pattern.masks) if mask]
+    first, last = fixed[0], fixed[-1] + 1
+    return Pattern(pattern.values[first:last], pattern.masks[first:last]), first
+
+
+def _n_bits(pattern: Pattern) -> int:
+    return sum(mask.bit_count() for mask in pattern.masks)
+
+
+def _forced(inner: Pattern, outer: Pattern) -> Iterator[int]:
+    """Yield the positions at which whatever matches one pattern also matches another one."""
+    for shift in range(len(outer) - len(inner) + 1):
+        values, masks = outer.values[shift : shift + len(inner)], outer.masks[shift : shift + len(inner)]
+        if all(
+            mask & have == mask and value == bits & mask
+            for value, mask, bits, have in zip(inner.values, inner.masks, values, masks, strict=True)
+        ):
+            yield shift

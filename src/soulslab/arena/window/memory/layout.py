@@ -1,0 +1,159 @@
+"""From a profile to a memory in which that profile finds everything.
+
+::
+
+    layout = synthesise(load_profile(path))
+    layout.places["player.hp"]     # region and offset
+    layout.content(PROGRAM, starts)
+
+There are three regions: the program (headers, code, its own cells), a heap that lasts, and a heap with what belongs to
+one fight: all that is reached through the same cell of the program as something of the player or the boss. Only where
+the regions start is left open.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from soulslab.arena.window.memory.code import CodePlan
+from soulslab.arena.window.memory.constants import constants_of
+from soulslab.arena.window.memory.objects import Objects, fighters
+from soulslab.arena.window.memory.placing import place_heap, place_program
+from soulslab.arena.window.memory.program import ProgramSection, headers
+from soulslab.arena.window.memory.spaces import Space
+from soulslab.siphon.profile import Profile
+
+PROGRAM, LASTING, FIGHT = range(3)
+Starts = tuple[int, int, int]
+"""Address of each region."""
+
+
+class Place(msgspec.Struct, frozen=True, order=True):
+    """Where something is.
+
+    Attributes:
+        region: `PROGRAM`, `LASTING` or `FIGHT`.
+        offset: In it.
+    """
+
+    region: int
+    offset: int
+
+
+class Pointer(msgspec.Struct, frozen=True):
+    """A cell that holds an address.
+
+    Attributes:
+        at: Where it is.
+        to: What it leads to.
+    """
+
+    at: Place
+    to: Place
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory as a profile says.
+
+    Attributes:
+        sizes: Bytes of each region.
+        places: Of each attribute.
+        pointers: All of them.
+        constants: Bytes that are there from the start: code, ids, and something plausible where nothing is bound.
+        objects: Start and end of each object of the heaps, by region; [] for the program.
+        sections: Of the program.
+        resources: Start and size of the program's resources; zeros for none.
+    """
+
+    sizes: tuple[int, int, int]
+    places: dict[str, Place]
+    pointers: tuple[Pointer, ...]
+    constants: tuple[tuple[Place, bytes], ...]
+    objects: tuple[tuple[tuple[int, int], ...], ...]
+    sections: tuple[ProgramSection, ...]
+    resources: tuple[int, int]
+
+    @property
+    def doors(self) -> tuple[Pointer, ...]:
+        """The pointers that lead into a fight from outside; they are null while the game loads."""
+        return tuple(one for one in self.pointers if one.to.region == FIGHT and one.at.region != FIGHT)
+
+    def content(self, region: int, starts: Starts) -> Iterator[tuple[int, bytes]]:
+        """Yield what is in a region at the start of a fight: offsets and bytes, the later over the earlier.
+
+        Args:
+            region: Which.
+            starts: Where the regions are.
+        """
+        if region == PROGRAM:
+            yield 0, headers(starts[PROGRAM], self.sizes[PROGRAM], self.sections, self.resources)
+        for place, data in self.constants:
+            if place.region == region:
+                yield place.offset, data
+        for pointer in self.pointers:
+            if pointer.at.region == region:
+                yield pointer.at.offset, struct.pack("<Q", starts[pointer.to.region] + pointer.to.offset)
+
+
+def synthesise(profile: Profile) -> Layout:
+    """Lay out a memory in which a profile finds everything.
+
+    Args:
+        profile: Of any game; attributes that its ``[duel]`` table binds hold the fight, the others a constant.
+
+    Raises:
+        LayoutError: Two facts of the profile exclude each other, or one cannot be; the message names the places.
+    """
+    plan = CodePlan(profile)
+    objects = Objects(profile, plan)
+    roots = list(objects.roots())
+    lasting, fight = _heap_spaces(roots, objects, fighters((profile.duel or {}).get("attributes", {})))
+    program = place_program(profile, plan, objects)
+    origins = {one: Place(PROGRAM, start) for one, start in program.starts.items()}
+    sizes = [program.size]
+    extents: list[tuple[tuple[int, int], ...]] = [()]
+    for region, spaces in ((LASTING, lasting), (FIGHT, fight)):
+        starts, size = place_heap(spaces)
+        origins |= {one: Place(region, start) for one, start in starts.items()}
+        sizes.append(size)
+        extents.append(tuple((starts[id(one)] + one.low, starts[id(one)] + one.high) for one in spaces))
+    everything = [*roots, *lasting, *fight]
+
+    def at(space: Space, offset: int) -> Place:
+        origin = origins[id(space)]
+        return Place(origin.region, origin.offset + offset)
+
+    known = {id(space): space for space in everything}
+    pointers = {
+        at(space, claim.offset): at(known[claim.storage[1]], claim.storage[2])
+        for space in everything
+        for claim in space.claims
+        if isinstance(claim.storage, tuple) and claim.storage[0] == "pointer"
+    }
+    constants = [(Place(PROGRAM, start), data) for start, data in program.content]
+    constants += [(at(space, offset), data) for space, offset, data in constants_of(profile, everything)]
+    constants += [(at(space, offset), data) for space, offset, data in objects.ids]
+    return Layout(
+        sizes=(sizes[PROGRAM], sizes[LASTING], sizes[FIGHT]),
+        places={name: at(space, offset) for name, (space, offset) in objects.places.items()},
+        pointers=tuple(Pointer(one, pointers[one]) for one in sorted(pointers)),
+        constants=tuple(constants),
+        objects=tuple(extents),
+        sections=program.sections,
+        resources=program.resources,
+    )
+
+
+def _heap_spaces(roots: Sequence[Space], objects: Objects, moving: set[str]) -> tuple[list[Space], list[Space]]:
+    """Return the objects on the heap: those that last, and those of one fight."""
+    fighting = {id(space) for name, (space, _) in objects.places.items() if name in moving}
+    lasting: list[Space] = []
+    fight: list[Space] = []
+    for root in roots:
+        for target in root.targets.values():
+            behind = list(target.reachable())
+            (fight if any(id(one) in fighting for one in behind) else lasting).extend(behind)
+    return lasting, fight

@@ -1,0 +1,96 @@
+"""Mapping memory at addresses that we choose, which Python's ``mmap`` does not let us (Linux: man 2 mmap)."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from pathlib import Path
+
+from soulslab.arena.window.memory.program import PREFERRED_BASE
+from soulslab.errors import LayoutError
+
+_NO_REPLACE, _NO_RESERVE = 0x100000, 0x4000
+_READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
+#: Where else a program may go if something is in the way.
+_BASE_STEP, _N_BASES = 0x1_0000_0000, 64
+_FAILED = ctypes.c_void_p(-1).value
+
+
+class Mapping:
+    """Memory of this process.
+
+    Attributes:
+        start: Its address.
+        size: In bytes.
+    """
+
+    def __init__(self, start: int, size: int) -> None:
+        self.start = start
+        self.size = size
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Write bytes; the caller sees to it that they lie inside."""
+        ctypes.memmove(self.start + offset, data, len(data))
+
+    def fill(self, offset: int, size: int, byte: int) -> None:
+        """Write the same byte so many times."""
+        ctypes.memset(self.start + offset, byte, size)
+
+    def close(self) -> None:
+        """Unmap it; a second call does nothing."""
+        if self.size:
+            _libc().munmap(ctypes.c_void_p(self.start), ctypes.c_size_t(self.size))
+            self.size = 0
+
+
+def map_program(path: Path, size: int) -> Mapping:
+    """Map a file, made anew and as sparse as memory, where programs lie; it bears its name in ``/proc/PID/maps``.
+
+    What is written to the memory stays there: the file remains empty.
+
+    Raises:
+        LayoutError: No address is free for it.
+        OSError: The file cannot be made, or the system does not map it.
+    """
+    with path.open("wb+") as file:
+        os.truncate(file.fileno(), size)
+        for i in range(_N_BASES):
+            flags = mmap.MAP_PRIVATE | _NO_REPLACE
+            start = _mmap(PREFERRED_BASE + i * _BASE_STEP, size, flags, file.fileno())
+            if start == PREFERRED_BASE + i * _BASE_STEP:
+                return Mapping(start, size)
+    raise LayoutError(f"no address is free for {size} bytes of {path.name}; start the game in a process of its own")
+
+
+def map_heap(size: int) -> Mapping:
+    """Map memory that is zero, wherever the system likes; pages that nothing touches take no memory.
+
+    Raises:
+        OSError: The system gives none.
+    """
+    if not size:
+        return Mapping(0, 0)
+    start = _mmap(0, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE, -1)
+    if not start:
+        raise OSError(f"the system gives no {size} bytes for the game's objects")
+    return Mapping(start, size)
+
+
+def _mmap(address: int, size: int, flags: int, file: int) -> int:
+    """Return where it was mapped; 0 if the address was taken."""
+    libc = _libc()
+    start = libc.mmap(address, size, _READ_WRITE, flags, file, 0)
+    if start == _FAILED:
+        error = ctypes.get_errno()
+        if address and os.strerror(error) == os.strerror(17):
+            return 0
+        raise OSError(error, f"cannot map {size} bytes at {address:#x}: {os.strerror(error)}")
+    return int(start)
+
+
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64]
+    return libc

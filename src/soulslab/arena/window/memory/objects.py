@@ -1,0 +1,182 @@
+"""From a profile to the spaces that it needs: the program's cells, the objects behind them, lists of entities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from soulslab.arena.window.memory.code import CodePlan
+from soulslab.arena.window.memory.spaces import POINTER_SIZE, Claim, Space
+from soulslab.config.checking import join_place
+from soulslab.errors import LayoutError
+from soulslab.siphon.profile import Attribute, Entity, Profile
+from soulslab.siphon.profile_checking import representable
+from soulslab.siphon.values import NUMBER_CODES, size_of
+
+#: Of each list: null pointers and other entities stand before and behind those that are looked for.
+N_BEFORE, N_BEHIND = 2, 1
+
+
+class Objects:
+    """All spaces of a profile.
+
+    Args:
+        profile: What has to be found.
+        plan: Its code.
+
+    Attributes:
+        program: What lies at fixed offsets from the program's base.
+        places: Space and offset of each attribute.
+        ids: Space, offset, and the bytes there, of each entity's id.
+
+    Raises:
+        LayoutError: Two facts exclude each other, or one is impossible.
+    """
+
+    def __init__(self, profile: Profile, plan: CodePlan) -> None:
+        self._profile = profile
+        self._plan = plan
+        self.program = Space("the program")
+        self.places: dict[str, tuple[Space, int]] = {}
+        self.ids: list[tuple[Space, int, bytes]] = []
+        self._lists: dict[tuple[int, int], list[str]] = {}
+        self._entities: dict[str, Space] = {}
+        self._find_lists()
+        for names in self._lists.values():
+            self._fill_list(names)
+        meanings = {name: quantity for quantity, name in (profile.duel or {}).get("attributes", {}).items()}
+        for name, attribute in profile.attributes.items():
+            self.places[name] = self._attribute(name, attribute, meanings.get(name, ""))
+
+    def roots(self) -> Iterator[Space]:
+        """Yield the spaces that are parts of the program."""
+        yield self.program
+        for block in self._plan.blocks:
+            yield block.space
+            yield from block.operands.values()
+
+    def _base(self, name: str) -> tuple[Space, int]:
+        """Return where a base is, its pointer followed."""
+        base, place = self._profile.bases[name], join_place("bases", name)
+        if base.offset is None:
+            block, start = self._plan.matches[name]
+            if base.displacement_at is None or base.instruction_end is None:
+                space, offset = block.space, start
+            else:
+                space = block.operand(start + base.displacement_at, place)
+                offset = base.instruction_end - base.displacement_at - 4
+        elif base.module:
+            raise LayoutError(
+                f"counts from {base.module!r}; only the program itself can be laid out, not its libraries",
+                place=f"{place}.module",
+            )
+        else:
+            space, offset = self.program, base.offset
+        offset += base.adjust
+        return (space.pointer(offset, place), 0) if base.is_pointer else (space, offset)
+
+    def _follow(self, start: tuple[Space, int], offsets: Sequence[int], owner: str) -> tuple[Space, int]:
+        space, offset = start
+        for step in offsets[:-1]:
+            space, offset = space.pointer(offset + step, owner), 0
+        return space, offset + offsets[-1]
+
+    def _attribute(self, name: str, attribute: Attribute, meaning: str) -> tuple[Space, int]:
+        place = join_place("attributes", name)
+        start = (self._entities[attribute.entity], 0) if attribute.entity else self._base(attribute.base)
+        space, offset = self._follow(start, attribute.offsets, place)
+        for claim in _claims(offset, attribute, meaning, place):
+            space.claim(claim)
+        return space, offset
+
+    # --- lists of entities ----------------------------------------------------------------------------------
+
+    def _find_lists(self) -> None:
+        """Find which entities are in one list, and lead the chains to their begins."""
+        self._begins: dict[str, Space] = {}
+        for name, entity in self._profile.entities.items():
+            place = join_place("entities", name)
+            space, offset = self._follow(self._base(entity.base), entity.begin, place)
+            self._begins[name] = space.pointer(offset, place)
+            self._lists.setdefault((id(self._begins[name]), entity.stride), []).append(name)
+
+    def _fill_list(self, names: list[str]) -> None:
+        """Put the entities of a list into it, with others and with null pointers, and set its end."""
+        entities = [self._profile.entities[name] for name in names]
+        first = self._begins[names[0]]
+        stride = entities[0].stride
+        objects: dict[tuple[object, ...], Space] = {}
+        used = 0
+        for i in range(N_BEFORE):
+            used = self._slot(first, used, stride, names[0]) + 1
+            if i % 2:
+                self._stranger(first.pointer((used - 1) * stride, join_place("entities", names[0])), entities, names, i)
+        for name, entity in zip(names, entities, strict=True):
+            key = (entity.id_offsets, entity.id_type, entity.id)
+            if key not in objects:
+                used = self._slot(first, used, stride, name) + 1
+                objects[key] = first.pointer((used - 1) * stride, join_place("entities", name))
+                self._identify(objects[key], entity, entity.id, name)
+            self._entities[name] = objects[key]
+        for i in range(N_BEHIND):
+            used = self._slot(first, used, stride, names[0]) + 1
+            stranger = first.pointer((used - 1) * stride, join_place("entities", names[0]))
+            self._stranger(stranger, entities, names, N_BEFORE + i)
+        for name, entity in zip(names, entities, strict=True):
+            place = join_place("entities", name)
+            space, offset = self._follow(self._base(entity.base), entity.end, place)
+            space.claim_pointer(offset, first, place, used * stride)
+
+    @staticmethod
+    def _slot(first: Space, used: int, stride: int, name: str) -> int:
+        """Return the next place in a list that nothing else has taken."""
+        while not first.is_free(used * stride, POINTER_SIZE):
+            used += 1
+        if used > 4096:
+            raise LayoutError("its list has no room", place=join_place("entities", name))
+        return used
+
+    def _stranger(self, space: Space, entities: Sequence[Entity], names: Sequence[str], number: int) -> None:
+        """Give another entity an id that is none of those that are looked for."""
+        done: set[tuple[object, ...]] = set()
+        for name, entity in zip(names, entities, strict=True):
+            key = (entity.id_offsets, entity.id_type)
+            if key in done:
+                continue
+            done.add(key)
+            taken = {one.id for one in entities}
+            low, high = representable(entity.id_type)
+            free = (one for one in range(entity.id + 1 + 10 * number, entity.id + 4096) if one not in taken)
+            other = next((one for one in free if one <= high), None)
+            if other is None:
+                other = next(one for one in range(int(low) + number, int(low) + 4096) if one not in taken)
+            self._identify(space, entity, other, name)
+
+    def _identify(self, space: Space, entity: Entity, number: int, name: str) -> None:
+        """Put an id where an entity carries it."""
+        place = join_place("entities", name)
+        space, offset = self._follow((space, 0), entity.id_offsets, place)
+        size = _SIZES[entity.id_type]
+        space.claim(Claim(offset, size, (entity.id_type, 1.0), f"the id {number}", place))
+        self.ids.append((space, offset, number.to_bytes(size, "little", signed=number < 0)))
+
+
+_SIZES = {name: {"b": 1, "h": 2, "i": 4, "q": 8, "f": 4, "d": 8}[code.lower()] for name, code in NUMBER_CODES.items()}
+
+
+def _claims(offset: int, attribute: Attribute, meaning: str, owner: str) -> Iterator[Claim]:
+    """Yield what an attribute wants; of a vector, each number."""
+    kind = attribute.type
+    if kind in NUMBER_CODES:
+        size = _SIZES[kind]
+        for i in range(attribute.length):
+            part = f"{meaning}[{i}]" if meaning and attribute.length > 1 else meaning
+            yield Claim(offset + i * size, size, (kind, attribute.scale), part, owner)
+    elif kind == "flag":
+        yield Claim(offset, 1, ("flag", attribute.bit), meaning, owner)
+    else:
+        yield Claim(offset, size_of(attribute), kind, meaning, owner)
+
+
+def fighters(attributes: Mapping[str, str]) -> set[str]:
+    """Return the attributes that hold something of the player or the boss: while the game loads they are not there."""
+    return {name for quantity, name in attributes.items() if quantity.startswith(("player.", "boss."))}

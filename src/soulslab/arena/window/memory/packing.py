@@ -1,0 +1,233 @@
+"""The fight as the bytes of its attributes, one behind the other, so that all are compared and copied at once.
+
+Bytes are copied in words as long as their place allows: a word is written in one go, so that who reads a running game
+never sees half of a number.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.arena.binding import Binding
+from soulslab.arena.live_fight import LiveFight
+from soulslab.arena.quantities import QUANTITIES
+from soulslab.arena.window.memory.layout import Layout, Place
+from soulslab.errors import ImplausibleValueError, LayoutError
+from soulslab.siphon.profile import Attribute, Profile, Value
+from soulslab.siphon.values import NUMBER_CODES, Codec
+
+_WIDTHS = (8, 4, 2, 1)
+
+
+class PackedField:
+    """An attribute that holds a quantity.
+
+    Args:
+        name: Of the attribute.
+        attribute: What the profile says of it.
+        quantity: What it holds.
+        place: Where it is.
+        encode: `Binding.encoder` of the quantity.
+
+    Attributes:
+        name: See above.
+        place: See above.
+        size: Bytes.
+        width: Bytes of the words that it is written in.
+        mask: The bits of its byte that are its own, for flags; else 0.
+        codes: What `struct` packs it with.
+        is_vector: It is several numbers.
+        at: Where it is among the packed bytes.
+    """
+
+    def __init__(
+        self, name: str, attribute: Attribute, quantity: str, place: Place, encode: Callable[[Value], Any]
+    ) -> None:
+        self.name = name
+        self.place = place
+        self._codec = Codec(name, attribute)
+        self._attribute = attribute
+        self._get = QUANTITIES[quantity].get
+        self._encode = encode
+        self._rounds_up = QUANTITIES[quantity].rounds_up
+        self.size = self._codec.size
+        self.mask = 1 << attribute.bit if attribute.type == "flag" else 0
+        number = NUMBER_CODES.get(attribute.type, "")
+        self.codes = number * attribute.length if number else "B" if self.size == 1 else f"{self.size}s"
+        self.is_vector = bool(number) and attribute.length > 1
+        item = struct.calcsize(f"<{number}") if number else self.size
+        # The largest word that neither begins nor ends within a number or a text.
+        self.width = math.gcd(place.offset, item, 8)
+        self.at = 0
+        self._texts: dict[str, bytes] = {}
+
+    def getter(self) -> Callable[[LiveFight], Any]:
+        """Return what reads it from a fight: a number, bytes, or a list of numbers."""
+        get, encode, kind = self._get, self._encode, self._attribute.type
+        if kind in ("utf8", "utf16"):
+            return lambda game: self._text(encode(get(game)))
+        if self.mask:
+            return lambda game: self.mask if encode(get(game)) else 0
+        if self.is_vector:
+            return lambda game: [self._stored(part) for part in encode(get(game)).tolist()]
+        if self._attribute.scale != 1.0:
+            return lambda game: self._stored(encode(get(game)))
+        return get if encode in (float, bool, bytes) else lambda game: encode(get(game))
+
+    def decode(self, raw: bytes) -> Value:
+        """Return the value of stored bytes.
+
+        Raises:
+            ImplausibleValueError: It lies outside the attribute's range.
+        """
+        codec = self._codec
+        if not codec.is_number:
+            return codec.decode(raw)
+        (value,) = struct.unpack(f"<{codec.code}", raw)
+        if codec.scale != 1:
+            value *= codec.scale
+        if not codec.low <= value <= codec.high:
+            raise codec.implausible(value)
+        return value
+
+    def _stored(self, value: float) -> float | int:
+        """Return a number as it is stored."""
+        quotient = value / self._attribute.scale
+        if self._attribute.type in ("f32", "f64"):
+            return quotient
+        return math.ceil(quotient) if self._rounds_up else round(quotient)
+
+    def _text(self, value: str) -> bytes:
+        stored = self._texts.get(value)
+        if stored is None:
+            encoding = "utf-16-le" if self._attribute.type == "utf16" else "utf-8"
+            stored = value.encode(encoding)
+            if len(stored) > self.size:
+                raise LayoutError(
+                    f"has {self.size} bytes, and {value!r} needs {len(stored)}", place=f"attributes.{self.name}.length"
+                )
+            self._texts[value] = stored = stored.ljust(self.size, b"\0")
+        return stored
+
+
+class Packing:
+    """All attributes that hold a quantity, packed: words of 8 bytes first, then shorter ones.
+
+    Args:
+        profile: The game as data.
+        binding: Which attributes hold what.
+        layout: Where they are.
+
+    Attributes:
+        fields: In the order of their bytes.
+        size: Bytes of all; flags that share a byte share it here, too.
+        groups: Of each width: the width, and where its bytes begin and end.
+    """
+
+    def __init__(self, profile: Profile, binding: Binding, layout: Layout) -> None:
+        fields = [
+            PackedField(name, profile.attributes[name], quantity, layout.places[name], binding.encoder(quantity))
+            for quantity, name in binding.attributes.items()
+        ]
+        self.fields = sorted(fields, key=lambda field: (-field.width, field.place))
+        self.size = 0
+        self._codes = ""
+        self._getters: list[tuple[bool, Callable[[LiveFight], Any]]] = []
+        self._flags: list[tuple[int, int, list[Callable[[LiveFight], int]]]] = []
+        self._assign()
+        self._struct = struct.Struct(f"<{self._codes}")
+        ends = [(w, max((f.at + f.size for f in self.fields if f.width >= w), default=0)) for w in _WIDTHS]
+        begins = [0, *(end for _, end in ends)]
+        self.groups = [(w, begin, end) for (w, end), begin in zip(ends, begins, strict=False) if end > begin]
+
+    def pack(self, game: LiveFight, into: bytearray, known: bytearray) -> None:
+        """Write the packed bytes of a fight.
+
+        Args:
+            game: The fight.
+            into: (size,) bytes to write to.
+            known: (size,) the bytes that are in memory; foreign bits of flags are taken from there.
+
+        Raises:
+            LayoutError: An attribute cannot hold its quantity.
+        """
+        values: list[Any] = []
+        for is_vector, get in self._getters:
+            if is_vector:
+                values += get(game)
+            else:
+                values.append(get(game))
+        try:
+            self._struct.pack_into(into, 0, *values)
+        except (struct.error, OverflowError) as error:
+            raise self._misfit(game, error) from error
+        for at, mask, flags in self._flags:
+            bits = known[at] & ~mask
+            for flag in flags:
+                bits |= flag(game)
+            into[at] = bits
+
+    def words(self, width: int, begin: int, end: int, starts: Sequence[int]) -> NDArray[np.int64]:
+        """Return the address of each word of a group, divided by its width.
+
+        Args:
+            width: Of the group.
+            begin: Where its packed bytes begin.
+            end: Where they end.
+            starts: Address of each region.
+        """
+        words = np.zeros((end - begin) // width, np.int64)
+        for field in self.fields:
+            if begin <= field.at < end:
+                first, n = (field.at - begin) // width, field.size // width
+                words[first : first + n] = (starts[field.place.region] + field.place.offset) // width + np.arange(n)
+        return words
+
+    def changed(self, found: bytearray, known: bytearray) -> Iterator[tuple[str, Value | ImplausibleValueError]]:
+        """Yield the attributes whose bytes differ, with what was found; an error where that cannot be."""
+        for field in self.fields:
+            part = slice(field.at, field.at + field.size)
+            new, old = found[part], known[part]
+            if field.mask:
+                new, old = bytearray([new[0] & field.mask]), bytearray([old[0] & field.mask])
+            if new == old:
+                continue
+            try:
+                yield field.name, field.decode(bytes(new))
+            except ImplausibleValueError as error:
+                yield field.name, error
+
+    def _assign(self) -> None:
+        """Give each field its place among the packed bytes; flags of one byte get the same."""
+        shared: dict[Place, tuple[int, int, list[Callable[[LiveFight], int]]]] = {}
+        for field in self.fields:
+            if not field.mask:
+                field.at = self.size
+                self._getters.append((field.is_vector, field.getter()))
+            elif field.place in shared:
+                field.at, mask, flags = shared[field.place]
+                shared[field.place] = (field.at, mask | field.mask, [*flags, field.getter()])
+                continue
+            else:
+                field.at = self.size
+                shared[field.place] = (field.at, field.mask, [field.getter()])
+                self._getters.append((False, lambda _: 0))
+            self._codes += field.codes
+            self.size += field.size
+        self._flags = list(shared.values())
+
+    def _misfit(self, game: LiveFight, error: Exception) -> LayoutError:
+        """Return the error for the first attribute that cannot hold its quantity."""
+        for field in self.fields:
+            value = field.getter()(game)
+            try:
+                struct.pack(f"<{field.codes}", *(value if isinstance(value, list) else [value]))
+            except (struct.error, OverflowError):
+                return LayoutError(f"cannot hold {value!r}; give it a wider type", place=f"attributes.{field.name}")
+        return LayoutError(f"the fight cannot be packed: {error}")

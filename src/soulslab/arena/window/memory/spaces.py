@@ -1,0 +1,125 @@
+"""Pieces of memory with an origin of their own, and what profiles want to find where in them.
+
+An object on the heap is a space, and so is each part of the program that is put where there is room. Several
+attributes may lead through the same cells: they share them. What two attributes want to be different things at the
+same place is a conflict, and an error that names both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+
+from soulslab.errors import LayoutError
+
+#: A pointer takes so many bytes.
+POINTER_SIZE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Bytes that are wanted to be something.
+
+    Attributes:
+        offset: From the origin of the space.
+        size: In bytes.
+        storage: How it is stored; what is stored alike may be shared.
+        meaning: What it holds; "" for whatever is there.
+        owner: Who wants it: a place in the profile.
+    """
+
+    offset: int
+    size: int
+    storage: Hashable
+    meaning: str
+    owner: str
+
+    @property
+    def end(self) -> int:
+        """Offset behind its last byte."""
+        return self.offset + self.size
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it is one bit of its byte."""
+        return isinstance(self.storage, tuple) and self.storage[0] == "flag"
+
+    def agrees(self, other: Claim) -> bool:
+        """Tell whether both can be had, though they overlap."""
+        if any(one.storage == "bytes" and not one.meaning for one in (self, other)):
+            return True
+        is_same_thing = not self.meaning or not other.meaning or self.meaning == other.meaning
+        if self.is_flag and other.is_flag:
+            return is_same_thing or self.storage != other.storage
+        return is_same_thing and (self.offset, self.size, self.storage) == (other.offset, other.size, other.storage)
+
+
+@dataclass(eq=False, slots=True)
+class Space:
+    """A piece of memory.
+
+    Attributes:
+        name: For messages: how it is reached.
+        claims: What is wanted where.
+        targets: Space that the pointer at an offset leads to.
+    """
+
+    name: str
+    claims: list[Claim] = field(default_factory=list)
+    targets: dict[int, Space] = field(default_factory=dict)
+
+    def claim(self, claim: Claim) -> None:
+        """Want something.
+
+        Raises:
+            LayoutError: Something else is wanted there.
+        """
+        for other in self.claims:
+            if other.offset < claim.end and claim.offset < other.end and not other.agrees(claim):
+                raise LayoutError(
+                    f"wants {claim.meaning or 'a value'} at {self.name} {claim.offset:+#x}, {claim.size} bytes, where "
+                    f"{other.owner} wants {other.meaning or 'a value'} at {other.offset:+#x}, {other.size} bytes; one "
+                    f"of the two facts must be wrong",
+                    place=claim.owner,
+                    other=other.owner,
+                )
+        self.claims.append(claim)
+
+    def pointer(self, offset: int, owner: str) -> Space:
+        """Return the space that the pointer at an offset leads to; it is made if it is the first to go there."""
+        target = self.targets.get(offset)
+        if target is None:
+            target = Space(f"[{self.name} {offset:+#x}]")
+            self.claim_pointer(offset, target, owner)
+            self.targets[offset] = target
+        return target
+
+    def claim_pointer(self, offset: int, target: Space, owner: str, delta: int = 0) -> None:
+        """Want a pointer to so many bytes behind the origin of another space."""
+        meaning = f"a pointer to {target.name}" + (f" {delta:+#x}" if delta else "")
+        self.claim(Claim(offset, POINTER_SIZE, ("pointer", id(target), delta), meaning, owner))
+
+    def is_free(self, offset: int, size: int) -> bool:
+        """Tell whether nothing is wanted there."""
+        return all(claim.end <= offset or offset + size <= claim.offset for claim in self.claims)
+
+    def reachable(self) -> Iterator[Space]:
+        """Yield this space and all that its pointers lead to, each once."""
+        seen: set[int] = set()
+        waiting = [self]
+        while waiting:
+            space = waiting.pop()
+            if id(space) not in seen:
+                seen.add(id(space))
+                yield space
+                waiting.extend(space.targets.values())
+
+    @property
+    def low(self) -> int:
+        """Least offset that is wanted; 0 at most."""
+        return min((claim.offset for claim in self.claims), default=0)
+
+    @property
+    def high(self) -> int:
+        """Offset behind the last byte that is wanted."""
+        return max((claim.end for claim in self.claims), default=0)
