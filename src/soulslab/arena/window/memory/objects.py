@@ -9,7 +9,6 @@ from soulslab.arena.window.memory.spaces import POINTER_SIZE, Claim, Space
 from soulslab.config.checking import join_place
 from soulslab.errors import LayoutError
 from soulslab.siphon.profile import Attribute, Entity, Profile
-from soulslab.siphon.profile_checking import representable
 from soulslab.siphon.values import NUMBER_CODES, size_of
 
 #: Of each list: null pointers and other entities stand before and behind those that are looked for.
@@ -143,12 +142,7 @@ class Objects:
             if key in done:
                 continue
             done.add(key)
-            taken = {one.id for one in entities}
-            low, high = representable(entity.id_type)
-            free = (one for one in range(entity.id + 1 + 10 * number, entity.id + 4096) if one not in taken)
-            other = next((one for one in free if one <= high), None)
-            if other is None:
-                other = next(one for one in range(int(low) + number, int(low) + 4096) if one not in taken)
+            other = _another_id(entity, {one.id for one in entities}, number)
             self._identify(space, entity, other, name)
 
     def _identify(self, space: Space, entity: Entity, number: int, name: str) -> None:
@@ -158,6 +152,17 @@ class Objects:
         size = _SIZES[entity.id_type]
         space.claim(Claim(offset, size, (entity.id_type, 1.0), f"the id {number}", place))
         self.ids.append((space, offset, number.to_bytes(size, "little", signed=number < 0)))
+
+
+def _another_id(entity: Entity, taken: set[int], number: int) -> int:
+    """Return an id near an entity's that nobody looks for: games number what belongs together alike."""
+    size = _SIZES[entity.id_type]
+    low, n = (0 if entity.id_type[0] == "u" else -(1 << (8 * size - 1))), 1 << 8 * size
+    others = (low + (entity.id - low + 1 + 10 * number + step) % n for step in range(n))
+    other = next((one for one in others if one not in taken), None)
+    if other is None:
+        raise LayoutError(f"no {entity.id_type} is left for an entity that nobody looks for", place="entities")
+    return other
 
 
 _SIZES = {name: {"b": 1, "h": 2, "i": 4, "q": 8, "f": 4, "d": 8}[code.lower()] for name, code in NUMBER_CODES.items()}
