@@ -9,6 +9,7 @@ from soulslab.envs.wrappers.boundary_walk import WalkOptions, boundary_of_record
 from soulslab.envs.wrappers.duel_source import ShowsDuel, WritesQuantities
 from soulslab.envs.wrappers.extended_observation import feature_names_of
 from soulslab.envs.wrappers.health_refund import HealthRefund
+from soulslab.envs.wrappers.live_plot import LivePlot
 from soulslab.envs.wrappers.safe_ground import SafeGround
 from soulslab.envs.wrappers.scaling import ScaleObservation
 from soulslab.envs.wrappers.shaping import DodgeRewards, DodgeShaping, EdgeShaping, wind_ups_of
@@ -22,6 +23,7 @@ __all__ = [
     "DodgeShaping",
     "EdgeShaping",
     "HealthRefund",
+    "LivePlot",
     "SafeGround",
     "ScaleObservation",
     "ShowsDuel",
