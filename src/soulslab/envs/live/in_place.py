@@ -146,10 +146,10 @@ class InPlaceEpisode:
 
     def account(self, game: DuelGame, state: Record, read: dict[str, object]) -> None:
         """See `Episode.account`: losses are counted, and the game's health is topped up."""
-        self._game_phase = int(state.phase)
         self._n_unlocked = 0 if state.lock_on else self._n_unlocked + 1
         self.player.see(float(state.player_hp))
         self._see_boss(game, state, read)
+        self._game_phase = int(state.phase)
         stage = read.get("game.stage")
         stage_name = "fighting" if stage is None else STAGES[int(stage)]  # type: ignore[call-overload]
         least = 1.0 if self._has_no_death else 0.0
@@ -182,9 +182,10 @@ class InPlaceEpisode:
             self.boss.real = float(state.boss_hp)
             self._is_forcing = state.phase == 1 and not is_changing
             return
-        in_first = state.phase == 1
+        # A blow in the very step in which the phase changes counts as one of the first.
+        in_first = self._game_phase == 1
         self.boss.see(float(state.boss_hp), self._least_hp if in_first else 0.0)
-        is_due = in_first and 0.0 < self.boss.left <= self._least_hp and not is_changing
+        is_due = state.phase == 1 and 0.0 < self.boss.left <= self._least_hp and not is_changing
         if is_due and self._settings.phase == "full":
             self._is_forcing = True
             game.write({"boss.hp": forcing_hp(self._scenario)})

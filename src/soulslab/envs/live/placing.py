@@ -107,14 +107,14 @@ def settle_state(game: DuelGame, scenario: Scenario, start: Start, on_change: Ca
         refill(game, scenario)
         if scenario.phase_two_animation and seen.get("boss.animation") == scenario.phase_two_animation:
             on_change()
-        if seen.get("player.animation", "").startswith(FALL):
+        if seen and _falls(seen, scenario):
             _put_player(game, start)
 
     return ResetState(
         name="settle",
         waits_for="the player to stand and the boss to rest",
         is_reached=lambda seen: bool(seen) and _is_settled(seen, scenario),
-        quantities=("player.animation", "boss.animation"),
+        quantities=("player.animation", "player.position", "boss.animation"),
         limit_s=SETTLE_LIMIT_S,
         act=keep_up,
         poll_s=POLL_S,
@@ -147,14 +147,14 @@ def place_states(game: DuelGame, scenario: Scenario, start: Start) -> Iterator[R
             limit_s=LOCK_ON_LIMIT_S,
             press=(LOCK_ON_KEY,) if LOCK_ON_KEY in game.profile.keys else (),
             again_s=LOCK_ON_AGAIN_S,
-            act=lambda _: _turn_camera(game, start),
+            act=put,
         )
     refill(game, scenario)
     yield ResetState(
         name="ready",
         waits_for="both in full health and the player with all its stamina",
         is_reached=lambda seen: bool(seen) and _is_ready(seen, scenario),
-        quantities=("player.hp", "player.sp", "boss.hp", "player.animation"),
+        quantities=("player.hp", "player.sp", "boss.hp", "player.animation", "player.position"),
         limit_s=READY_LIMIT_S,
         act=lambda _: refill(game, scenario),
     )
@@ -193,7 +193,14 @@ def forcing_hp(scenario: Scenario) -> int:
 
 
 def _is_settled(seen: Seen, scenario: Scenario) -> bool:
-    return seen.get("player.animation", IDLE) == IDLE and not is_busy(seen.get("boss.animation", ""), scenario)
+    is_standing = seen.get("player.animation", IDLE) == IDLE and not _falls(seen, scenario)
+    return is_standing and not is_busy(seen.get("boss.animation", ""), scenario)
+
+
+def _falls(seen: Seen, scenario: Scenario) -> bool:
+    position = seen.get("player.position")
+    is_below = position is not None and bool(position[2] < scenario.fall_m)
+    return is_below or seen.get("player.animation", IDLE).startswith(FALL)
 
 
 def _is_ready(seen: Seen, scenario: Scenario) -> bool:
@@ -201,7 +208,7 @@ def _is_ready(seen: Seen, scenario: Scenario) -> bool:
         seen.get("player.hp", scenario.player_max_hp) >= scenario.player_max_hp
         and seen.get("player.sp", scenario.player_max_sp) >= scenario.player_max_sp
         and seen.get("boss.hp", scenario.boss_max_hp) >= scenario.boss_max_hp
-        and not seen.get("player.animation", IDLE).startswith(FALL)
+        and not _falls(seen, scenario)
     )
 
 

@@ -101,7 +101,7 @@ def test_what_is_done_meanwhile_may_fail_while_the_game_loads(duel):
         names.append("acted")
         duel.game.read("player.hp")
 
-    waiting = state(lambda seen: bool(seen), quantities=("player.hp",), act=act)
+    waiting = state(bool, quantities=("player.hp",), act=act)
     reach(duel.game, [waiting], Deadline(9))
     assert names
 
@@ -181,7 +181,7 @@ def test_a_game_that_cannot_be_opened_is_no_matter_of_retries():
     def fail():
         raise LaunchError("it ended at once")
 
-    live.game.keeper._opener = fail  # noqa: SLF001  (the only way in)
+    live.game.keeper._opener = fail
     with pytest.raises(LaunchError):
         run(live)
 
