@@ -254,19 +254,36 @@ def check_memory() -> Iterator[Check]:
         yield Check("reading games", State.WARNING, "only those that soulslab starts", remedy)
 
 
+def check_window() -> Iterator[Check]:
+    """Look for what draws the built-in fight."""
+    import ctypes.util
+
+    try:
+        version = metadata.version("panda3d")
+    except metadata.PackageNotFoundError:
+        yield Check("window", State.WARNING, "no panda3d", "to see the built-in fight: pip install 'soulslab[window]'")
+        return
+    has_opengl = sys.platform != "linux" or ctypes.util.find_library("GL") is not None
+    drawn_by = "OpenGL or software" if has_opengl else "software only, as there is no OpenGL"
+    yield Check("window", State.OK, f"panda3d {version}, {drawn_by}")
+
+
 def check_real_games() -> Iterator[Check]:
     """Look for the games that come with a profile, and say what was never checked."""
     from soulslab.games import known_games, profile_path
-    from soulslab.siphon.launch import GAME_DIRS
+    from soulslab.siphon.launch import find_program
     from soulslab.siphon.profile import load_profile
 
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *GAME_DIRS])
     for name in known_games():
-        program = load_profile(profile_path(Path(name))).process.executable
-        found = shutil.which(program, path=path)
-        remedy = "" if found else f"install {program} to play it"
-        yield Check(f"game {name}", State.OK if found else State.WARNING, found or f"no {program}", remedy)
-    yield Check("Souls games", State.WARNING, "none is supported yet", "")
+        process = load_profile(profile_path(Path(name))).process
+        if not process.command:
+            remedy = f"own and start {process.executable} yourself; to try what is there: soulslab arena --mask {name}"
+            yield Check(f"game {name}", State.WARNING, "its facts were never checked on the running game", remedy)
+            continue
+        found = find_program(process.command[0])
+        remedy = "" if found else f"install {process.command[0]} to play it"
+        detail = found or f"no {process.command[0]}"
+        yield Check(f"game {name}", State.OK if found else State.WARNING, detail, remedy)
 
 
 CHECKS: tuple[tuple[str, Callable[[], Iterator[Check]]], ...] = (
@@ -280,6 +297,7 @@ CHECKS: tuple[tuple[str, Callable[[], Iterator[Check]]], ...] = (
     ("display", check_display),
     ("disk", check_disk),
     ("arena", check_fight),
+    ("window", check_window),
     ("game time", check_clock),
     ("reading games", check_memory),
     ("real games", check_real_games),

@@ -100,6 +100,20 @@ def test_games_that_are_not_installed(monkeypatch):
     assert found["game doom"].remedy == "install chocolate-doom to play it"
 
 
+def test_a_machine_without_the_engine_or_opengl(monkeypatch):
+    assert only(doctor.check_window()).state is State.OK
+    monkeypatch.setattr("ctypes.util.find_library", lambda _: None)
+    assert "software only" in only(doctor.check_window()).detail
+
+    def missing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", missing)
+    check = only(doctor.check_window())
+    assert (check.state, check.detail) == (State.WARNING, "no panda3d")
+    assert "soulslab[window]" in check.remedy
+
+
 def test_a_check_that_breaks_is_a_finding(monkeypatch):
     def broken():
         raise OSError("no such device")

@@ -219,11 +219,20 @@ def _start(
         raise LaunchError(f"cannot start {command[0]} in {directory}: {error.strerror}") from error
 
 
-def _program(name: str) -> str:
-    """Return the path of a program, which may also be one of this Python environment, activated or not."""
+def find_program(name: str) -> str:
+    """Return the path of a program on the PATH, among the games, or beside this Python; "" if there is none."""
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *GAME_DIRS, sysconfig.get_path("scripts")))
-    program = shutil.which(name, path=path)
-    if program is None:
+    return shutil.which(name, path=path) or ""
+
+
+def _program(name: str) -> str:
+    """Return the path of a program.
+
+    Raises:
+        LaunchError: There is none.
+    """
+    program = find_program(name)
+    if not program:
         raise LaunchError(
             f"there is no program {name!r}; install it (on Debian: apt-get install {Path(name).name}, if its package "
             f"is called so), or put its folder on the PATH"
