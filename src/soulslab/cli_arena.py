@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -83,9 +85,10 @@ def arena(*, fight: FightFlags | None = None, screen: ScreenFlags | None = None,
     """
     settings, profile = _settings(fight or FightFlags(), screen or ScreenFlags(), keys or KeyFlags())
     try:
-        from setproctitle import setproctitle
-
-        from soulslab.arena.window.game import NoMemory, run
+        from soulslab.arena.binding import Binding
+        from soulslab.arena.window.game import run
+        from soulslab.arena.window.memory.process_name import set_process_name
+        from soulslab.arena.window.memory.profile_memory import ProfileMemory
     except ModuleNotFoundError as error:
         from soulslab.errors import MissingDependencyError
 
@@ -93,8 +96,11 @@ def arena(*, fight: FightFlags | None = None, screen: ScreenFlags | None = None,
             raise
         raise MissingDependencyError(error.name.partition(".")[0], "window") from error
 
-    setproctitle(profile.process.executable)
-    run(settings, NoMemory())
+    with TemporaryDirectory(prefix="soulslab-arena-") as folder:
+        memory = ProfileMemory(profile, Binding(profile.duel, profile.attributes, profile.name), Path(folder))
+    with closing(memory):
+        set_process_name(profile.process.executable)
+        run(settings, memory)
     return 0
 
 

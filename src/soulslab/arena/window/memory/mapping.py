@@ -47,13 +47,15 @@ class Mapping:
 def map_program(path: Path, size: int) -> Mapping:
     """Map a file, made anew and as sparse as memory, where programs lie; it bears its name in ``/proc/PID/maps``.
 
-    What is written to the memory stays there: the file remains empty.
+    What is written to the memory stays there: the file remains empty, and it is unlinked at once. So nothing is left of
+    it however the game ends, and what is mapped still bears its name.
 
     Raises:
         LayoutError: No address is free for it.
         OSError: The file cannot be made, or the system does not map it.
     """
     with path.open("wb+") as file:
+        path.unlink()
         os.truncate(file.fileno(), size)
         for i in range(_N_BASES):
             flags = mmap.MAP_PRIVATE | _NO_REPLACE
