@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Literal, TypeAlias
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -35,6 +36,11 @@ END_TICKS = 3 * TICKS_PER_S
 LOADING_TICKS = TICKS_PER_S // 2
 #: A button that is pressed too early is kept for this long, until it does something.
 BUFFER_TICKS = 24
+
+#: The codes of so many last ticks are kept (`LiveFight.history`).
+HISTORY_TICKS = 256
+#: A tick's code: its action, whether its button went down in it, and what was commanded before it.
+CODE_ACTION, CODE_PRESS, CODE_LOCK_ON, CODE_RESTART = 0x1F, 0x20, 0x40, 0x80
 
 _NUMBER = {frozenset(keys): number for number, keys in enumerate(ACTIONS)}
 _OPPOSITES = (frozenset(("forward", "backward")), frozenset(("left", "right")))
@@ -73,6 +79,11 @@ class LiveFight:
         no_attack: The boss begins no attack.
         action: What was done in the last tick (`soulslab.arena.vocabulary.ACTIONS`).
         is_press: Whether its button went down in that tick.
+        history: (`HISTORY_TICKS`,) uint8: the code of tick n (`n_ticks` after it) is at n modulo its length. All
+            that a person or a program did by buttons can be played again from the codes (`play_again`).
+        generator: State of the present fight's generator before the fight was begun.
+        next_generator: The next fight is begun with it; None goes on as `next_seed` says.
+        rules_digest: CRC-32 of the fight's rules: boss, phase, poses and knight.
     """
 
     def __init__(self, boss: Boss, options: LiveFightOptions) -> None:
@@ -82,6 +93,7 @@ class LiveFight:
         self._simulator = Simulator(boss, 1, rules)
         self.fight: Record = self._simulator.fight[0]
         self.duel: Record = self._simulator.duels[0]
+        self.rules_digest = crc32(self.fight.tobytes())
         self.stage: Stage = "fighting"
         self.stage_ticks = 0
         self.n_ticks = 0
@@ -94,8 +106,12 @@ class LiveFight:
         self.no_attack = False
         self.action = NOTHING
         self.is_press = False
+        self.history = np.zeros(HISTORY_TICKS, np.uint8)
+        self.generator = 0
+        self.next_generator: int | None = None
         self._waiting = ""
         self._waiting_ticks = 0
+        self._commanded = 0  # since the last tick, as its code has it
         self.begin()
 
     def begin(self) -> None:
@@ -104,6 +120,9 @@ class LiveFight:
         self.seed, self.next_seed = self.next_seed, None
         if self.seed is not None:
             self._simulator.seed(np.array([self.seed], np.uint64), everyone)
+        if self.next_generator is not None:
+            self.duel.rng, self.next_generator = self.next_generator, None
+        self.generator = int(self.duel.rng)
         self._simulator.reset(everyone)
         self.n_fights += 1
         self._waiting = ""
@@ -111,7 +130,14 @@ class LiveFight:
 
     def restart(self) -> None:
         """Leave the present fight, whatever it is at; the next one loads."""
+        self._commanded |= CODE_RESTART
         self._enter("loading")
+
+    def toggle_lock_on(self) -> None:
+        """Lock the camera on the boss, or let it go, as the player's key does."""
+        self._commanded ^= CODE_LOCK_ON
+        self.duel.lock_on = 1 - int(self.duel.lock_on)
+        self.duel.lock_off_ticks = 0
 
     def tick(self, held: Collection[str], pressed: Collection[str] = ()) -> None:
         """Play a tick.
@@ -120,20 +146,36 @@ class LiveFight:
             held: Buttons that are down, of `BUTTONS`.
             pressed: Those that went down since the last tick.
         """
+        self._advance(*(self._choose(held, pressed) if self.stage == "fighting" else (NOTHING, False)))
+
+    def play_again(self, code: int) -> None:
+        """Play a tick as it was played before.
+
+        Args:
+            code: Of the tick, from `history`.
+        """
+        if code & CODE_LOCK_ON:
+            self.toggle_lock_on()
+        if code & CODE_RESTART:
+            self.restart()
+        self._advance(code & CODE_ACTION, bool(code & CODE_PRESS))
+
+    def _advance(self, action: int, is_press: bool) -> None:
         self.n_ticks += 1
         self.stage_ticks += 1
         self.action, self.is_press = NOTHING, False
+        self.history[self.n_ticks % HISTORY_TICKS] = action | is_press * CODE_PRESS | self._commanded
+        self._commanded = 0
         if self.stage == "fighting":
-            self._fight(held, pressed)
+            self._fight(action, is_press)
         elif self.stage == "loading":
             if self.stage_ticks >= LOADING_TICKS:
                 self.begin()
         elif self.stage_ticks >= END_TICKS:
             self._enter("loading")
 
-    def _fight(self, held: Collection[str], pressed: Collection[str]) -> None:
+    def _fight(self, action: int, is_press: bool) -> None:
         d, f = self.duel, self.fight
-        action, is_press = self._choose(held, pressed)
         if self.no_attack and d.b_mode == ROAMING:
             d.b_wait = max(int(d.b_wait), 1)
         if self.no_gravity and d.p_falling:
@@ -175,6 +217,10 @@ class LiveFight:
 
     def _enter(self, stage: Stage) -> None:
         self.stage, self.stage_ticks = stage, 0
+
+    def digest(self) -> int:
+        """Return a CRC-32 of the fight's whole state."""
+        return crc32(self.duel.tobytes(), STAGES.index(self.stage))
 
     def stand_up(self) -> None:
         """End a fall, for a player that was put back on the ground."""

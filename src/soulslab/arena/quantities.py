@@ -14,21 +14,22 @@ import numpy as np
 
 from soulslab.arena.features import CAMERA_BACK_M, CAMERA_COS, CAMERA_SIN, CAMERA_UP_M
 from soulslab.arena.knight import load_knight
-from soulslab.arena.live_fight import STAGES, LiveFight
+from soulslab.arena.live_fight import HISTORY_TICKS, STAGES, LiveFight
 from soulslab.arena.state import TICKS_PER_S
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 from soulslab.errors import InvalidValueError
 
-QuantityKind: TypeAlias = Literal["number", "flag", "vector", "animation"]
+QuantityKind: TypeAlias = Literal["number", "flag", "vector", "animation", "bytes"]
 Value: TypeAlias = Any
-"""float, bool, ndarray of 3 float64 (x, y, height), or the name of an animation."""
+"""float, bool, ndarray of 3 float64 (x, y, height), the name of an animation, or bytes."""
 
 
 class Quantity(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to know of a fight.
 
     Attributes:
-        kind: ``number``, ``flag``, ``vector`` (x, y, height or a direction) or ``animation`` (its name).
+        kind: ``number``, ``flag``, ``vector`` (x, y, height or a direction), ``animation`` (its name) or ``bytes``.
+        length: Of bytes.
         unit: Of a number or vector.
         doc: What it is.
         rounds_up: Where it is stored as a whole number, it is rounded up: what is left of it is not nothing.
@@ -37,6 +38,7 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind: QuantityKind
+    length: int = 1
     unit: str = ""
     doc: str
     rounds_up: bool = False
@@ -203,6 +205,15 @@ QUANTITIES: dict[str, Quantity] = {
     "game.speed": _number("factor of game time; 0 stops it", lambda g: g.speed, _put_speed),
     "game.tick": _number("ticks since the game began", lambda g: g.n_ticks),
     "game.time_s": _number("game time since it began", lambda g: g.n_ticks / TICKS_PER_S, unit="s"),
+    "game.history": Quantity(
+        kind="bytes",
+        length=HISTORY_TICKS,
+        doc="what was done in each of the last ticks; tick n is at n modulo the length",
+        get=lambda g: g.history.tobytes(),
+    ),
+    "fight.rules": _number("CRC-32 of boss, phase, poses and knight", lambda g: g.rules_digest),
+    "fight.digest": _number("CRC-32 of the fight's whole state", lambda g: g.digest()),
+    "fight.generator": _number("state of the generator before the fight was begun", lambda g: g.generator),
     "fight.number": _number("fights begun", lambda g: g.n_fights),
     "fight.tick": _number("ticks of this fight", lambda g: int(g.duel.tick)),
     "fight.seed": _number("it was begun with; -1 if it follows from the one before", lambda g: _or_none(g.seed)),

@@ -1,9 +1,11 @@
-"""From keys to what the player does."""
+"""From keys, mouse and pads to what the player does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from soulslab.arena.live_fight import DIRECTIONS
+from soulslab.arena.window.gamepad import PAD_BUTTONS, PAD_PREFIX, Stick
 from soulslab.arena.window.key_table import PANDA_NAMES
 from soulslab.arena.window.window import ButtonEvent
 
@@ -13,14 +15,22 @@ class Controls:
 
     Args:
         keys: Key of each command (`soulslab.arena.window.settings.COMMANDS`), by the names of `soulslab.siphon.keys`.
-
-    Attributes:
-        held: Commands that are down.
+        pad: Command of each button of a pad, by panda3d's names.
     """
 
-    def __init__(self, keys: Mapping[str, str]) -> None:
+    def __init__(self, keys: Mapping[str, str], pad: Mapping[str, str] = PAD_BUTTONS) -> None:
         self._commands = {PANDA_NAMES[key]: command for command, key in keys.items()}
-        self.held: set[str] = set()
+        self._commands |= {PAD_PREFIX + button: command for button, command in pad.items()}
+        # What is down, by its own name: a key and a pad may hold the same command.
+        self._down: set[str] = set()
+        self._sticks: list[Stick] = []
+        self._tapped: set[str] = set()
+
+    @property
+    def held(self) -> set[str]:
+        """Commands that are down, and the directions that were tapped since `next_tick`."""
+        down = {self._commands[name] for name in self._down}
+        return down.union(self._tapped, *(stick.held for stick in self._sticks))
 
     def take(self, events: Iterable[ButtonEvent]) -> list[str]:
         """Take in events; return the commands that went down, in their order."""
@@ -29,9 +39,28 @@ class Controls:
             command = self._commands.get(event.name)
             if command is None:
                 continue
-            if event.is_press:
-                self.held.add(command)
+            if not event.is_press:
+                self._down.discard(event.name)
+            elif event.name not in self._down:  # else the keyboard repeats itself
+                self._down.add(event.name)
                 pressed.append(command)
-            else:
-                self.held.discard(command)
+        self._tapped.update(command for command in pressed if command in DIRECTIONS)
         return pressed
+
+    def move_sticks(self, places: Sequence[tuple[float, float]]) -> None:
+        """Take in where the left stick of each pad is: right and forward, -1 to 1."""
+        while len(self._sticks) < len(places):
+            self._sticks.append(Stick())
+        del self._sticks[len(places) :]
+        for stick, (right, forward) in zip(self._sticks, places, strict=True):
+            stick.move(right, forward)
+
+    def next_tick(self) -> None:
+        """Forget taps: what was pressed and let go between two ticks has had its tick."""
+        self._tapped.clear()
+
+    def let_go(self) -> None:
+        """Let go of everything: the keyboard is no longer ours, and its releases go to another window."""
+        self._down.clear()
+        self._sticks.clear()
+        self._tapped.clear()

@@ -36,6 +36,7 @@ _OTHER_NAMES: Final = {
     "SLASH": "/",
     "LEFT_ALT": "lalt",
     "RIGHT_ALT": "ralt",
+    "ANGLE_BRACKET": "<",
     "CAPSLOCK": "caps_lock",
     "NUMLOCK": "num_lock",
     "SCROLLLOCK": "scroll_lock",
@@ -53,11 +54,11 @@ _OTHER_NAMES: Final = {
     "MOUSE_WHEEL_UP": "wheel_up",
     "MOUSE_WHEEL_DOWN": "wheel_down",
 }
-#: Keys that panda3d has no name of its own for.
-_NAMELESS: Final = frozenset({"ANGLE_BRACKET"})
+#: Keys that panda3d does not tell from others: it takes the keypad for the digits and signs that it types.
+_TWINS: Final = frozenset(name for name in KEYS if name.startswith("KEYPAD_"))
 
 PANDA_NAMES: Final[Mapping[str, str]] = MappingProxyType(
-    {name: _OTHER_NAMES.get(name, name.lower()) for name in KEYS if name not in _NAMELESS}
+    {name: _OTHER_NAMES.get(name, name.lower()) for name in KEYS if name not in _TWINS}
 )
 """panda3d's name of each key."""
 

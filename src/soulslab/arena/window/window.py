@@ -2,51 +2,64 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
 import msgspec
 from panda3d.core import (
     ButtonThrower,
     Camera,
     DataGraphTraverser,
     EventQueue,
+    Filename,
     FrameBufferProperties,
     GraphicsEngine,
     GraphicsPipe,
-    GraphicsPipeSelection,
+    InputDevice,
+    InputDeviceManager,
+    InputDeviceNode,
     MouseAndKeyboard,
     NodePath,
     WindowProperties,
-    loadPrcFileData,
 )
 
+from soulslab.arena.window.gamepad import PAD_PREFIX
+from soulslab.arena.window.renderer import no_display, open_pipe
 from soulslab.arena.window.settings import WindowSettings
-from soulslab.errors import DisplayError
+from soulslab.errors import WindowError
 
-_PIPES = {"software": "p3tinydisplay", "gpu": "pandagl"}
-_SETTINGS = "audio-library-name null\nsync-video 0\nnotify-level-display error\nprint-pipe-types 0\n"
+#: Of events that name the place of a key, whatever it types.
+_PLACE_PREFIX = "raw-"
+_WINDOW_EVENT = "window-event"
 
 
 class ButtonEvent(msgspec.Struct, frozen=True):
-    """A key or pad button that went down or up, by panda3d's name."""
+    """A key, mouse or pad button that went down or up, by panda3d's name; keys by that of their place."""
 
     name: str
     is_press: bool
 
 
 class Window:
-    """A window with a scene, and the events of its keys.
+    """A window with a scene, and the events of its keys and of pads.
+
+    Args:
+        settings: Its size and title, and what draws it.
 
     Attributes:
         root: Parent of everything that is drawn.
         camera: What it is seen through.
+        has_focus: Whether the keyboard is its own.
+        size_px: Its width and height now.
+
+    Raises:
+        DisplayError: There is no display.
     """
 
     def __init__(self, settings: WindowSettings) -> None:
-        renderer = "software" if settings.renderer == "auto" else settings.renderer
-        loadPrcFileData("", f"load-display {_PIPES[renderer]}\n{_SETTINGS}")
         self._engine = GraphicsEngine.getGlobalPtr()
-        pipe = GraphicsPipeSelection.getGlobalPtr().makeDefaultPipe()
-        if pipe is None:
-            raise DisplayError("there is no display to open a window on; start it in a desktop, or set DISPLAY")
+        self._size_px = settings.size_px
         properties = WindowProperties()
         properties.setSize(*settings.size_px)
         properties.setOrigin(0, 0)
@@ -55,42 +68,135 @@ class Window:
         buffers.setRgbColor(True)
         buffers.setDepthBits(16)
         buffers.setBackBuffers(1)
-        self._window = self._engine.makeOutput(pipe, "arena", 0, buffers, properties, GraphicsPipe.BFRequireWindow)
+        pipe = open_pipe(settings.renderer)
+        window: Any = self._engine.makeOutput(pipe, "arena", 0, buffers, properties, GraphicsPipe.BFRequireWindow)
+        if window is None:
+            raise no_display(settings.renderer)
+        self._window = window
+        self._pipe = pipe
         self.root = NodePath("root")
         self.camera = self.root.attachNewNode(Camera("camera"))
-        self.camera.node().getLens().setAspectRatio(settings.size_px[0] / settings.size_px[1])
         self._window.setClearColor((0.5, 0.55, 0.6, 1.0))
         self._window.makeDisplayRegion().setCamera(self.camera)
-        data = NodePath("data")
-        keyboard = data.attachNewNode(MouseAndKeyboard(self._window, 0, "keyboard"))
-        keyboard.attachNewNode(ButtonThrower("buttons"))
-        self._data = data.node()
-        self._traverser = DataGraphTraverser()
-        self._queue = EventQueue.getGlobalEventQueue()
+        self._window.setWindowEvent(_WINDOW_EVENT)
+        self._input = _Input(window)
+        self.has_focus = False
+        self.size_px = (0, 0)
         self._engine.openWindows()
-
-    def events(self) -> list[ButtonEvent]:
-        """Take in what the keys did since the last call."""
-        self._engine.openWindows()
-        self._traverser.traverse(self._data)
-        found = []
-        while not self._queue.isQueueEmpty():
-            name = self._queue.dequeueEvent().getName()
-            if name.endswith("-repeat"):
-                continue
-            found.append(ButtonEvent(name.removesuffix("-up"), not name.endswith("-up")))
-        return found
+        # panda3d 1.10.16 corrupts the heap when it frees what tinydisplay drew with: that goes with the process.
+        window.getGsg().ref()
+        self._follow()
+        if settings.is_fullscreen:
+            self.toggle_fullscreen()
 
     @property
     def is_open(self) -> bool:
         """Whether nobody has closed it."""
-        return bool(self._window.isValid())
+        return not self._window.isClosed()
+
+    @property
+    def driver(self) -> str:
+        """What draws it, as its driver calls itself."""
+        facts: Any = self._window.getGsg()
+        return f"{facts.getDriverVendor()} {facts.getDriverRenderer()}".strip()
+
+    def events(self) -> list[ButtonEvent]:
+        """Take in what keys, mouse and pads did since the last call; nothing is drawn."""
+        # Only a frame takes in the events of X; one without an active window draws nothing and costs 3 us.
+        self._window.setActive(False)
+        self._engine.renderFrame()
+        self._window.setActive(True)
+        found, has_changed = self._input.take()
+        if has_changed:
+            self._follow()
+        return found
+
+    def sticks(self) -> list[tuple[float, float]]:
+        """Return where the left stick of each pad is: right and forward, -1 to 1."""
+        return self._input.sticks()
 
     def draw(self) -> None:
         """Draw the scene."""
         self._engine.renderFrame()
         self._engine.flipFrame()
 
+    def toggle_fullscreen(self) -> None:
+        """Go to the whole screen, or back."""
+        properties = WindowProperties()
+        is_full = self._window.getProperties().getFullscreen()
+        properties.setFullscreen(not is_full)
+        screen_px = (self._pipe.getDisplayWidth(), self._pipe.getDisplayHeight())
+        properties.setSize(*(self._size_px if is_full else screen_px))
+        properties.setOrigin(0, 0)
+        self._window.requestProperties(properties)
+
+    def save_screenshot(self, folder: Path) -> Path:
+        """Save what is seen into a folder, named by the time; return the file.
+
+        Raises:
+            WindowError: It cannot be written.
+        """
+        path = folder / f"arena_{datetime.now():%Y-%m-%d_%H-%M-%S-%f}.png"
+        if not self._window.saveScreenshot(Filename.fromOsSpecific(str(path))):
+            raise WindowError(f"the picture cannot be written to {path}; start the game in a folder of your own")
+        return path
+
     def close(self) -> None:
-        """Close it."""
+        """Close it; a second call does nothing."""
         self._engine.removeAllWindows()
+
+    def _follow(self) -> None:
+        """Take over what became of the window."""
+        properties = self._window.getProperties()
+        self.has_focus = properties.getForeground()
+        self.size_px = (properties.getXSize(), properties.getYSize())
+        if all(self.size_px):
+            self.camera.node().getLens().setAspectRatio(self.size_px[0] / self.size_px[1])
+
+
+class _Input:
+    """What keyboard, mouse and pads do."""
+
+    def __init__(self, window: Any) -> None:
+        self._data = NodePath("data")
+        keyboard = self._data.attachNewNode(MouseAndKeyboard(window, 0, "keyboard"))
+        keyboard.attachNewNode(ButtonThrower("buttons"))
+        self._devices = InputDeviceManager.getGlobalPtr()
+        self._pads: dict[Any, NodePath] = {}
+        self._traverser = DataGraphTraverser()
+        self._queue = EventQueue.getGlobalEventQueue()
+
+    def take(self) -> tuple[list[ButtonEvent], bool]:
+        """Return what happened to keys and buttons, and whether something happened to the window."""
+        self._devices.update()
+        self._find_pads()
+        self._traverser.traverse(self._data.node())
+        found, has_changed = [], False
+        while not self._queue.isQueueEmpty():
+            name = self._queue.dequeueEvent().getName()
+            if name == _WINDOW_EVENT:
+                has_changed = True
+            elif name.startswith((_PLACE_PREFIX, PAD_PREFIX, "mouse", "wheel")):
+                name = name.removeprefix(_PLACE_PREFIX)
+                is_release = name.endswith("-up") and name != "-up"
+                found.append(ButtonEvent(name.removesuffix("-up") if is_release else name, not is_release))
+        return found, has_changed
+
+    def sticks(self) -> list[tuple[float, float]]:
+        """Return where the left sticks are."""
+        return [
+            (pad.findAxis(InputDevice.Axis.left_x).value, pad.findAxis(InputDevice.Axis.left_y).value)
+            for pad in self._pads
+        ]
+
+    def _find_pads(self) -> None:
+        """Follow what is plugged in."""
+        here = set(self._devices.getDevices(InputDevice.DeviceClass.gamepad))
+        for pad in here - self._pads.keys():
+            node = self._data.attachNewNode(InputDeviceNode(pad, pad.name))
+            thrower = ButtonThrower("pad")
+            thrower.setPrefix(PAD_PREFIX)
+            node.attachNewNode(thrower)
+            self._pads[pad] = node
+        for pad in self._pads.keys() - here:
+            self._pads.pop(pad).removeNode()
