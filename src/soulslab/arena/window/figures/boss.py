@@ -1,0 +1,67 @@
+"""A boss on screen."""
+
+from __future__ import annotations
+
+from panda3d.core import NodePath
+
+from soulslab.arena.boss_file import Boss
+from soulslab.arena.live_fight import LiveFight
+from soulslab.arena.state import THROWN, Record
+from soulslab.arena.window.figures.body import Body
+from soulslab.arena.window.figures.boss_builds import figure_of
+from soulslab.arena.window.figures.boss_mesh import boss_meshes, growth_meshes
+from soulslab.arena.window.figures.boss_moves import styles_of
+from soulslab.arena.window.figures.boss_poses import boss_pose
+
+#: A hit lights the figure up for so long.
+FLASH_TICKS = 5
+FLASH = (1.0, 0.95, 0.85, 1.0)
+#: Within the change to the second phase, what grows then is full grown after this share of the move.
+GROWN_SHARE = 0.7
+
+
+class BossFigure:
+    """A boss.
+
+    Args:
+        parent: What it stands in; its axes are the world's.
+        boss: Which.
+
+    Attributes:
+        root: Node of the figure, for its shadow.
+    """
+
+    def __init__(self, parent: NodePath, boss: Boss) -> None:
+        self._figure = figure_of(boss)
+        self._styles = styles_of(boss)
+        self._body = Body(parent, self._figure.build, boss_meshes(self._figure))
+        self._body.grow(growth_meshes(self._figure))
+        self.root = self._body.root
+
+    def show(self, game: LiveFight) -> None:
+        """Take on the pose of this moment."""
+        d, f = game.duel, game.fight
+        self._body.stand((float(d.b_x), float(d.b_y), float(f.floor)), (float(d.b_fx), float(d.b_fy)))
+        self._body.show(boss_pose(self._figure, self._styles, d, f, game.stage, game.stage_ticks))
+        self._body.show_growth(_growth(d, f))
+        if game.stage == "fighting" and is_hit(d, f):
+            self.root.setColor(FLASH, 1)
+        else:
+            self.root.clearColor()
+
+
+def is_hit(d: Record, f: Record) -> bool:
+    """Whether the boss was hit a moment ago."""
+    if d.b_mode == THROWN:
+        return 0 <= d.b_ticks - f.riposte_hit < FLASH_TICKS
+    a = f.animations[d.p_anim]
+    return bool(d.p_has_hit and 0 <= d.p_ticks - a.active_from < FLASH_TICKS)
+
+
+def _growth(d: Record, f: Record) -> float:
+    """Return how far grown is what a boss shows in its second phase, 0 to 1."""
+    if d.phase == 2:
+        return 1.0
+    if d.b_move >= 0 and d.b_move == f.phase_two_move:
+        return min(float(d.b_ticks) / (GROWN_SHARE * float(f.moves[d.b_move].duration)), 1.0)
+    return 0.0

@@ -1,0 +1,245 @@
+"""The bosses' poses: a pure function of the records."""
+
+from __future__ import annotations
+
+import math
+
+from soulslab.arena.boss import (
+    IDLE,
+    TURN_LEFT_90,
+    TURN_LEFT_180,
+    TURN_RIGHT_90,
+    TURN_RIGHT_180,
+    WALK_BACK,
+    WALK_FRONT,
+    WALK_LEFT,
+    WALK_RIGHT,
+)
+from soulslab.arena.live_fight import Stage
+from soulslab.arena.motion import Blow, blow_of, ease
+from soulslab.arena.state import ATTACKING, PARRIED, STAGGERED, THROWN, Record
+from soulslab.arena.window.figures.boss_builds import Figure
+from soulslab.arena.window.figures.boss_moves import MoveStyle, strike_of, ticks_of_stage
+from soulslab.arena.window.figures.pose import (
+    CHEST_TURN,
+    EXTRA,
+    HIPS,
+    LEFT_FOOT,
+    LEFT_HAND,
+    RIGHT_FOOT,
+    RIGHT_HAND,
+    TIP,
+    TUMBLE,
+    WEAPON,
+    Pose,
+    blend,
+    breathe,
+    key,
+    play,
+    shifted,
+    walk,
+)
+from soulslab.arena.window.figures.strikes import Strike, cocked, struck
+
+#: The last part of a wind-up, in which the weapon comes forward, and the time that the end of a blow is held.
+RELEASE_TICKS, HOLD_TICKS = 6, 7
+#: A leap is this high, as a share of its way, and at most.
+LEAP_RISE, MOST_RISE = 0.2, 0.9
+DEATH_TICKS = 110
+_WAYS = {WALK_FRONT: 0.0, WALK_LEFT: math.pi / 2, WALK_RIGHT: -math.pi / 2, WALK_BACK: math.pi}
+_TURNS = {TURN_LEFT_90: 1.0, TURN_LEFT_180: 1.0, TURN_RIGHT_90: -1.0, TURN_RIGHT_180: -1.0}
+
+
+def boss_pose(
+    figure: Figure, styles: tuple[MoveStyle, ...], d: Record, f: Record, stage: Stage, stage_ticks: int
+) -> Pose:
+    """Return the boss's pose."""
+    tick = int(d.tick)
+    idle = breathe(figure.rest, tick, figure.breath_s, 1.6)
+    if stage == "won":
+        return _dying(figure, stage_ticks)
+    if d.b_mode == ATTACKING:
+        return _striking(figure, styles[int(d.b_move)], d, f)
+    ticks = int(d.b_ticks)
+    if d.b_mode == STAGGERED:
+        slump = _slumped(figure, tick)
+        length = int(f.stagger)
+        return play(
+            [(0, _thrown_back(figure)), (10, _thrown_back(figure)), (34, slump), (length - 24, slump), (length, idle)],
+            ticks,
+        )
+    if d.b_mode == PARRIED:
+        back, slump = _thrown_back(figure), _slumped(figure, tick)
+        length = int(f.parried)
+        return play([(0, idle), (6, back), (24, back), (48, slump), (length - 16, slump), (length, idle)], ticks)
+    if d.b_mode == THROWN:
+        return _riposted(figure, f, ticks, tick)
+    return _roaming(figure, d, f, idle)
+
+
+def strike_now(figure: Figure, styles: tuple[MoveStyle, ...], d: Record, f: Record) -> tuple[Blow, Strike] | None:
+    """Return the boss's blow and its strike, None if it is in no move."""
+    blow = blow_of(d, f)
+    if blow is None:
+        return None
+    kinds = styles[int(d.b_move)].style
+    return blow, strike_of(figure.build, kinds[min(int(d.b_window), len(kinds) - 1)], blow, f)
+
+
+def _striking(figure: Figure, looks: MoveStyle, d: Record, f: Record) -> Pose:
+    blow = blow_of(d, f)
+    assert blow is not None  # noqa: S101 - for the type checker: the boss is attacking
+    build, rest = figure.build, figure.rest
+    place = min(int(d.b_window), len(looks.style) - 1)
+    strike = strike_of(build, looks.style[place], blow, f)
+    before, start, end = ticks_of_stage(d, f)
+    now = int(d.b_ticks)
+    if blow.stage == "active":
+        return struck(build, rest, strike, (now - start) / max(end - start - 1, 1))
+    if blow.stage == "recovery":
+        last = struck(build, rest, strike, 1.0)
+        until = int(f.moves[d.b_move].duration)
+        back = [
+            (end, last),
+            (end + HOLD_TICKS, shifted(last, chest_turn=(0.0, 0.06, 0.0))),
+            (max(0.85 * (until - end) + end, end + 12), rest),
+        ]
+        return play(back, now)
+    first = rest
+    if place:
+        earlier = blow_of_window(f, d, place - 1)
+        first = struck(build, rest, strike_of(build, looks.style[place - 1], earlier, f), 1.0)
+    return _winding_up(figure, strike, first, (before, start, now), blow)
+
+
+def blow_of_window(f: Record, d: Record, place: int) -> Blow:
+    """Return a window of the present move as a blow that is over."""
+    window = f.windows[f.moves[d.b_move].first_window + place]
+    half = math.acos(max(min(float(window.cos_half), 1.0), -1.0))
+    return Blow("recovery", 1.0, window, half, 1.0 if (int(d.b_move) + place) % 2 else -1.0)
+
+
+def _winding_up(figure: Figure, strike: Strike, first: Pose, times: tuple[int, int, int], blow: Blow) -> Pose:
+    """Return the wind-up: back early, held and trembling, forward in the last moment."""
+    before, start, now = times
+    build, rest = figure.build, figure.rest
+    wound = cocked(rest, strike)
+    release = max(start - RELEASE_TICKS, before + 0.6 * (start - before))
+    raised = before + 0.55 * (release - before)
+    swing = struck(build, rest, strike, 0.0)
+    deep = shifted(wound, chest_turn=(0.12 * strike.side, 0.0, 0.0), hips=(0.0, -0.03, -0.03))
+    pose = play([(before, first), (raised, wound), (release, deep), (start, swing)], now)
+    advance_from = int(blow.window.advance_from)
+    way = float(blow.window.advance) * (start - advance_from) / build.scale_m
+    if way > 1.2 and now >= advance_from:
+        pose = _coming(figure, pose, strike, (now - advance_from) / max(start - advance_from, 1), way)
+    elif way > 1.2 and now >= advance_from - 14:
+        crouch = ease((now - advance_from + 14) / 10.0)
+        pose = shifted(pose, hips=(0.0, 0.0, -0.14 * crouch), chest_turn=(0.0, 0.25 * crouch, 0.0))
+    if raised <= now < release:
+        shake = 0.006 * math.sin(2.1 * now)
+        pose = shifted(pose, right_hand=(shake, 0.0, shake))
+    return pose
+
+
+def _coming(figure: Figure, pose: Pose, strike: Strike, share: float, way: float) -> Pose:
+    """Return a pose on its way to the player: in the air for a leap, else running."""
+    if strike.style == "leap":
+        pose = pose.copy()
+        pose[TUMBLE, 2] += min(LEAP_RISE * way, MOST_RISE) * 4.0 * share * (1.0 - share)
+        tuck = math.sin(math.pi * share)
+        pose[RIGHT_FOOT] += (0.0, -0.1 * tuck, 0.25 * tuck)
+        pose[LEFT_FOOT] += (0.0, 0.1 * tuck, 0.3 * tuck)
+        pose[EXTRA, 1] += 0.8 * tuck
+        return pose
+    running = walk(pose, share * way / (1.5 * figure.stride), 0.0, 1.5 * figure.stride, lift=0.2)
+    running[CHEST_TURN, 1] += 0.2
+    if figure.kind == "beast":
+        _paw(running, figure, share * way / (1.5 * figure.stride))
+    return blend(pose, running, ease(5.0 * share) * ease(6.0 * (1.0 - share)))
+
+
+def _paw(pose: Pose, figure: Figure, phase: float) -> None:
+    """Let a beast run on its hands as well."""
+    swing = 2.0 * math.pi * phase
+    pose[LEFT_HAND] = (-0.55, 0.55 + 0.3 * math.cos(swing), 0.08 + 0.2 * max(math.sin(swing), 0.0))
+    pose[RIGHT_HAND] = (0.6, 0.5 - 0.3 * math.cos(swing), 0.25 + 0.2 * max(-math.sin(swing), 0.0))
+    pose[WEAPON] = (-2.2, -0.1, 0.0)
+
+
+def _roaming(figure: Figure, d: Record, f: Record, idle: Pose) -> Pose:
+    number = int(d.b_anim)
+    if number in _WAYS:
+        way = math.hypot(float(d.b_x - d.p_x), float(d.b_y - d.p_y))
+        is_run = number == WALK_FRONT and way > float(f.run_beyond)
+        stride = figure.stride * (1.7 if is_run else 1.0)
+        speed = float(f.b_run if is_run else f.b_walk) / figure.build.scale_m
+        phase = int(d.tick) * speed / stride
+        pose = walk(idle, phase, _WAYS[number], stride, lift=0.1)
+        if figure.kind == "beast":
+            swing = 2.0 * math.pi * phase
+            pose[LEFT_HAND] += (0.0, 0.22 * math.cos(swing), 0.14 * max(math.sin(swing), 0.0))
+        return blend(idle, pose, 0.3 + 0.7 * ease(int(d.b_anim_ticks) / 12.0))
+    if number in _TURNS:
+        pose = walk(idle, int(d.tick) / 40.0, 0.5 * math.pi * _TURNS[number], 0.35, lift=0.09)
+        pose[CHEST_TURN, 0] += 0.25 * _TURNS[number]
+        return pose
+    if number == IDLE:
+        return idle
+    return idle
+
+
+def _thrown_back(figure: Figure) -> Pose:
+    rest = figure.rest
+    return shifted(
+        key(
+            rest,
+            right_hand=(0.8, 0.0, 1.45),
+            left_hand=(-0.75, 0.05, 1.4),
+            weapon=(-1.3, 0.9, 0.0),
+            extra=(0.0, float(rest[EXTRA, 1]) + 0.2, 0.0),
+        ),
+        hips=(0.0, -0.18, -0.06),
+        chest_turn=(0.25, -0.6, 0.1),
+        head_turn=(0.0, -0.25, 0.2),
+        right_foot=(0.05, -0.25, 0.0),
+        left_foot=(0.0, 0.1, 0.05),
+    )
+
+
+def _slumped(figure: Figure, tick: int) -> Pose:
+    """Return a boss on its knee, breathing hard."""
+    rest = figure.rest
+    heave = 0.04 * math.sin(tick * 0.13)
+    low = key(
+        rest,
+        right_hand=(0.4, 0.4, 0.55),
+        left_hand=(-0.25, 0.5, 0.35),
+        weapon=(-0.9, -0.4, 0.0),
+        extra=(0.0, float(rest[EXTRA, 1]), 0.0),
+    )
+    low[HIPS, 2] = 0.6 * rest[HIPS, 2]
+    return shifted(
+        low,
+        chest_turn=(0.0, 0.5 + heave, 0.0),
+        head_turn=(0.0, 0.45, 0.0),
+        right_foot=(0.0, -0.35, 0.0),
+        left_foot=(0.0, 0.1, 0.0),
+    )
+
+
+def _riposted(figure: Figure, f: Record, ticks: int, tick: int) -> Pose:
+    hit, end = int(f.riposte_hit), int(f.animations[f.riposte].duration)
+    slump, back = _slumped(figure, tick), _thrown_back(figure)
+    pierced = shifted(slump, chest_turn=(0.0, -0.35, 0.15), head_turn=(0.0, -0.7, 0.0), hips=(0.0, -0.1, 0.04))
+    keys = [(0, slump), (hit - 4, slump), (hit + 3, pierced), (hit + 50, pierced), (hit + 62, back), (hit + 90, slump)]
+    return play([*keys, (end - 30, slump), (end, figure.rest)], ticks)
+
+
+def _dying(figure: Figure, ticks: int) -> Pose:
+    back, slump = _thrown_back(figure), _slumped(figure, 0)
+    fallen = shifted(slump, chest_turn=(0.25, 0.35, 0.1), head_turn=(0.0, 0.3, 0.2))
+    fallen[TUMBLE] = (1.15, 0.2, -0.3)
+    fallen[RIGHT_HAND], fallen[LEFT_HAND] = (0.55, 0.55, 0.8), (-0.5, 0.5, 0.75)
+    fallen[WEAPON], fallen[TIP] = (-0.8, 0.9, 0.0), figure.rest[TIP]
+    return play([(0, back), (14, back), (46, slump), (68, slump), (DEATH_TICKS, fallen)], ticks)

@@ -1,0 +1,155 @@
+"""Poses: what a body does at one moment, as an array of (N_CONTROLS, 3).
+
+A pose says where hands and feet are and how trunk, head and weapons are turned; `rig` finds elbows and knees. Blending
+two poses is a weighted mean, so an animation is a handful of key poses.
+
+Positions are in units of the body's scale (a man of 1.8 is 1.8 high), turns in rad.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.arena.motion import ease
+
+Pose: TypeAlias = NDArray[np.float64]
+Triple: TypeAlias = tuple[float, float, float]
+
+#: The rows of a pose. ``tumble``: the whole body turned forwards (pitch), to the left (yaw) and lifted. ``hips``: their
+#: place. ``hips_turn``, ``chest_turn``, ``head_turn``: yaw to the left, pitch forwards, roll to the right, each of them
+#: relative to the one before. Hands and feet: places. ``weapon`` and ``offhand``: yaw and elevation of the way that they
+#: point, and roll of the edge. ``tip``: a place that the weapon points to and reaches, whatever ``weapon`` says, by the
+#: weight in ``extra``. ``extra``: weight of the second hand on the weapon (0 to 1), lift of cape or tail (rad), weight of
+#: ``tip`` (0 to 1).
+ROWS = (
+    "tumble",
+    "hips",
+    "hips_turn",
+    "chest_turn",
+    "head_turn",
+    "right_hand",
+    "left_hand",
+    "right_foot",
+    "left_foot",
+    "weapon",
+    "offhand",
+    "tip",
+    "extra",
+)
+N_CONTROLS = len(ROWS)
+(
+    TUMBLE,
+    HIPS,
+    HIPS_TURN,
+    CHEST_TURN,
+    HEAD_TURN,
+    RIGHT_HAND,
+    LEFT_HAND,
+    RIGHT_FOOT,
+    LEFT_FOOT,
+    WEAPON,
+    OFFHAND,
+    TIP,
+    EXTRA,
+) = range(N_CONTROLS)
+_ROW_OF = {name: row for row, name in enumerate(ROWS)}
+
+
+def key(base: Pose | None = None, **rows: Triple) -> Pose:
+    """Return a key pose: another one (zeros if None) with some rows replaced, by their names in `ROWS`."""
+    pose = np.zeros((N_CONTROLS, 3)) if base is None else base.copy()
+    for name, row in rows.items():
+        pose[_ROW_OF[name]] = row
+    return pose
+
+
+def shifted(base: Pose, **rows: Triple) -> Pose:
+    """Return a pose with something added to some rows, by their names in `ROWS`."""
+    pose = base.copy()
+    for name, row in rows.items():
+        pose[_ROW_OF[name]] += row
+    return pose
+
+
+def blend(first: Pose, second: Pose, share: float) -> Pose:
+    """Return the pose between two, at a share of 0 to 1."""
+    if share <= 0.0:
+        return first
+    if share >= 1.0:
+        return second
+    return first + (second - first) * share
+
+
+def play(keys: list[tuple[float, Pose]], moment: float) -> Pose:
+    """Return the pose at a moment between keys (moment, pose) in their order, with soft starts and ends."""
+    before, pose = keys[0]
+    for after, following in keys:
+        if moment < after:
+            if after <= before:
+                return pose
+            return blend(pose, following, ease((moment - before) / (after - before)))
+        before, pose = after, following
+    return pose
+
+
+def breathe(base: Pose, tick: int, period_s: float, strength: float = 1.0) -> Pose:
+    """Return a pose that breathes: chest, hands and hips rise and sink a little."""
+    breath = math.sin(tick * (2.0 * math.pi / (60.0 * period_s))) * strength
+    pose = base.copy()
+    pose[HIPS, 2] += 0.008 * breath
+    pose[CHEST_TURN, 1] += 0.02 * breath
+    pose[RIGHT_HAND, 2] += 0.018 * breath
+    pose[LEFT_HAND, 2] += 0.014 * breath
+    pose[WEAPON, 1] += 0.03 * breath
+    return pose
+
+
+def foot_of(phase: float, stride: float, lift: float) -> tuple[float, float]:
+    """Return how far ahead and how high a foot is in a step.
+
+    Args:
+        phase: 0 to 1. The foot is on the ground in the first half, and then goes back as fast as the body goes ahead.
+        stride: Way of the body in one whole cycle.
+        lift: Height of the foot in the middle of the swing.
+    """
+    reach = stride / 4.0
+    if phase < 0.5:
+        return reach * (1.0 - 4.0 * phase), 0.0
+    swing = 2.0 * phase - 1.0
+    return -reach + 2.0 * reach * ease(swing), lift * math.sin(math.pi * swing)
+
+
+def walk(base: Pose, phase: float, way_rad: float, stride: float, *, lift: float = 0.14) -> Pose:
+    """Return a pose that walks.
+
+    Args:
+        base: How it stands.
+        phase: Of the cycle, in cycles.
+        way_rad: Direction of the walk from straight ahead, + to the left.
+        stride: Way of one whole cycle.
+        lift: Of the feet.
+    """
+    pose = base.copy()
+    ahead, aside = math.cos(way_rad), -math.sin(way_rad)
+    phase %= 1.0
+    for row, offset in ((RIGHT_FOOT, 0.0), (LEFT_FOOT, 0.5)):
+        along, height = foot_of((phase + offset) % 1.0, stride, lift)
+        pose[row, 0] = 0.75 * base[row, 0] + aside * along
+        pose[row, 1] = 0.3 * base[row, 1] + ahead * along
+        pose[row, 2] = base[row, 2] + height
+    swing = math.cos(2.0 * math.pi * phase)
+    bob = abs(math.sin(2.0 * math.pi * phase))
+    pose[HIPS, 2] += 0.035 * bob - 0.05
+    pose[HIPS_TURN, 0] += 0.14 * swing * ahead
+    pose[CHEST_TURN, 0] -= 0.22 * swing * ahead
+    pose[CHEST_TURN, 1] += 0.12 * ahead
+    pose[CHEST_TURN, 2] += 0.08 * aside
+    pose[RIGHT_HAND, 1] -= 0.1 * swing * ahead
+    pose[LEFT_HAND, 1] += 0.07 * swing * ahead
+    pose[RIGHT_HAND, 2] += 0.02 * bob
+    pose[EXTRA, 1] += 0.4 * ahead + 0.1 * bob
+    return pose
