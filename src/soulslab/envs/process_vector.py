@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -16,6 +16,35 @@ from soulslab.envs.vector_arguments import autoreset_mode_of, reset_mask_of
 from soulslab.errors import EnvironmentUsageError, NotResetError
 
 _Outcome = tuple[Any, float, bool, bool, Info]
+
+
+class GameEnv(Protocol):
+    """One game as an environment: what several at once are made of."""
+
+    metadata: dict[str, Any]
+    observation_space: Any
+    action_space: Any
+
+    @property
+    def needs_reset(self) -> bool:
+        """Whether `step` would be refused."""
+        ...
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
+        """See `gymnasium.Env.reset`."""
+        ...
+
+    def step(self, action: Any) -> _Outcome:
+        """See `gymnasium.Env.step`."""
+        ...
+
+    def render(self) -> Any:
+        """See `gymnasium.Env.render`."""
+        ...
+
+    def close(self) -> None:
+        """See `gymnasium.Env.close`."""
+        ...
 
 
 class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
@@ -38,7 +67,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         ProfileError: The profile is.
     """
 
-    single: ClassVar[Callable[..., ProcessEnv]] = ProcessEnv
+    single: ClassVar[Callable[..., GameEnv]] = ProcessEnv
 
     def __init__(
         self,
@@ -54,7 +83,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self.autoreset_mode = autoreset_mode_of(autoreset_mode)
         self.copy = copy
         self.render_mode = render_mode
-        self.envs = [type(self).single(render_mode=render_mode, **options) for _ in range(num_envs)]
+        self.envs: Sequence[GameEnv] = [type(self).single(render_mode=render_mode, **options) for _ in range(num_envs)]
         self.metadata = {**self.envs[0].metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = self.envs[0].observation_space
         self.single_action_space = self.envs[0].action_space

@@ -57,7 +57,8 @@ class DuelEnv(gymnasium.Env[Any, Any]):
     and, where the game counts them, ``ticks``; after the last step ``fight``.
 
     When a step fails (the game was killed, its window closed, a value cannot be read), it raises; the next `reset`
-    brings the game back. Nothing is made up in its place.
+    brings the game back. Nothing is made up in its place. With ``on_failure="truncate"`` it ends the episode instead,
+    with what was seen last, no reward, no ``fight``, and ``info["failure"]``: ``error`` (the class) and ``message``.
 
     Args:
         setup: The game and the boss.
@@ -87,6 +88,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         last = (options.n_last_actions, len(self._actions.names))
         self._observer = Observer(options.observation, setup.scenario, options.picture, last)
         game = DuelGame(setup.keeper, setup.profile, setup.source)
+        game.step_deadline_s = options.step_deadline_s
         episode, timing = make_episode(options, setup.scenario), make_timing(options.timing, times)
         self._play = DuelPlay(game, setup.scenario, episode, timing, self._observer.frame)
         self.observation_space = self._observer.space
@@ -95,6 +97,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self.attack_names = self._score.attack_names
         self._is_ready = False
         self._n_masked = self._n_restarts = 0
+        self._latest: Any = None
 
     # --- Gymnasium ------------------------------------------------------------------------------------------
 
@@ -126,7 +129,8 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self._score.begin(play.state, self._start_pose())
         self._n_restarts = keeper.n_restarts - n_restarts
         self._is_ready = True
-        return self._observation(), self._info()
+        self._latest = self._observation()
+        return self._latest, self._info()
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Play one decision, or several with ``skip_locked``; see `gymnasium.Env.step`.
@@ -145,7 +149,12 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self._is_ready = False
         self._n_masked += choice.is_masked
         tick = self._play.tick
-        n_decisions, is_truncated = self._play_step(choice.action)
+        try:
+            n_decisions, is_truncated = self._play_step(choice.action)
+        except SiphonError as error:
+            if self.options.on_failure == "raise":
+                raise
+            return self._cut_off(error, has_ticks=tick >= 0)
         if self._observer.has_last_actions:
             self._observer.remember(self._actions.one_hot(action))
         verdict = self._play.verdict
@@ -160,10 +169,10 @@ class DuelEnv(gymnasium.Env[Any, Any]):
             info["ticks"] = self._play.tick - tick
         if not self._is_ready:
             info["fight"] = self._score.report(is_won=verdict == "won")
-        observation = self._observation()
+        self._latest = self._observation()
         if times is not None:
             times.end_step()
-        return observation, reward, bool(verdict), is_truncated, info
+        return self._latest, reward, bool(verdict), is_truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return the open actions of a discrete space by the name that sb3-contrib's MaskablePPO looks for."""
@@ -270,6 +279,20 @@ class DuelEnv(gymnasium.Env[Any, Any]):
             if is_over or is_truncated or not options.skip_locked or n_open > 1:
                 return n, is_truncated
             action = NOTHING
+
+    def _cut_off(self, error: SiphonError, *, has_ticks: bool) -> tuple[Any, float, bool, bool, Info]:
+        """Return the end of an episode whose game failed: what was seen last, and why."""
+        info = self._info()
+        info |= {
+            "n_decisions": 0,
+            "n_masked": self._n_masked,
+            "reward_terms": self._score.no_shares(),
+            "late_s": 0.0,
+            "failure": {"error": type(error).__name__, "message": str(error)},
+        }
+        if has_ticks:
+            info["ticks"] = 0
+        return self._latest, 0.0, False, True, info
 
     def _start_pose(self) -> int:
         number = self._play.episode.start_pose

@@ -17,6 +17,7 @@ from soulslab.envs.rewards import reward_weights
 from soulslab.errors import EnvironmentUsageError, did_you_mean
 
 EPISODES = ("demo", "in_place")
+ON_FAILURE = ("raise", "truncate")
 _MAX_LAST_ACTIONS = 100
 _Options = TypeVar("_Options", bound="DuelOptions")
 
@@ -46,6 +47,8 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
         hard_reset_minutes: The game is restarted at a reset after so much wall time; None for never.
         step_deadline_s: Wall time that the game may take for a decision.
         reset_deadline_s: Wall time that a reset may take, with all retries.
+        on_failure: What a step comes to in which the game dies, freezes or loses its window: ``"raise"`` its error, or
+            ``"truncate"`` the episode. The next reset brings a new game either way.
     """
 
     phase: str = "full"
@@ -67,6 +70,7 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
     hard_reset_minutes: float | None = None
     step_deadline_s: float = 10.0
     reset_deadline_s: float = 120.0
+    on_failure: str = "raise"
 
     def check(self) -> None:
         """Raise `EnvironmentUsageError` for the first option that is wrong."""
@@ -97,6 +101,7 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
             "action_mode": ACTION_MODES,
             "timing": TIMINGS,
             "episodes": EPISODES,
+            "on_failure": ON_FAILURE,
         }
         for name, known in choices.items():
             value = getattr(self, name)

@@ -127,6 +127,10 @@ class FightScore:
         self._return += reward
         return reward, shares
 
+    def no_shares(self) -> dict[str, float]:
+        """Return what each term adds to the reward of a step that did not come about."""
+        return dict.fromkeys(("function",) if self._has_function else REWARD_TERMS, 0.0)
+
     def report(self, *, is_won: bool) -> dict[str, Any]:
         """Return ``info["fight"]``, with the keys and types of ``soulslab/Arena-v0``."""
         return {
