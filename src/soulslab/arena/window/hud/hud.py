@@ -62,6 +62,7 @@ class Hud:
         over = -0.86 + high + 0.35 * layer.text + rim
         Label(layer.node, (-half, over), layer.text, _PALE).show(game.boss.name)
         self._damage = Label(layer.node, (half, over), layer.text, _PALE, "right")
+        self._notice = Label(layer.node, (0.0, 0.30), 1.6 * layer.text, _PALE, "centre")
         self._fps = Label(layer.node, (layer.right - 0.06, 0.88), layer.text, _PALE, "right")
         dot = max(0.014, 1.4 * layer.px)
         self._dot = rectangle(layer.node, (-dot, dot, -dot, dot), (1.0, 1.0, 1.0), (1.0, 1.0, 1.0))
@@ -87,6 +88,10 @@ class Hud:
                 self._key_list.node.show()
             else:
                 self._key_list.node.hide()
+
+    def notify(self, text: str) -> None:
+        """Show a line in the middle of the picture, such as that the game is paused; an empty one takes it away."""
+        self._notice.show(text)
 
     def close(self) -> None:
         """Take it off the camera."""

@@ -16,7 +16,7 @@ OPENING_RAD = math.radians(50.0)
 NEAR_M, FAR_M = 0.3, 400.0
 #: How fast it follows: ticks in which 63 % of the way is made.
 FOLLOW_TICKS = np.array([4.0, 4.0, 6.0, 18.0, 18.0, 18.0])
-#: A player that moves farther than this in a tick was put there.
+#: Whoever moves farther than this in a tick was put there, and the camera jumps with them.
 JUMP_M = 1.0
 #: A falling player is watched from the edge.
 EDGE_M = 0.6
@@ -49,8 +49,9 @@ class CameraRig:
         self._shakes_m = np.array([_SHAKE_M.get(name, 0.0) for name in animations])
         self._n_ticks = game.n_ticks
         self._n_fights = -1
-        self._aim = np.zeros(6)
-        self._at = np.zeros(6)
+        self._aim: Floats = np.zeros(6)
+        self._at: Floats = np.zeros(6)
+        self._fighters: Floats = np.zeros(4)
 
     def resize(self, aspect: float) -> None:
         """Fit the lens to a picture of this width over height; what is seen up and down stays the same."""
@@ -80,14 +81,16 @@ class CameraRig:
         """
         aim = _aim(game)
         n = game.n_ticks - self._n_ticks
-        moved_m = float(np.hypot(*(aim[:2] - self._aim[:2])))
+        d = game.duel
+        fighters = np.array([d.p_x, d.p_y, d.b_x, d.b_y])
+        moved_m = float(np.abs(fighters - self._fighters).max())
         if game.n_fights != self._n_fights or n < 0 or moved_m > JUMP_M * max(n, 1):
             self._at = aim
         elif n > 0:
             # y' = (u - y) / T with u on a line: a lag of v T, and what is left of the difference to it.
             lag = (aim - self._aim) / n * FOLLOW_TICKS
             self._at = aim - lag + (self._at - self._aim + lag) * np.exp(-n / FOLLOW_TICKS)
-        self._aim = aim
+        self._aim, self._fighters = aim, fighters
         self._n_ticks, self._n_fights = game.n_ticks, game.n_fights
 
     def _jolt(self, game: LiveFight) -> float:

@@ -13,7 +13,8 @@ from soulslab.arena.window.stage.mesh import Floats, Mesh, texture_of
 from soulslab.arena.window.stage.mood import Mood
 from soulslab.arena.window.stage.textures import medallion, noise, slabs
 
-MEDALLION_M = 5.0
+#: Radius of the picture in the middle, but no more than this share of the floor's.
+MEDALLION_M, _MEDALLION_SHARE = 5.0, 0.5
 #: The wall stands where the player's body touches it; its centre stops at the floor's radius.
 WALL_GAP_M = 0.5
 #: Edge of the earth behind the wall.
@@ -39,12 +40,24 @@ class Place(msgspec.Struct, frozen=True):
     half_rad: float
 
     @property
+    def has_wall(self) -> bool:
+        """Whether a wall is left beside the cliff."""
+        return self.half_rad < math.pi - 0.1
+
+    @property
+    def medallion_m(self) -> float:
+        """Radius of the picture in the middle."""
+        return min(MEDALLION_M, _MEDALLION_SHARE * self.radius_m)
+
+    @property
     def wall_rad(self) -> tuple[float, float]:
         """Angles at which the wall begins and ends, to the left."""
         return self.cliff_rad + self.half_rad, self.cliff_rad + math.tau - self.half_rad
 
     def braziers(self) -> list[tuple[float, float]]:
-        """Return where the fires burn, along the wall."""
+        """Return where the fires burn, along the wall; nowhere without one."""
+        if not self.has_wall:
+            return []
         first, last = self.wall_rad
         angles = [first + (last - first) * (i + 0.5) / N_BRAZIERS for i in range(N_BRAZIERS)]
         radius = self.radius_m + WALL_GAP_M + 0.1
@@ -108,8 +121,8 @@ def _polar(radii: Floats, angles: Floats, z: Floats | float) -> Floats:
 def _floor(place: Place, mood: Mood) -> Mesh:
     mesh = Mesh()
     angles = _columns(place)
-    n_rings = max(round((place.radius_m - MEDALLION_M) / _RING_M), 1)
-    edges = np.linspace(MEDALLION_M, place.radius_m, n_rings + 1)
+    n_rings = max(round((place.radius_m - place.medallion_m) / _RING_M), 1)
+    edges = np.linspace(place.medallion_m, place.radius_m, n_rings + 1)
     for i in range(n_rings):
         outer = lip_m(angles, place) if i == n_rings - 1 else np.full_like(angles, edges[i + 1])
         points = _polar(np.stack([np.full_like(angles, edges[i]), outer]), angles, 0.0)
@@ -124,8 +137,8 @@ def _floor(place: Place, mood: Mood) -> Mesh:
 def _medallion(place: Place, mood: Mood) -> Mesh:
     mesh = Mesh()
     angles = _columns(place)
-    points = _polar(np.array([[0.01], [MEDALLION_M]]), angles[None, :], 0.0)
-    mesh.grid(points, light_at(points, place, mood), points[..., :2] / (2 * MEDALLION_M) + 0.5)
+    points = _polar(np.array([[0.01], [place.medallion_m]]), angles[None, :], 0.0)
+    mesh.grid(points, light_at(points, place, mood), points[..., :2] / (2 * place.medallion_m) + 0.5)
     return mesh
 
 

@@ -36,6 +36,9 @@ class Ruins:
     def __init__(self, parent: NodePath, place: Place, mood: Mood) -> None:
         self._place = place
         self._sectors: list[tuple[float, float, NodePath]] = []
+        self._fires = _Fires(parent, place, mood)
+        if not place.has_wall:
+            return
         masonry = texture_of(bricks(mood))
         first, last = place.wall_rad
         edges = np.linspace(first, last, N_SECTORS + 1)
@@ -48,7 +51,6 @@ class Ruins:
             middle = float(edges[i] + edges[i + 1]) / 2
             self._sectors.append((math.cos(middle), math.sin(middle), mesh.node(parent, f"wall {i}", masonry)))
         _far(place, mood).node(parent, "arches").setTwoSided(True)
-        self._fires = _Fires(parent, place, mood)
 
     def show(self, camera_m: tuple[float, float], n_ticks: int) -> None:
         """Hide what is in the way, and let the fires flicker.
