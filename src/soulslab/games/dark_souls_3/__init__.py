@@ -1,0 +1,7 @@
+"""Dark Souls III: what is known of it is in ``profile.toml``, second-hand and not checked on a running game."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PROFILE_PATH = Path(__file__).parent / "profile.toml"
