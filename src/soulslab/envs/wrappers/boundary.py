@@ -47,7 +47,8 @@ class Boundary:
         if not self.rings:
             raise EnvironmentUsageError("a boundary needs at least one ring of corners")
         self._from = np.concatenate(self.rings)
-        self._along = np.concatenate([np.roll(ring, -1, axis=0) - ring for ring in self.rings])
+        self._to = np.concatenate([np.roll(ring, -1, axis=0) for ring in self.rings])
+        self._along = self._to - self._from
         self._length_2 = np.maximum(np.square(self._along).sum(axis=1), np.finfo(np.float64).tiny)
 
     @classmethod
@@ -162,9 +163,11 @@ class Boundary:
         edges = np.argmin(np.square(rx - along * dx) + np.square(ry - along * dy), axis=1)
         rows = np.arange(len(places))
         nearest = self._from[edges] + along[rows, edges][:, None] * self._along[edges]
-        # A ray towards greater x crosses the rings an odd number of times from within.
+        # A ray towards greater x crosses the rings an odd number of times from within. Each corner's own y is compared,
+        # not a difference, so that the two edges that meet there agree on which side it lies.
+        y, to_y = places[:, 1:], self._to[:, 1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            is_crossed = ((ry < 0) != (ry < dy)) & (rx < dx * ry / dy)
+            is_crossed = ((ay > y) != (to_y > y)) & (rx < dx * ry / dy)
         return nearest, edges, is_crossed.sum(axis=1) % 2 == 1
 
     def _inwards(self, points: Points, edges: NDArray[np.int64]) -> Points:

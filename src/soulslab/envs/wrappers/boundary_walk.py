@@ -22,7 +22,8 @@ class WalkOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     Attributes:
         reach_m: So far to either side of the walk is ground as well.
-        bridge_m: Gaps between strips of the walk that are narrower than this are ground, too.
+        bridge_m: Gaps between strips of the walk that are narrower than this are ground, too; so an edge that was not
+            walked quite round is closed.
         jump_m: Two points in a row that are farther apart are not joined: a teleport.
         cell_m: Of the grid on which it is worked out; also how far the edge may be off.
         hole_m2: Places within that were never walked on are holes if they are at least so large; smaller ones are
@@ -69,7 +70,7 @@ def boundary_of_walk(walk: ArrayLike, options: WalkOptions | None = None) -> Bou
             f"use larger ones, or look for positions that are wrong"
         )
     ground = _ground((points - low) / options.cell_m, extent, options)
-    return Boundary([ring * options.cell_m + low for ring in _rings(ground, options)])
+    return Boundary([ring * options.cell_m + low for ring in _rings(ground)])
 
 
 def boundary_of_recording(
@@ -134,20 +135,36 @@ def _ground(cells: Points, extent: Points, options: WalkOptions) -> NDArray[np.u
     thickness = max(1, round(2 * options.reach_m / options.cell_m))
     for part in np.split(fine, breaks):
         cv2.polylines(picture, [part.reshape(-1, 1, 2)], False, 1, thickness, cv2.LINE_8, 4)
-    n_bridge = round(options.bridge_m / options.cell_m)
-    if n_bridge > 1:
-        disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (n_bridge | 1, n_bridge | 1))
-        picture = cv2.morphologyEx(picture, cv2.MORPH_CLOSE, disc).astype(np.uint8)
-    return picture
+    return _bridged(picture, options)
 
 
-def _rings(ground: NDArray[np.uint8], options: WalkOptions) -> list[Points]:
-    """Return the outer edge of the largest part, and those of its holes that are large enough."""
+def _bridged(walked: NDArray[np.uint8], options: WalkOptions) -> NDArray[np.uint8]:
+    """Return the ground with its gaps closed: grown by half a gap, filled, and shrunk again."""
+    half = 0.5 * options.bridge_m / options.cell_m
+    grown = (_distances(1 - walked) <= half).astype(np.uint8)
+    contours, _ = cv2.findContours(grown, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    filled = np.zeros_like(walked)
+    cv2.drawContours(filled, [max(contours, key=cv2.contourArea)], 0, 1, cv2.FILLED)
+    ground = (_distances(filled) > half).astype(np.uint8)
+    holes = ground & (_distances(grown) <= half)
+    n_parts, parts, facts, _ = cv2.connectedComponentsWithStats(holes.astype(np.uint8))
+    for part in range(1, n_parts):
+        if facts[part, cv2.CC_STAT_AREA] * options.cell_m**2 >= options.hole_m2:
+            ground[parts == part] = 0
+    return ground
+
+
+def _distances(picture: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return how far each cell is from the nearest 0, in cells."""
+    return cv2.distanceTransform(picture, cv2.DIST_L2, cv2.DIST_MASK_PRECISE).astype(np.float32)
+
+
+def _rings(ground: NDArray[np.uint8]) -> list[Points]:
+    """Return the outer edge of the largest part, and those of its holes."""
     contours, families = cv2.findContours(ground, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
     parents = families[0][:, 3]
-    areas = [cv2.contourArea(contour) for contour in contours]
-    outer = max((i for i in range(len(contours)) if parents[i] < 0), key=areas.__getitem__)
-    holes = [i for i in range(len(contours)) if parents[i] == outer and areas[i] * options.cell_m**2 >= options.hole_m2]
+    outer = max((i for i in range(len(contours)) if parents[i] < 0), key=lambda i: cv2.contourArea(contours[i]))
+    holes = [i for i in range(len(contours)) if parents[i] == outer]
     # Half a cell is what the grid does not know anyway; without it each stair would be a corner.
     smooth = [cv2.approxPolyDP(contours[i], 0.75, True).reshape(-1, 2).astype(np.float64) for i in (outer, *holes)]
     return [ring for ring in smooth if len(ring) >= 3]

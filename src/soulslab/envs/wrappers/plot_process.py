@@ -115,7 +115,7 @@ class WindowTarget:
     def __init__(self) -> None:
         import matplotlib.pyplot as plt  # noqa: PLC0415 (opens no window for a file)
 
-        self.figure = plt.figure(figsize=(13.0, 4.2), layout="constrained")
+        self.figure = plt.figure(figsize=(12.0, 4.0), layout="constrained")
         if type(self.figure.canvas).required_interactive_framework is None:
             sys.exit(
                 "matplotlib has no toolkit for windows here: install tkinter (python3-tk) or PyQt6, or plot to a file"

@@ -1,0 +1,35 @@
+"""Environments for wrappers: the simulator, and the same fight as a game of its own."""
+
+import gymnasium
+import pytest
+
+import soulslab  # noqa: F401 (registers the ids)
+from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.games.arena.fake import FakeArenaSession
+from soulslab.siphon.session import SessionOptions
+
+
+@pytest.fixture
+def make_live():
+    """Return a maker of live environments over the fake session; all are closed in the end."""
+    made = []
+
+    def make(**options):
+        fight = {"phase": options.get("phase", "full"), "poses": "random" if options.get("random_pose") else "fixed"}
+        session = FakeArenaSession(SessionOptions(options={"boss": options.get("boss", "judge"), **fight}))
+        env = ArenaLiveEnv(session=session, **options)
+        env.arena = lambda: session.arena
+        made.append(env)
+        return env
+
+    yield make
+    for env in made:
+        env.close()
+
+
+@pytest.fixture(params=["sim", "live"])
+def make_duel(request, make_live):
+    """Return a maker of environments: once the simulator's, once the live ones."""
+    if request.param == "live":
+        return make_live
+    return lambda **options: gymnasium.make("soulslab/Arena-v0", **options)
