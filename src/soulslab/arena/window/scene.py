@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from panda3d.core import CardMaker, NodePath
+from panda3d.core import NodePath
 
 from soulslab.arena.live_fight import LiveFight
-from soulslab.arena.state import Record
+from soulslab.arena.window.figures.boss import BossFigure
+from soulslab.arena.window.figures.effects import Effects
+from soulslab.arena.window.figures.knight import KnightFigure
+from soulslab.arena.window.figures.shadow import Shadow
 from soulslab.arena.window.hud.hud import Hud, HudOptions
 from soulslab.arena.window.stage.camera import CameraRig
+from soulslab.arena.window.stage.light import light_direction, light_up
+from soulslab.arena.window.stage.mood import mood_of
 from soulslab.arena.window.stage.stage import Stage
 
 
@@ -33,9 +38,16 @@ class Scene:
         size_px: tuple[int, int] = (800, 450),
         options: HudOptions | None = None,
     ) -> None:
-        self._stage = Stage(root, game.boss)
-        self._player = _card(root, (0.2, 0.3, 0.9, 1.0), 1.8)
-        self._boss = _card(root, (0.8, 0.2, 0.1, 1.0), 3.2)
+        boss = game.boss
+        mood = mood_of(boss)
+        self._stage = Stage(root, boss)
+        fighters = root.attachNewNode("fighters")
+        light_up(fighters, boss.ground, mood)
+        self._knight, self._boss = KnightFigure(fighters), BossFigure(fighters, boss)
+        self._effects = Effects(root, boss)
+        light, floor = light_direction(boss.ground, mood), boss.ground.floor_m
+        self._shadow = Shadow(root, self._knight.root, light, floor)
+        Shadow(root, self._boss.root, light, floor)
         self._rig = CameraRig(camera, game, size_px[0] / size_px[1])
         self._camera, self._options = camera, options
         self.hud = Hud(camera, game, size_px, options)
@@ -52,17 +64,12 @@ class Scene:
 
     def show(self, game: LiveFight) -> None:
         """Move everything to where it is now."""
-        d: Record = game.duel
-        self._player.setPos(d.p_x, d.p_y, d.p_z)
-        self._boss.setPos(d.b_x, d.b_y, float(game.fight.floor))
+        self._knight.show(game)
+        self._boss.show(game)
+        self._effects.show(game)
+        if game.duel.p_falling:
+            self._shadow.root.hide()
+        else:
+            self._shadow.root.show()
         self._stage.show(self._rig.show(game), game.n_ticks)
         self.hud.show(game)
-
-
-def _card(root: NodePath, colour: tuple[float, float, float, float], height: float) -> NodePath:
-    maker = CardMaker("card")
-    maker.setFrame(-0.4, 0.4, 0.0, height)
-    card = root.attachNewNode(maker.generate())
-    card.setColor(colour)
-    card.setBillboardAxis()
-    return card

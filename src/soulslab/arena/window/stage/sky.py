@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from panda3d.core import DepthTestAttrib, NodePath, RenderAttrib
+from panda3d.core import CullBinEnums, CullBinManager, DepthTestAttrib, NodePath, RenderAttrib
 
 from soulslab.arena.window.stage.mesh import Mesh, texture_of
 from soulslab.arena.window.stage.mood import Mood
@@ -13,12 +13,13 @@ from soulslab.arena.window.stage.textures import SKY_HIGH_RAD, SKY_LOW_RAD, sky
 
 _RADIUS_M = 150.0
 _N_COLUMNS = 32
+_BIN = "sky"
 
 
 def build_sky(parent: NodePath, mood: Mood, cliff_rad: float) -> NodePath:
     """Build the sky; keep it at the camera's place.
 
-    It is drawn after all that is solid, so that no pixel is painted twice.
+    It is drawn after all that is solid, so that no pixel is painted twice, and before all that lets through.
     """
     mesh = Mesh()
     angles = np.linspace(0.0, math.tau, _N_COLUMNS + 1)
@@ -40,7 +41,15 @@ def build_sky(parent: NodePath, mood: Mood, cliff_rad: float) -> NodePath:
         mesh.grid(lid, np.broadcast_to(np.array(colour), (2, 2, 3)), np.full((2, 2, 2), 0.999 if z > 0 else 0.001))
     path = mesh.node(parent, "sky", texture_of(sky(mood, cliff_rad), repeats=False, has_mipmaps=False))
     path.setTwoSided(True)
-    path.setBin("fixed", 0)
+    path.setBin(_bin(), 0)
     path.setDepthWrite(False)
     path.setAttrib(DepthTestAttrib.make(RenderAttrib.MLessEqual))
     return path
+
+
+def _bin() -> str:
+    """Return the name of the bin between panda3d's ``opaque`` (20) and ``transparent`` (30)."""
+    bins = CullBinManager.getGlobalPtr()
+    if bins.findBin(_BIN) == -1:
+        bins.addBin(_BIN, CullBinEnums.BTFixed, 25)
+    return _BIN

@@ -1,8 +1,9 @@
-"""Stone and sky, painted by formula when the game starts; the same in every game."""
+"""Stone and sky, painted by formula when the game starts; the same in every game, and read only."""
 
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ def noise(shape: tuple[int, int], seed: int, slope: float = 1.5, stretch: float 
     return np.asarray(field / field.std())
 
 
+@cache
 def slabs(mood: Mood) -> NDArray[np.uint8]:
     """Return worn flagstones, (H, W, 3): two rows of two, each row set off by half a stone."""
     n = SLAB_PX
@@ -60,6 +62,7 @@ def slabs(mood: Mood) -> NDArray[np.uint8]:
     return _stone(light, mood, np.clip(grown, 0, 0.75))
 
 
+@cache
 def medallion(mood: Mood) -> NDArray[np.uint8]:
     """Return the round picture in the floor's middle, (H, W, 3): rings, and a sun of sixteen rays, in worn brass."""
     n = MEDALLION_PX
@@ -86,6 +89,7 @@ def medallion(mood: Mood) -> NDArray[np.uint8]:
     return _bytes(picture * (1 - brass[..., None]) + metal * brass[..., None])
 
 
+@cache
 def bricks(mood: Mood) -> NDArray[np.uint8]:
     """Return masonry, (H, W, 3), four courses high."""
     n = BRICK_PX
@@ -101,6 +105,7 @@ def bricks(mood: Mood) -> NDArray[np.uint8]:
     return _stone(light, mood, np.clip(0.35 * rough - 0.15, 0, 0.5))
 
 
+@cache
 def sky(mood: Mood, cliff_rad: float) -> NDArray[np.uint8]:
     """Return the panorama, (H, W, 3): column 0 looks along x, columns go to the left; row 0 is highest."""
     width, height = SKY_PX
@@ -174,4 +179,6 @@ def _stone(light: Floats, mood: Mood, grown: Floats) -> NDArray[np.uint8]:
 
 
 def _bytes(picture: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
-    return np.clip(np.rint(picture), 0, 255).astype(np.uint8)
+    painted = np.clip(np.rint(picture), 0, 255).astype(np.uint8)
+    painted.setflags(write=False)
+    return painted
