@@ -1,0 +1,69 @@
+"""Environments of the built-in fight without a window, and wall time that a test moves by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from soulslab.envs.live.arena import ArenaLiveEnv, ArenaLiveOptions
+from soulslab.games.arena.fake import FakeArena, FakeArenaSession
+from soulslab.siphon.profile import Profile
+from soulslab.siphon.session import SessionOptions
+
+
+class Fights:
+    """Opens sessions with the fight that an environment's options ask for, and remembers them."""
+
+    def __init__(self, options: dict[str, str], profile: Profile | None = None) -> None:
+        self._options = SessionOptions(options=options)
+        self._profile = profile
+        self.sessions: list[FakeArenaSession] = []
+
+    def __call__(self) -> FakeArenaSession:
+        self.sessions.append(FakeArenaSession(self._options, self._profile))
+        return self.sessions[-1]
+
+    @property
+    def arena(self) -> FakeArena:
+        """The game of the last start."""
+        return self.sessions[-1].arena
+
+
+def live_env(render_mode: str | None = None, profile: Profile | None = None, **options: Any) -> Any:
+    """Return an environment of the fake arena, and what opens its sessions as ``env.fights``."""
+    fights = Fights(ArenaLiveOptions(**options).launch_options(), profile)
+    session: Any = fights if profile is None else fights()
+    env: Any = ArenaLiveEnv(render_mode, session=session, **options)
+    env.fights = fights
+    return env
+
+
+class WallTime:
+    """Stands in for the module ``time``: passes only by sleeping, and with it the time of a game.
+
+    Attributes:
+        now_s: The time.
+        slept_s: How long each sleep was.
+        game: Whose ticks pass; None for nobody's.
+    """
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.slept_s: list[float] = []
+        self.game: FakeArena | None = None
+        self.speed = 1.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def perf_counter(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.slept_s.append(seconds)
+        self.pass_time(seconds)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass that nobody slept."""
+        self.now_s += seconds
+        if self.game is not None:
+            self.game.pass_time(seconds * self.speed)

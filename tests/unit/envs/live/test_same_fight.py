@@ -1,0 +1,151 @@
+"""The live environment is the simulator: the same seed and actions, the same fight, through a session."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from soulslab.arena.boss_file import boss_names
+from soulslab.arena.features import FEATURE_NAMES
+from soulslab.arena.live_fight import BUTTONS
+from soulslab.arena.vocabulary import ACTIONS, NOTHING
+from soulslab.envs.arena import ArenaEnv
+from support.live_env import live_env
+from support.players import script
+
+ALL_TERMS = {
+    "boss_damage": 1.0,
+    "player_damage": -1.0,
+    "win": 3.0,
+    "death": -2.0,
+    "time": 0.01,
+    "centre": 0.1,
+    "roll": 0.05,
+    "attack": 0.07,
+    "hit_streak": 0.2,
+}
+#: The time of walks and turns in a row: what comes between two looks is not seen (see test_reader.py).
+STROLL = FEATURE_NAMES.index("boss_animation_duration")
+
+
+def check_observation(live, sim):
+    if isinstance(sim, dict):
+        assert live.keys() == sim.keys()
+        for name, value in sim.items():
+            assert (type(live[name]), getattr(live[name], "dtype", None)) == (
+                type(value),
+                getattr(value, "dtype", None),
+            )
+            np.testing.assert_allclose(live[name], value, atol=1e-5, rtol=1e-6, err_msg=name)
+        return
+    difference = np.abs(live - sim)
+    difference[STROLL] = 0.0
+    worst = int(difference.argmax())
+    assert difference[worst] <= 1e-5, FEATURE_NAMES[worst]
+
+
+def check_report(live, sim):
+    assert live.keys() == sim.keys()
+    for name, value in sim.items():
+        assert type(live[name]) is type(value), name
+        np.testing.assert_allclose(live[name], value, atol=1e-4, err_msg=name)
+
+
+def check_step(live, sim):
+    check_observation(live[0], sim[0])
+    assert live[1] == pytest.approx(sim[1], abs=1e-5)
+    assert live[2:4] == sim[2:4]
+    theirs, ours = sim[4], live[4]
+    np.testing.assert_array_equal(ours["action_mask"], theirs["action_mask"])
+    assert (ours["n_decisions"], ours["n_masked"]) == (theirs["n_decisions"], theirs["n_masked"])
+    assert ours["reward_terms"] == pytest.approx(theirs["reward_terms"], abs=1e-5)
+    if live[2] or live[3]:
+        check_report(ours["fight"], theirs["fight"])
+
+
+def check_fight(live, sim, seed):
+    """Play a fight in both to its end and compare all that they give."""
+    (observation, info), (wanted, wanted_info) = live.reset(seed=seed), sim.reset(seed=seed)
+    check_observation(observation, wanted)
+    np.testing.assert_array_equal(info["action_mask"], wanted_info["action_mask"])
+    for action in script(seed, 3000):
+        steps = live.step(int(action)), sim.step(int(action))
+        check_step(*steps)
+        if steps[1][2] or steps[1][3]:
+            return
+    pytest.fail("the fight has no end")
+
+
+@pytest.mark.parametrize("skip_locked", [False, True])
+@pytest.mark.parametrize("phase", ["1", "2", "full"])
+@pytest.mark.parametrize("boss", boss_names())
+def test_whole_fights(boss, phase, skip_locked):
+    options = {"boss": boss, "phase": phase, "skip_locked": skip_locked, "reward": ALL_TERMS}
+    live, sim = live_env(**options), ArenaEnv(**options)
+    for seed in (0, 7):
+        check_fight(live, sim, seed)
+
+
+@pytest.mark.parametrize("reward", ["soulsgym", "eldengym", "sparse"])
+def test_every_field_with_random_starts(reward):
+    options = {"observation": "dict", "random_pose": True, "reward": reward}
+    live, sim = live_env(**options), ArenaEnv(**options)
+    assert live.observation_space == sim.observation_space
+    assert live.action_space == sim.action_space
+    assert live.attack_names == sim.attack_names
+    for seed in (3, 11):
+        check_fight(live, sim, seed)
+
+
+def test_a_reward_function_sees_the_same():
+    seen = []
+
+    def reward(transition):
+        seen.append(transition)
+        return transition.terms["boss_damage"] + transition.before["player_hp"] - transition.after["player_hp"]
+
+    check_fight(live_env(reward=reward), ArenaEnv(reward=reward), 2)
+    for ours, theirs in zip(seen[::2], seen[1::2], strict=True):
+        assert ours.before.dtype == theirs.before.dtype
+        np.testing.assert_allclose(ours.after["player_pose"], theirs.after["player_pose"], atol=1e-9)
+        assert (ours.terminated, ours.truncated) == (theirs.terminated, theirs.truncated)
+
+
+def test_a_subset_of_the_actions():
+    names = ["light_attack", "nothing", "backward+roll", "forward"]
+    live, sim = live_env(actions=names), ArenaEnv()
+    numbers = [16, 19, 12, 0]
+    assert (live.action_space, live.action_names) == (gymnasium.spaces.Discrete(4), tuple(names))
+    live.reset(seed=5)
+    sim.reset(seed=5)
+    for action in script(5, 200) % 4:
+        ours, theirs = live.step(int(action)), sim.step(numbers[action])
+        check_observation(ours[0], theirs[0])
+        np.testing.assert_array_equal(ours[4]["action_mask"], theirs[4]["action_mask"][numbers])
+        np.testing.assert_array_equal(live.action_masks(), ours[4]["action_mask"])
+        if theirs[2]:
+            break
+
+
+@pytest.mark.parametrize("mode", ["multi_binary", "continuous"])
+def test_buttons_are_the_actions(mode):
+    live, sim = live_env(action_mode=mode), ArenaEnv()
+    live.reset(seed=1)
+    sim.reset(seed=1)
+    for action in script(1, 150):
+        buttons = np.array([name in ACTIONS[action] for name in BUTTONS], np.int8)
+        ours = live.step(buttons if mode == "multi_binary" else buttons * np.float32(0.7))
+        # Of a roll that is not open, the direction is left, which a number of its own does not have.
+        is_walk = len(ACTIONS[action]) > 1 and "roll" in ACTIONS[action] and not sim.action_masks()[action]
+        walk = ACTIONS.index(tuple(name for name in ACTIONS[action] if name != "roll")) if is_walk else action
+        theirs = sim.step(walk if sim.action_masks()[walk] else NOTHING)
+        check_observation(ours[0], theirs[0])
+        if theirs[2]:
+            break
+
+
+def test_the_limit_of_decisions():
+    env = live_env(max_episode_steps=7)
+    env.reset(seed=0)
+    steps = [env.step(NOTHING) for _ in range(7)]
+    assert [step[2:4] for step in steps] == [(False, False)] * 6 + [(False, True)]
+    assert steps[-1][4]["fight"]["n_decisions"] == 7
