@@ -131,6 +131,6 @@ def _beast(size: float) -> Figure:
         weapon=(-0.5, -0.42, 0.0),
         offhand=(0.0, -1.3, 0.0),
         tip=(0.0, 1.2, 0.6),
-        extra=(0.0, 0.9, 0.0),
+        extra=(0.0, -0.2, 0.0),
     )
     return Figure("beast", build, rest, 1.1, 2.4)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from soulslab.arena.window.figures.boss_builds import Figure
 from soulslab.arena.window.figures.mesh import Colour, Mesh
 from soulslab.arena.window.figures.rig import Build
 
-IRON: Colour = (0.3, 0.28, 0.3)
-BRONZE: Colour = (0.6, 0.46, 0.26)
-ROBE: Colour = (0.2, 0.15, 0.27)
-DARK_ROBE: Colour = (0.13, 0.1, 0.18)
+IRON: Colour = (0.42, 0.4, 0.43)
+BRONZE: Colour = (0.74, 0.57, 0.32)
+ROBE: Colour = (0.33, 0.24, 0.42)
+DARK_ROBE: Colour = (0.24, 0.17, 0.31)
 SILVER: Colour = (0.78, 0.8, 0.85)
-WOOD: Colour = (0.32, 0.22, 0.15)
-GROWTH: Colour = (0.07, 0.05, 0.08)
+WOOD: Colour = (0.42, 0.3, 0.2)
+GROWTH: Colour = (0.12, 0.07, 0.12)
 EMBER: Colour = (1.0, 0.45, 0.14)
-FUR: Colour = (0.45, 0.54, 0.64)
-DARK_FUR: Colour = (0.3, 0.37, 0.46)
+FUR: Colour = (0.56, 0.66, 0.77)
+DARK_FUR: Colour = (0.4, 0.48, 0.58)
 ICE: Colour = (0.78, 0.93, 1.0)
 FROST: Colour = (0.45, 0.85, 1.0)
 BONE: Colour = (0.87, 0.9, 0.92)
@@ -42,8 +44,8 @@ def growth_meshes(figure: Figure) -> dict[str, Mesh]:
     if figure.kind == "judge":
         return _growth(figure.build)
     if figure.kind == "beast":
-        return _more_ice(figure.build)
-    return _masks(figure.build)
+        return _more_ice()
+    return _masks()
 
 
 def _limbs(build: Build, arm: tuple[float, Colour], leg: tuple[float, Colour], hand: Colour) -> dict[str, Mesh]:
@@ -201,7 +203,7 @@ def _beast(build: Build) -> dict[str, Mesh]:
     return {"hips": hips, "chest": chest, "head": head, **limbs, "weapon": mace, "cape": tail}
 
 
-def _more_ice(build: Build) -> dict[str, Mesh]:
+def _more_ice() -> dict[str, Mesh]:
     chest = Mesh()
     for x, z, size in (
         (0.24, 0.8, 0.6),
@@ -274,7 +276,7 @@ def _blade(length: float) -> Mesh:
     """Return a curved blade, its edge along z."""
     mesh = Mesh()
     outline = [(0.06, -0.03, 0.03), (0.45, -0.055, 0.035), (0.78, -0.02, 0.06), (1.0, 0.0, 0.0)]
-    for (y0, low0, high0), (y1, low1, high1) in zip(outline, outline[1:], strict=False):
+    for (y0, low0, high0), (y1, low1, high1) in pairwise(outline):
         for x in (0.014, -0.014):
             corners = [
                 (0.0, y0 * length, low0),
@@ -291,7 +293,7 @@ def _blade(length: float) -> Mesh:
     return mesh.tube([(-0.14, 0.022), (0.04, 0.022)], BLACK, shape=(5, 1.0))
 
 
-def _masks(build: Build) -> dict[str, Mesh]:
+def _masks() -> dict[str, Mesh]:
     """Return masks that float about the trickster's shoulders."""
     chest = Mesh()
     for x, y, z in ((-0.5, -0.1, 0.55), (0.5, -0.1, 0.55), (0.0, -0.35, 0.85)):
@@ -311,7 +313,7 @@ def _masks(build: Build) -> dict[str, Mesh]:
 
 def _drape(mesh: Mesh, rows: list[tuple[float, float, float]], colours: tuple[Colour, Colour]) -> None:
     """Add cloth that hangs in rows of (half width, ahead, height), with a fold down its middle."""
-    for (w0, y0, z0), (w1, y1, z1) in zip(rows, rows[1:], strict=False):
+    for (w0, y0, z0), (w1, y1, z1) in pairwise(rows):
         mesh.polygon(
             [(-w0, y0, z0), (0.0, y0 - 0.06, z0), (0.0, y1 - 0.06, z1), (-w1, y1, z1)], colours[0], is_two_sided=True
         )

@@ -44,7 +44,7 @@ from soulslab.arena.window.figures.strikes import Strike, cocked, struck
 #: The last part of a wind-up, in which the weapon comes forward, and the time that the end of a blow is held.
 RELEASE_TICKS, HOLD_TICKS = 6, 7
 #: A leap is this high, as a share of its way, and at most.
-LEAP_RISE, MOST_RISE = 0.2, 0.9
+LEAP_RISE, MOST_RISE = 0.16, 0.65
 DEATH_TICKS = 110
 _WAYS = {WALK_FRONT: 0.0, WALK_LEFT: math.pi / 2, WALK_RIGHT: -math.pi / 2, WALK_BACK: math.pi}
 _TURNS = {TURN_LEFT_90: 1.0, TURN_LEFT_180: 1.0, TURN_RIGHT_90: -1.0, TURN_RIGHT_180: -1.0}
@@ -238,8 +238,19 @@ def _riposted(figure: Figure, f: Record, ticks: int, tick: int) -> Pose:
 
 def _dying(figure: Figure, ticks: int) -> Pose:
     back, slump = _thrown_back(figure), _slumped(figure, 0)
-    fallen = shifted(slump, chest_turn=(0.25, 0.35, 0.1), head_turn=(0.0, 0.3, 0.2))
-    fallen[TUMBLE] = (1.15, 0.2, -0.3)
-    fallen[RIGHT_HAND], fallen[LEFT_HAND] = (0.55, 0.55, 0.8), (-0.5, 0.5, 0.75)
-    fallen[WEAPON], fallen[TIP] = (-0.8, 0.9, 0.0), figure.rest[TIP]
+    is_beast = figure.kind == "beast"
+    fallen = key(
+        figure.rest,
+        tumble=(1.1 if is_beast else 1.5, 0.15, -0.3 if is_beast else -0.42),
+        hips_turn=(0.1, 0.1, 0.0),
+        chest_turn=(0.15, 0.1, 0.05),
+        head_turn=(0.3, 0.1, 0.2),
+        right_hand=(0.6, 0.1, 1.5),
+        left_hand=(-0.55, 0.15, 1.2),
+        right_foot=(0.22, -0.05, 0.05),
+        left_foot=(-0.2, -0.1, 0.0),
+        weapon=(-0.9, 1.5, 0.0),
+        extra=(0.0, -0.1, 0.0),
+    )
+    fallen[HIPS] = (0.0, -0.1, float(figure.rest[HIPS, 2]))
     return play([(0, back), (14, back), (46, slump), (68, slump), (DEATH_TICKS, fallen)], ticks)

@@ -1,15 +1,44 @@
-"""What flies, glows and whirls around the figures."""
+"""What flies, glows and whirls around the figures: a pure function of the records, as the poses are."""
 
 from __future__ import annotations
 
+import math
+from typing import TypeAlias
+
+import numpy as np
 from panda3d.core import NodePath
 
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.live_fight import LiveFight
+from soulslab.arena.motion import Blow
+from soulslab.arena.state import ATTACKING, MAX_PROJECTILES, PARRIED, Record
+from soulslab.arena.window.figures import effect_mesh
+from soulslab.arena.window.figures.boss import is_hit
+from soulslab.arena.window.figures.boss_builds import figure_of
+from soulslab.arena.window.figures.boss_mesh import GLOW
+from soulslab.arena.window.figures.boss_moves import styles_of, ticks_of_stage
+from soulslab.arena.window.figures.boss_poses import boss_pose, strike_now
+from soulslab.arena.window.figures.knight_poses import knock_back_of, player_strike
+from soulslab.arena.window.figures.mesh import Colour, Floats
+from soulslab.arena.window.figures.ribbon import Ribbon
+from soulslab.arena.window.figures.rig import tip_of
+from soulslab.arena.window.figures.strikes import BY_WEAPON, Strike, tip_at
+
+#: Position on the ground, height of the ground, direction, and scale: what a figure's own axes are in the world's.
+Stand: TypeAlias = tuple[float, float, float, float, float, float]
+
+#: A trail fades within so many ticks after its blow, and shows this share of it at once.
+FADE_TICKS, TRAIL_SHARE = 8, 0.6
+SPARK_TICKS, DUST_TICKS, GLINT_TICKS = 12, 26, 18
+KNIGHT_TRAIL: Colour = (0.85, 0.93, 1.0)
+BOSS_TRAIL: Colour = (1.0, 0.86, 0.68)
+#: A blow that can be parried glints white, one that cannot glints red.
+PARRY_GLINT, DANGER_GLINT = (1.0, 0.95, 0.75), (1.0, 0.2, 0.12)
+N_TRAIL, N_WAVE = 12, 25
 
 
 class Effects:
-    """Projectiles, trails, sparks and waves.
+    """Projectiles, trails, waves, sparks, dust and glints.
 
     Args:
         parent: What they are in; its axes are the world's.
@@ -18,7 +47,205 @@ class Effects:
 
     def __init__(self, parent: NodePath, boss: Boss) -> None:
         self.root = parent.attachNewNode("effects")
-        self._boss = boss
+        self._figure = figure_of(boss)
+        self._styles = styles_of(boss)
+        glow = GLOW[self._figure.kind]
+        self._glow = glow
+        self._trails = (Ribbon(self.root, N_TRAIL), Ribbon(self.root, N_TRAIL))
+        self._wave = Ribbon(self.root, N_WAVE)
+        make = effect_mesh.glowing
+        self._flying = [
+            make(self.root, "dagger", effect_mesh.dagger(glow), is_clear=False) for _ in range(MAX_PROJECTILES)
+        ]
+        self._sparks = make(self.root, "sparks", effect_mesh.sparks((1.0, 0.85, 0.45)))
+        self._impact = make(self.root, "impact", effect_mesh.sparks((1.0, 0.55, 0.4), 10))
+        self._dust = make(self.root, "dust", effect_mesh.dust())
+        self._glint = make(self.root, "glint", effect_mesh.star())
+        self._glint.setBillboardPointEye()
+        self._spikes = make(self.root, "spikes", effect_mesh.spikes(glow))
+        self._breath = make(self.root, "breath", effect_mesh.breath(glow, _breath_half(boss)))
+        self._embers = [make(self.root, "embers", effect_mesh.embers(glow)) for _ in range(2)]
 
     def show(self, game: LiveFight) -> None:
         """Show this moment."""
+        d, f = game.duel, game.fight
+        self._show_projectiles(d, f)
+        self._show_dust(d, f)
+        self._show_embers(d, f, is_on=d.phase == 2 and game.stage != "won")
+        is_on = game.stage == "fighting"
+        self._show_knight_trail(d, f, is_on=is_on)
+        self._show_boss_blow(game, is_on=is_on)
+        self._show_sparks(d, f, is_on=is_on)
+
+    def _show_projectiles(self, d: Record, f: Record) -> None:
+        for i, path in enumerate(self._flying):
+            if d.q_ticks[i] <= 0:
+                path.hide()
+                continue
+            x, y, vx, vy = (float(value) for value in d.q_pose[i])
+            path.setPosHpr(
+                x, y, float(f.floor) + 1.15, math.degrees(math.atan2(-vx, vy)), 0.0, 23.0 * float(d.q_ticks[i])
+            )
+            path.show()
+
+    def _show_dust(self, d: Record, f: Record) -> None:
+        share = float(d.p_ticks) / DUST_TICKS
+        if d.p_anim != f.rolling or not 0.1 < share < 1.0:
+            self._dust.hide()
+            return
+        # It stays where the roll began.
+        back = float(f.animations[f.rolling].advance) * float(d.p_ticks)
+        x, y = float(d.p_x - d.p_dx * back), float(d.p_y - d.p_dy * back)
+        self._dust.setPos(x, y, float(f.floor))
+        self._dust.setScale(0.35 + 0.75 * share)
+        self._dust.setColorScale(1.0, 1.0, 1.0, 0.4 * (1.0 - share))
+        self._dust.show()
+
+    def _show_embers(self, d: Record, f: Record, *, is_on: bool) -> None:
+        for i, path in enumerate(self._embers):
+            if not is_on:
+                path.hide()
+                continue
+            share = (float(d.tick) / 80.0 + 0.5 * i) % 1.0
+            size = self._figure.build.scale_m
+            path.setPosHpr(float(d.b_x), float(d.b_y), float(f.floor) + size * 0.9 * share, 90.0 * i, 0.0, 0.0)
+            path.setScale(0.8 * size, 0.8 * size, 1.3 * size)
+            path.setColorScale(1.0, 1.0, 1.0, math.sin(math.pi * share))
+            path.show()
+
+    def _show_knight_trail(self, d: Record, f: Record, *, is_on: bool) -> None:
+        a = f.animations[d.p_anim]
+        start, end = int(a.active_from), int(a.active_to)
+        if not is_on or start < 0 or not start <= d.p_ticks < end + FADE_TICKS or d.p_falling:
+            self._trails[0].hide()
+            return
+        share = (int(d.p_ticks) - start) / max(end - start - 1, 1)
+        stand = (float(d.p_x), float(d.p_y), float(d.p_z), float(d.p_fx), float(d.p_fy), 1.0)
+        fade = 1.0 - max(int(d.p_ticks) - end, 0) / FADE_TICKS
+        _show_trail(self._trails[0], player_strike(d, f), share, stand, (KNIGHT_TRAIL, 0.55 * fade))
+
+    def _show_boss_blow(self, game: LiveFight, *, is_on: bool) -> None:
+        """Show the trail or the wave of the boss's blow, and the glint before it."""
+        d, f = game.duel, game.fight
+        self._trails[1].hide()
+        for path in (self._wave, self._spikes, self._breath, self._glint):
+            path.hide()
+        if not is_on or d.b_mode != ATTACKING:
+            return
+        found = strike_now(self._figure, self._styles, d, f)
+        if found is None:
+            return
+        blow, strike = found
+        _, start, end = ticks_of_stage(d, f)
+        now = int(d.b_ticks)
+        if start - GLINT_TICKS <= now < start - 4:
+            self._show_glint(game, blow, (now - start + GLINT_TICKS) / (GLINT_TICKS - 4))
+        if not start <= now < end + FADE_TICKS:
+            return
+        share = (now - start) / max(end - start - 1, 1)
+        fade = 1.0 - max(now - end, 0) / FADE_TICKS
+        if strike.style in BY_WEAPON:
+            colour = self._glow if d.phase == 2 else BOSS_TRAIL
+            _show_trail(self._trails[1], strike, share, self._stand(d, f), (colour, 0.6 * fade))
+        elif strike.style != "throw":
+            self._show_wave(d, f, strike, min(share, 1.0), fade)
+
+    def _show_glint(self, game: LiveFight, blow: Blow, share: float) -> None:
+        d, f = game.duel, game.fight
+        pose = boss_pose(self._figure, self._styles, d, f, game.stage, game.stage_ticks)
+        x, y, z = _in_world(tip_of(self._figure.build, pose), (*self._stand(d, f)[:5], 1.0))
+        size = 0.28 * self._figure.build.scale_m * math.sin(math.pi * share)
+        self._glint.setPos(x, y, z)
+        self._glint.setScale(max(size, 0.01))
+        self._glint.setColorScale(*(PARRY_GLINT if blow.window.parry else DANGER_GLINT), 0.95)
+        self._glint.show()
+
+    def _show_wave(self, d: Record, f: Record, strike: Strike, share: float, fade: float) -> None:
+        """Show how far a blow without a weapon reaches: a wave on the ground, and what it throws up."""
+        stand = self._stand(d, f)
+        radius = strike.radius * (0.35 + 0.65 * share)
+        half = min(strike.half_rad, math.pi)
+        turn = np.linspace(strike.face_rad - half, strike.face_rad + half, N_WAVE)
+        ring = np.stack([-np.sin(turn), np.cos(turn), np.full(N_WAVE, 0.03 / stand[5])], axis=1)
+        inner, outer = ring * (0.55 * radius, 0.55 * radius, 1.0), ring * (radius, radius, 1.0)
+        alpha = np.full(N_WAVE, 0.55 * fade)
+        self._wave.show((_all_in_world(inner, stand), _all_in_world(outer, stand)), self._glow, (0.0 * alpha, alpha))
+        x, y, floor, fx, fy, scale = stand
+        heading = math.degrees(math.atan2(-fx, fy))
+        if strike.style == "breath":
+            self._breath.setPosHpr(x, y, floor + 0.75 * scale, heading, -4.0, 0.0)
+            self._breath.setScale(radius * scale)
+            self._breath.setColorScale(1.0, 1.0, 1.0, 0.85 * fade)
+            self._breath.show()
+        elif half > 2.0:
+            self._spikes.setPosHpr(x, y, floor, heading, 0.0, 0.0)
+            self._spikes.setScale(radius * scale, radius * scale, 1.3 * min(3.0 * share, 1.0) * fade + 0.01)
+            self._spikes.setColorScale(1.0, 1.0, 1.0, fade)
+            self._spikes.show()
+
+    def _show_sparks(self, d: Record, f: Record, *, is_on: bool) -> None:
+        self._sparks.hide()
+        self._impact.hide()
+        if not is_on:
+            return
+        wx, wy = float(d.b_x - d.p_x), float(d.b_y - d.p_y)
+        way = max(math.hypot(wx, wy), 1e-6)
+        if d.b_mode == PARRIED and d.b_ticks < SPARK_TICKS:
+            _burst(self._sparks, _between(d, 0.75 / way), int(d.b_ticks), 1.1)
+        elif is_hit(d, f):
+            ticks = int(d.p_ticks) - int(f.animations[d.p_anim].active_from)
+            _burst(self._sparks, _between(d, 1.0 - 0.9 * float(f.b_radius) / way), max(ticks, 0), 0.7)
+        if d.p_ticks < SPARK_TICKS and knock_back_of(d, f) is not None:
+            _burst(self._impact, _between(d, 0.3 / way), int(d.p_ticks), 0.8)
+
+    def _stand(self, d: Record, f: Record) -> Stand:
+        scale = self._figure.build.scale_m
+        return float(d.b_x), float(d.b_y), float(f.floor), float(d.b_fx), float(d.b_fy), scale
+
+
+def _breath_half(boss: Boss) -> float:
+    """Return half the arc of a boss's breath: of its widest blow that is narrower than half a circle."""
+    arcs = [window.arc_rad for move in boss.moves if "breath" in move.id for window in move.windows]
+    return 0.5 * max(arcs, default=1.0)
+
+
+def _between(d: Record, share: float) -> tuple[float, float, float]:
+    """Return a point between player (0) and boss (1), at the height of a chest."""
+    return float(d.p_x + share * (d.b_x - d.p_x)), float(d.p_y + share * (d.b_y - d.p_y)), float(d.p_z) + 1.2
+
+
+def _burst(path: NodePath, place: tuple[float, float, float], ticks: int, size: float) -> None:
+    share = min((ticks + 1) / SPARK_TICKS, 1.0)
+    path.setPos(*place)
+    path.setScale(size * (0.25 + 0.75 * math.sqrt(share)))
+    path.setH(40.0 * ticks)
+    path.setColorScale(1.0, 1.0, 1.0, 1.0 - share)
+    path.show()
+
+
+def _show_trail(ribbon: Ribbon, strike: Strike, share: float, stand: Stand, look: tuple[Colour, float]) -> None:
+    """Show where the tip has come from, brightest where it is now."""
+    share = min(share, 1.0)
+    shares = np.linspace(max(share - TRAIL_SHARE, 0.0), share, N_TRAIL)
+    tips = np.array([tip_at(strike, float(moment)) for moment in shares])
+    outer = np.stack([-np.sin(tips[:, 0]) * tips[:, 1], np.cos(tips[:, 0]) * tips[:, 1], tips[:, 2]], axis=1)
+    if strike.style == "thrust":
+        beside = np.array((math.cos(strike.face_rad), math.sin(strike.face_rad), 0.0)) * 0.06
+        inner, outer = outer - beside, outer + beside
+    else:
+        inner = outer * 0.55 + np.array((0.0, 0.0, 1.1)) * 0.45
+    colour, strength = look
+    alpha = np.linspace(0.0, strength, N_TRAIL)
+    ribbon.show((_all_in_world(inner, stand), _all_in_world(outer, stand)), colour, (0.15 * alpha, alpha))
+
+
+def _in_world(place: tuple[float, float, float], stand: Stand) -> tuple[float, float, float]:
+    (px, py, pz), (x, y, z, fx, fy, scale) = place, stand
+    return x + scale * (px * fy + py * fx), y + scale * (py * fy - px * fx), z + scale * pz
+
+
+def _all_in_world(places: Floats, stand: Stand) -> Floats:
+    x, y, z, fx, fy, scale = stand
+    turn = np.array([(fy, -fx, 0.0), (fx, fy, 0.0), (0.0, 0.0, 1.0)])
+    world: Floats = scale * (places @ turn) + (x, y, z)
+    return world

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from soulslab.arena.window.figures.mesh import Colour, Mesh
 from soulslab.arena.window.figures.rig import Build
 
@@ -90,7 +92,7 @@ def _limbs(build: Build) -> dict[str, Mesh]:
 def _sword(length: float) -> Mesh:
     mesh = Mesh()
     # A flat rhombus in section: the edge along z, thin across.
-    mesh.tube([(0.1, 0.05), (length - 0.16, 0.042), (length, 0.0)], BLADE, (0.0, 0.0, 0.0), shape=(4, 1.0))
+    mesh.tube([(0.1, 0.062), (length - 0.18, 0.05), (length, 0.0)], BLADE, (0.0, 0.0, 0.0), shape=(4, 1.0))
     mesh.squeeze(0.28)
     mesh.box((0.0, 0.08, 0.0), (0.05, 0.045, 0.3), GOLD)
     mesh.tube([(-0.18, 0.02), (0.08, 0.02)], LEATHER, shape=(5, 1.0))
@@ -114,7 +116,7 @@ def _cape() -> Mesh:
     """Return a cape that hangs from its origin, a little spread."""
     mesh = Mesh()
     rows = [(0.2, 0.0, 0.0), (0.25, -0.1, -0.3), (0.3, -0.16, -0.62), (0.34, -0.2, -0.95)]
-    for (w0, y0, z0), (w1, y1, z1) in zip(rows, rows[1:], strict=False):
+    for (w0, y0, z0), (w1, y1, z1) in pairwise(rows):
         for x0, x1, bulge, colour in ((-1.0, 0.0, 0.05, CLOTH), (0.0, 1.0, 0.05, DARK_CLOTH)):
             left, right = (bulge * (x0 == 0.0), bulge * (x1 == 0.0))
             corners = [

@@ -8,7 +8,9 @@ from panda3d.core import LMatrix4f, NodePath, TransparencyAttrib
 LIFT_M = 0.012
 #: Height that is left of a figure. Not 0: panda3d inverts the matrix.
 FLATNESS = 1e-4
-DARKNESS = (0.02, 0.02, 0.05, 0.5)
+#: Parts overlap, and each darkens the ground once more. With a colour not far below that of the ground and little
+#: transparency the first layer has nearly the tone of all of them, and the shadow looks like one.
+COLOUR = (0.17, 0.165, 0.18, 0.76)
 
 
 class Shadow:
@@ -21,10 +23,16 @@ class Shadow:
         figure_root: Of the figure (`KnightFigure.root`, `BossFigure.root`).
         light: Direction in which the light falls, z below 0.
         floor_m: Height of the floor.
+        colour: Red, green, blue and opacity: best about half as bright as the ground, and hardly transparent.
     """
 
     def __init__(
-        self, parent: NodePath, figure_root: NodePath, light: tuple[float, float, float], floor_m: float
+        self,
+        parent: NodePath,
+        figure_root: NodePath,
+        light: tuple[float, float, float],
+        floor_m: float,
+        colour: tuple[float, float, float, float] = COLOUR,
     ) -> None:
         x, y, z = light
         slant_x, slant_y = -x / z, -y / z
@@ -40,7 +48,7 @@ class Shadow:
             )
         )
         figure_root.instanceTo(self.root)
-        self.root.setColor(DARKNESS, 2)
+        self.root.setColor(colour, 2)
         self.root.setColorScaleOff(2)
         self.root.setLightOff(2)
         self.root.setTransparency(TransparencyAttrib.MAlpha, 2)
