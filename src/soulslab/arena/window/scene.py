@@ -11,7 +11,7 @@ from soulslab.arena.window.figures.knight import KnightFigure
 from soulslab.arena.window.figures.shadow import Shadow
 from soulslab.arena.window.hud.hud import Hud, HudOptions
 from soulslab.arena.window.stage.camera import CameraRig
-from soulslab.arena.window.stage.light import light_direction, light_up
+from soulslab.arena.window.stage.light import light_direction, light_up, make_opaque
 from soulslab.arena.window.stage.mood import mood_of
 from soulslab.arena.window.stage.stage import Stage
 
@@ -47,7 +47,8 @@ class Scene:
         self._effects = Effects(root, boss)
         light, floor = light_direction(boss.ground, mood), boss.ground.floor_m
         self._shadow = Shadow(root, self._knight.root, light, floor)
-        Shadow(root, self._boss.root, light, floor)
+        for shadow in (self._shadow, Shadow(root, self._boss.root, light, floor)):
+            make_opaque(shadow.root, mood)
         self._rig = CameraRig(camera, game, size_px[0] / size_px[1])
         self._camera, self._options = camera, options
         self.hud = Hud(camera, game, size_px, options)

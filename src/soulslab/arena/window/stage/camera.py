@@ -13,7 +13,7 @@ from soulslab.arena.window.stage.mesh import Floats
 
 #: Opening of the lens, up and down. At 16:9 it sees 80 degrees across.
 OPENING_RAD = math.radians(50.0)
-NEAR_M, FAR_M = 0.3, 400.0
+NEAR_M, FAR_M = 0.5, 400.0
 #: How fast it follows: ticks in which 63 % of the way is made.
 FOLLOW_TICKS = np.array([4.0, 4.0, 6.0, 18.0, 18.0, 18.0])
 #: Whoever moves farther than this in a tick was put there, and the camera jumps with them.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 
-from panda3d.core import AmbientLight, DirectionalLight, NodePath, Vec3
+from panda3d.core import AmbientLight, DirectionalLight, NodePath, TransparencyAttrib, Vec3
 
 from soulslab.arena.boss_file import Ground
 from soulslab.arena.window.stage.mood import Mood
 
 #: Sun and moon shine down on the fighters more steeply than they stand, or shadows would cross the whole floor.
 STEEPNESS = 1.3
+#: Stone in a shadow, as a share of its colour.
+SHADOW_SHARE = 0.36
 
 
 def light_direction(ground: Ground, mood: Mood) -> tuple[float, float, float]:
@@ -23,8 +25,8 @@ def light_up(fighters: NodePath, ground: Ground, mood: Mood) -> None:
     """Light up fighters: sun or moon from one side, the sky's colour from the other, and a little from everywhere."""
     x, y, z = light_direction(ground, mood)
     for name, way, colour, strength in (
-        ("key", (x, y, z), mood.glow, 0.75),
-        ("fill", (-x, -y, z), mood.horizon, 0.40),
+        ("key", (x, y, z), mood.glow, 0.85),
+        ("fill", (-x, -y, z), mood.fill, 0.75),
     ):
         light = DirectionalLight(name)
         light.setDirection(Vec3(*way))
@@ -32,5 +34,11 @@ def light_up(fighters: NodePath, ground: Ground, mood: Mood) -> None:
         fighters.setLight(fighters.attachNewNode(light))
     # Stone is seen in this colour; what stands on it too.
     ambient = AmbientLight("ambient")
-    ambient.setColor((*(0.55 * part for part in mood.stone), 1.0))
+    ambient.setColor((*(0.62 * part for part in mood.stone), 1.0))
     fighters.setLight(fighters.attachNewNode(ambient))
+
+
+def make_opaque(shadow: NodePath, mood: Mood) -> None:
+    """Give a shadow the colour that stone has in it; see-through parts of one would darken each other."""
+    shadow.setTransparency(TransparencyAttrib.MNone, 3)
+    shadow.setColor(*(SHADOW_SHARE * part for part in mood.stone), 1.0, 3)

@@ -29,6 +29,7 @@ class Mood(msgspec.Struct, frozen=True, kw_only=True):
         shade: How much darker than its middle the floor's rim is, 0 to 1.
         fire: Colour of the braziers.
         moss: Colour of what grows in the joints.
+        fill: Light on the fighters from the other side.
         weather: What falls.
         flake: Its colour.
         fall_m_s: How fast it falls.
@@ -47,6 +48,7 @@ class Mood(msgspec.Struct, frozen=True, kw_only=True):
     shade: float
     fire: Rgb = (1.0, 0.62, 0.22)
     moss: Rgb
+    fill: Rgb
     weather: Weather
     flake: Rgb
     fall_m_s: float
@@ -66,6 +68,7 @@ MOODS: dict[Body, Mood] = {
         stone=(0.86, 0.74, 0.66),
         shade=0.35,
         moss=(0.40, 0.38, 0.26),
+        fill=(0.62, 0.50, 0.50),
         weather="ash",
         flake=(0.95, 0.75, 0.55),
         fall_m_s=0.5,
@@ -85,6 +88,7 @@ MOODS: dict[Body, Mood] = {
         shade=0.22,
         fire=(0.45, 0.80, 1.0),
         moss=(0.92, 0.96, 1.0),
+        fill=(0.66, 0.70, 0.75),
         weather="snow",
         flake=(1.0, 1.0, 1.0),
         fall_m_s=1.7,
@@ -104,6 +108,7 @@ MOODS: dict[Body, Mood] = {
         shade=0.40,
         fire=(1.0, 0.66, 0.30),
         moss=(0.30, 0.36, 0.34),
+        fill=(0.55, 0.50, 0.66),
         weather="petals",
         flake=(0.88, 0.72, 0.86),
         fall_m_s=0.7,
