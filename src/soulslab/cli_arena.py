@@ -17,9 +17,11 @@ from cyclopts.validators import Number
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
+    from soulslab.arena.window.replay import Replay
     from soulslab.arena.window.settings import WindowSettings
     from soulslab.siphon.profile import Profile
 
+_RECORDINGS = (".h5", ".hdf5")
 _SIZE = re.compile(r"(\d{1,5})x(\d{1,5})")
 
 
@@ -50,12 +52,16 @@ class ScreenFlags:
         size: Width and height of the window in pixels.
         renderer: gpu draws with OpenGL, software without; auto takes OpenGL where hardware draws it.
         fullscreen: Begin on the whole screen; F11 switches.
+        speed: Factor of game time: 0.5 is half as fast.
+        buttons: Show which buttons are in use.
         no_help: Do not show the keys at the start; F1 shows them.
     """
 
     size: str = "800x450"
     renderer: Literal["auto", "gpu", "software"] = "auto"
+    speed: Annotated[float, Parameter(validator=Number(gt=0, lte=100))] = 1.0
     fullscreen: Annotated[bool, Parameter(negative="")] = False
+    buttons: Annotated[bool, Parameter(negative="")] = False
     no_help: Annotated[bool, Parameter(negative="")] = False
 
 
@@ -75,15 +81,38 @@ class KeyFlags:
     mask: Path | None = None
 
 
-def arena(*, fight: FightFlags | None = None, screen: ScreenFlags | None = None, keys: KeyFlags | None = None) -> int:
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class LogFlags:
+    """What is kept, or played again.
+
+    Attributes:
+        log: Write what was done in each tick to this file.
+        replay: Play a key log again, or a recording of this game (soulslab siphon record).
+    """
+
+    log: Path | None = None
+    replay: Path | None = None
+
+
+def arena(
+    *,
+    fight: FightFlags | None = None,
+    screen: ScreenFlags | None = None,
+    keys: KeyFlags | None = None,
+    logs: LogFlags | None = None,
+) -> int:
     """Fight a boss yourself, in a window of its own.
 
     Args:
         fight: What is fought.
         screen: How it is shown.
         keys: Which key does what.
+        logs: What is kept, or played again.
     """
-    settings, profile = _settings(fight or FightFlags(), screen or ScreenFlags(), keys or KeyFlags())
+    fight, logs = fight or FightFlags(), logs or LogFlags()
+    settings, profile = _settings(fight, screen or ScreenFlags(), keys or KeyFlags(), logs.log)
+    replay = _replay(logs.replay, fight) if logs.replay else None
     try:
         from soulslab.arena.binding import Binding
         from soulslab.arena.window.game import run
@@ -100,11 +129,28 @@ def arena(*, fight: FightFlags | None = None, screen: ScreenFlags | None = None,
         memory = ProfileMemory(profile, Binding(profile.duel, profile.attributes, profile.name), Path(folder))
     with closing(memory):
         set_process_name(profile.process.executable)
-        run(settings, memory)
+        run(settings, memory, replay)
     return 0
 
 
-def _settings(fight: FightFlags, screen: ScreenFlags, keys: KeyFlags) -> tuple[WindowSettings, Profile]:
+def _replay(path: Path, fight: FightFlags) -> Replay:
+    """Return what plays a key log or a recording again."""
+    from soulslab.arena.window.keylog import read_key_log
+    from soulslab.arena.window.replay import Replay
+
+    if fight != FightFlags(boss=fight.boss):
+        raise ConfigError("comes from the log; leave out --phase, --seed and --poses", source="--replay")
+    if path.suffix.lower() not in _RECORDINGS:
+        return Replay(read_key_log(path))
+    from soulslab.games.arena.recorded import key_log_of
+    from soulslab.siphon.recording.reading import read_recording
+
+    return Replay(key_log_of(read_recording(path, with_frames=False), _boss(fight.boss)))
+
+
+def _settings(
+    fight: FightFlags, screen: ScreenFlags, keys: KeyFlags, log: Path | None
+) -> tuple[WindowSettings, Profile]:
     """Return the window's settings, and the profile that its memory is laid out by."""
     from soulslab.arena.window.settings import WindowSettings
     from soulslab.games import profile_path
@@ -123,6 +169,9 @@ def _settings(fight: FightFlags, screen: ScreenFlags, keys: KeyFlags) -> tuple[W
         keys=_keys(keys, profile),
         is_fullscreen=screen.fullscreen,
         shows_help=not screen.no_help,
+        shows_buttons=screen.buttons,
+        speed=screen.speed,
+        log=log,
         folder=Path.cwd(),
     )
     return settings, profile

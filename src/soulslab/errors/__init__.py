@@ -16,6 +16,7 @@
     │   └── IncompatibleCheckpointError   written for another env, version or shape
     ├── LayoutError              the memory of a fight cannot be laid out as a profile says (both places)
     ├── VideoError               a film of a fight could not be made
+    ├── KeyLogError              a key log cannot be written, read, or played again (the tick)
     ├── NoWinError               no fight was won that could be shown
     ├── TerminalError            this terminal cannot be played in
     ├── MissingDependencyError   an optional part of soulslab is not installed
@@ -109,6 +110,7 @@ from soulslab.errors.general import (
     EnvironmentUsageError,
     IncompatibleCheckpointError,
     InvalidActionError,
+    KeyLogError,
     LayoutError,
     MissingDependencyError,
     NonFiniteError,
@@ -145,6 +147,7 @@ __all__ = [
     "InputError",
     "InvalidActionError",
     "InvalidValueError",
+    "KeyLogError",
     "LaunchError",
     "LayoutError",
     "MemoryAccessError",

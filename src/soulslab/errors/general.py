@@ -136,6 +136,20 @@ class VideoError(SoulslabError):
         super().__init__(f"{path}: {problem}")
 
 
+class KeyLogError(SoulslabError):
+    """A key log cannot be written, read, or played again.
+
+    Attributes:
+        path: The file.
+        tick: In which tick of the log its fight and the one that is played part ways; None for other problems.
+    """
+
+    def __init__(self, path: str | Path, problem: str, *, tick: int | None = None) -> None:
+        self.path = Path(path)
+        self.tick = tick
+        super().__init__(f"{path}: {problem}")
+
+
 class NoWinError(SoulslabError):
     """No fight was won that could be shown.
 

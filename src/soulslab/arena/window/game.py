@@ -13,7 +13,11 @@ from typing import Any, Protocol
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight import load_knight
 from soulslab.arena.live_fight import BUTTONS, LiveFight, LiveFightOptions
+from soulslab.arena.state import TICKS_PER_S
 from soulslab.arena.window.controls import Controls
+from soulslab.arena.window.hud.hud import HudOptions
+from soulslab.arena.window.keylog import KeyLogWriter, State
+from soulslab.arena.window.replay import Replay
 from soulslab.arena.window.scene import Scene
 from soulslab.arena.window.settings import WindowSettings
 from soulslab.arena.window.ticks import TickTimer
@@ -22,6 +26,10 @@ from soulslab.errors import WindowError
 
 #: A picture is drawn at the latest after so many ticks, also where more are due.
 MAX_TICKS_UNSEEN = 12
+#: The list of keys is shown for so long at the start.
+HELP_TICKS = 6 * TICKS_PER_S
+#: The last picture of a replay is shown for so long.
+REPLAY_END_TICKS = 2 * TICKS_PER_S
 
 _log = logging.getLogger(__name__)
 
@@ -55,27 +63,44 @@ class Game:
         settings: What is fought and how it is shown.
         memory: Where the fight's state is kept for others.
         window: Where it is shown.
+        replay: What plays in place of the keys, if anything does.
 
     Attributes:
         fight: The fight.
         is_paused: Whether somebody paused it.
+        is_over: Whether a replay has ended, and its end was shown.
+
+    Raises:
+        KeyLogError: The log cannot be written.
     """
 
-    def __init__(self, settings: WindowSettings, memory: GameMemory, window: Window) -> None:
-        self.fight = new_fight(settings)
+    def __init__(
+        self, settings: WindowSettings, memory: GameMemory, window: Window, replay: Replay | None = None
+    ) -> None:
+        self.fight = replay.fight if replay else new_fight(settings)
+        self.fight.speed = settings.speed
         self.is_paused = False
+        self.is_over = False
+        self._replay = replay
+        self._n_after = 0  # ticks since the replay's end
+        self._log = KeyLogWriter(settings.log, self.fight, str(settings.boss)) if settings.log else None
         self._settings = settings
         self._memory = memory
         self._window = window
-        self._scene = Scene(window.root, window.camera, self.fight, settings.size_px)
+        self._size_px = window.size_px
+        overlay = HudOptions(keys=settings.keys, has_buttons=settings.shows_buttons)
+        self._scene = Scene(window.root, window.camera, self.fight, self._size_px, overlay)
+        self._is_help_wanted = False
+        self._help_ticks = HELP_TICKS if settings.shows_help else 0
         self._controls = Controls(settings.keys)
         self._pressed: list[str] = []  # since the last tick: a tap may be shorter than one
         self._is_stale = True  # what is seen is no longer what is
+        self._window.events()  # of the time before there was anything to see
 
     def turn(self, timer: TickTimer) -> None:
         """Go round the loop once: take in keys and writes, play the ticks that are due, show what came of them."""
         self._listen()
-        self._memory.take_writes(self.fight)
+        self._take_writes()
         n_unseen = 0
         while n_unseen < MAX_TICKS_UNSEEN and (n_due := timer.due(time.monotonic_ns(), self.speed)):
             for _ in range(n_due):
@@ -83,14 +108,39 @@ class Game:
             n_unseen += n_due
         if n_unseen or self._is_stale:
             self._memory.publish(self.fight)
-            self._scene.show(self.fight)
-            self._window.draw()
-            self._is_stale = False
+            self._show()
 
     @property
     def speed(self) -> float:
         """Factor of game time now."""
         return 0.0 if self.is_paused else self.fight.speed
+
+    def _show(self) -> None:
+        """Draw the fight as it is now."""
+        if self._window.size_px != self._size_px and all(self._window.size_px):
+            self._size_px = self._window.size_px
+            self._scene.resize(self.fight, self._size_px)
+        is_help_shown = self.is_paused or self._is_help_wanted or self.fight.n_ticks < self._help_ticks
+        if self._scene.hud.is_help_shown != is_help_shown:
+            self._scene.hud.is_help_shown = is_help_shown
+        self._scene.show(self.fight)
+        self._window.draw()
+        self._is_stale = False
+
+    def close(self) -> None:
+        """Write the rest of the log."""
+        if self._log:
+            self._log.close(self.fight)
+
+    def _take_writes(self) -> None:
+        """Bring what somebody wrote into the fight; the log has to tell it, for no key explains it."""
+        if self._log is None:
+            self._memory.take_writes(self.fight)
+            return
+        before, digest = State.of(self.fight), self.fight.digest()
+        self._memory.take_writes(self.fight)
+        if State.of(self.fight) != before:
+            self._log.wrote(self.fight, digest)
 
     def _listen(self) -> None:
         """Take in what keys and pads did."""
@@ -110,20 +160,37 @@ class Game:
             self._window.toggle_fullscreen()
         elif command == "screenshot":
             self._save_screenshot()
-        elif command != "help":
+        elif command == "help":
+            self._is_help_wanted = not self._scene.hud.is_help_shown
+            self._help_ticks = 0
+        else:
             self._pressed.append(command)
         self._is_stale = True
 
     def _tick(self) -> None:
         pressed, self._pressed = self._pressed, []
+        if self._replay:
+            self._tick_again(self._replay)
+        else:
+            self._tick_by_hand(pressed)
+        if self._log:
+            self._log.tick(self.fight)
+
+    def _tick_by_hand(self, pressed: list[str]) -> None:
         if "lock_on" in pressed:
             self.fight.toggle_lock_on()
         if "restart" in pressed:
             self.fight.restart()
-        self.fight.tick(
-            self._controls.held.intersection(BUTTONS), [command for command in pressed if command in BUTTONS]
-        )
+        held = self._controls.held.intersection(BUTTONS)
+        self.fight.tick(held, [command for command in pressed if command in BUTTONS])
         self._controls.next_tick()
+
+    def _tick_again(self, replay: Replay) -> None:
+        if not replay.is_over:
+            replay.tick()
+            return
+        self._n_after += 1
+        self.is_over = self._n_after >= REPLAY_END_TICKS
 
     def _save_screenshot(self) -> None:
         try:
@@ -142,20 +209,22 @@ def new_fight(settings: WindowSettings) -> LiveFight:
     return LiveFight(boss, LiveFightOptions(phase=settings.phase, random_pose=settings.random_pose, seed=settings.seed))
 
 
-def run(settings: WindowSettings, memory: GameMemory) -> None:
-    """Play until the window is closed, or the process is asked to end (SIGTERM, Ctrl-C).
+def run(settings: WindowSettings, memory: GameMemory, replay: Replay | None = None) -> None:
+    """Play until the window is closed, the replay is over, or the process is asked to end (SIGTERM, Ctrl-C).
 
     Raises:
         DisplayError: There is no display.
         BossFileError: The boss file cannot be read, or something in it is wrong.
+        KeyLogError: The log cannot be written, or what is played again comes to something else.
     """
     with ExitStack() as undo:
         is_asked_to_end = undo.enter_context(_end_signals())
         window = Window(settings)
         undo.callback(window.close)
-        game = Game(settings, memory, window)
+        game = Game(settings, memory, window, replay)
+        undo.callback(game.close)
         timer = TickTimer(time.monotonic_ns())
-        while window.is_open and not is_asked_to_end:
+        while window.is_open and not is_asked_to_end and not game.is_over:
             game.turn(timer)
             time.sleep(timer.wait_ns(game.speed) * 1e-9)
 

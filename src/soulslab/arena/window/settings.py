@@ -48,12 +48,14 @@ class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
         phase: ``"1"``, ``"2"`` or ``"full"``.
         random_pose: Draw the player's start from the ground's poses.
         seed: Of the first fight.
+        speed: Factor of game time at the start.
         size_px: Width and height of the window.
         renderer: ``gpu`` (OpenGL), ``software``, or ``auto``: OpenGL where hardware draws it, else software.
         title: Of the window.
         keys: Key of each command (`COMMANDS`).
         is_fullscreen: Begin on the whole screen.
         shows_help: Show the keys at the start.
+        shows_buttons: Show which buttons are in use, for watching a policy or a replay.
         folder: Where pictures of the screen go.
         log: File that the keys of each tick are written to; None for none.
     """
@@ -62,11 +64,13 @@ class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
     phase: str = "full"
     random_pose: bool = False
     seed: int = 0
+    speed: float = 1.0
     size_px: tuple[int, int] = (800, 450)
     renderer: Renderer = "auto"
     title: str = "soulslab arena"
     keys: dict[str, str] = msgspec.field(default_factory=lambda: dict(KEYS))
     is_fullscreen: bool = False
     shows_help: bool = True
+    shows_buttons: bool = False
     folder: Path = Path()
     log: Path | None = None

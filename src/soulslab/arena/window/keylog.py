@@ -1,0 +1,273 @@
+"""Key logs: what was done in each tick of a game, so that it can be played again to the last bit.
+
+A log is a text file of one JSON object per line: a `Header`, then one `Ticks` for each second at the latest, and a
+`State` wherever somebody wrote into the game's memory, which no key explains. What was written up to the last whole
+line can be played again, also if the game died.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import BinaryIO, Final, TypeAlias
+
+import msgspec
+import numpy as np
+
+from soulslab.arena.live_fight import HISTORY_TICKS, LiveFight, Stage
+from soulslab.arena.state import DUEL, TICKS_PER_S
+from soulslab.errors import KeyLogError
+
+FORMAT: Final = 1
+#: Version of the rules: that of the ids of their environments, ``soulslab/Arena-v0``.
+RULES: Final = 0
+#: At least so often a log is written out, and says what the fight has come to.
+CHECK_TICKS: Final = TICKS_PER_S
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="soulslab key log"):
+    """What was fought.
+
+    Attributes:
+        format: Of the file.
+        rules: Version of the rules.
+        rules_digest: `LiveFight.rules_digest`: of boss, phase, poses and knight.
+        boss: Name of a shipped boss, or the path of a boss file.
+        phase: ``"1"``, ``"2"`` or ``"full"``.
+        random_pose: Whether the player's start was drawn.
+        seed: Of the first fight; None where it is begun by its generator.
+        generator: State of the first fight's generator before it was begun, if there is no seed.
+        first_tick: Ticks of the game before the first of the log.
+    """
+
+    format: int = FORMAT
+    rules: int = RULES
+    rules_digest: int
+    boss: str
+    phase: str
+    random_pose: bool
+    seed: int | None = None
+    generator: int | None = None
+    first_tick: int = 0
+
+
+class Ticks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="ticks"):
+    """Some ticks.
+
+    Attributes:
+        runs: How many ticks with which code (`LiveFight.history`), in their order.
+        stages: In which tick (counted as `LiveFight.n_ticks`) which stage began; for people and other programs.
+        digest: `LiveFight.digest` after the last of them; None if that is not known.
+    """
+
+    runs: tuple[tuple[int, int], ...]
+    stages: tuple[tuple[int, Stage], ...] = ()
+    digest: int | None = None
+
+
+class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="state"):
+    """All of a fight, after somebody wrote into the game's memory.
+
+    Attributes:
+        duel: The `DUEL` record's bytes.
+        no_death: `LiveFight.no_death`.
+        no_gravity: `LiveFight.no_gravity`.
+        no_attack: `LiveFight.no_attack`.
+        next_seed: `LiveFight.next_seed`.
+    """
+
+    duel: bytes
+    no_death: bool
+    no_gravity: bool
+    no_attack: bool
+    next_seed: int | None
+
+    @staticmethod
+    def of(game: LiveFight) -> State:
+        """Return that of a game now."""
+        return State(
+            duel=game.duel.tobytes(),
+            no_death=game.no_death,
+            no_gravity=game.no_gravity,
+            no_attack=game.no_attack,
+            next_seed=game.next_seed,
+        )
+
+    def bring_into(self, game: LiveFight) -> None:
+        """Make it that of a game."""
+        record = np.frombuffer(self.duel, DUEL)[0]
+        for name in DUEL.names or ():
+            game.duel[name] = record[name]
+        game.no_death, game.no_gravity, game.no_attack = self.no_death, self.no_gravity, self.no_attack
+        game.next_seed = self.next_seed
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """What a fight was seen to have come to, from outside: a recording reads a running game.
+
+    Attributes:
+        tick: `LiveFight.n_ticks` when it was read, give or take `slack_ticks`.
+        digest: `LiveFight.digest`.
+        slack_ticks: See above.
+    """
+
+    tick: int
+    digest: int
+    slack_ticks: int
+
+
+Line: TypeAlias = Ticks | State
+
+
+class KeyLog(msgspec.Struct, frozen=True, kw_only=True):
+    """A log that was read.
+
+    Attributes:
+        source: Where it comes from.
+        header: What was fought.
+        lines: What was done.
+        checks: What the fight was seen to have come to, by tick.
+        generators: State of the generator before each later fight, by its number (the first has 1).
+    """
+
+    source: Path
+    header: Header
+    lines: tuple[Line, ...]
+    checks: tuple[Check, ...] = ()
+    generators: dict[int, int] = {}
+
+    @property
+    def n_ticks(self) -> int:
+        """How many ticks it holds."""
+        return sum(n for line in self.lines if isinstance(line, Ticks) for n, _ in line.runs)
+
+
+class KeyLogWriter:
+    """Writes the log of a game while it is played.
+
+    Args:
+        path: The file, which must not be there yet.
+        game: The game, before its first tick.
+        boss: Name or path of its boss.
+
+    Raises:
+        KeyLogError: The file is there already, or cannot be made.
+    """
+
+    def __init__(self, path: Path, game: LiveFight, boss: str) -> None:
+        self._path = path
+        self._codes: list[int] = []
+        self._stages: list[tuple[int, Stage]] = []
+        self._stage = game.stage
+        try:
+            self._file: BinaryIO = path.open("xb")
+        except FileExistsError as error:
+            raise KeyLogError(path, "is there already; name another file, or remove it") from error
+        except OSError as error:
+            raise KeyLogError(path, f"cannot be made: {error.strerror}") from error
+        options = game.options
+        self._write(
+            Header(
+                rules_digest=game.rules_digest,
+                boss=boss,
+                phase=options.phase,
+                random_pose=options.random_pose,
+                seed=options.seed,
+            )
+        )
+
+    def tick(self, game: LiveFight) -> None:
+        """Take in the tick that was just played."""
+        self._codes.append(int(game.history[game.n_ticks % HISTORY_TICKS]))
+        if game.stage != self._stage:
+            self._stage = game.stage
+            self._stages.append((game.n_ticks, game.stage))
+        if len(self._codes) >= CHECK_TICKS:
+            self.flush(game)
+
+    def wrote(self, game: LiveFight, digest: int) -> None:
+        """Take in that somebody wrote into the game.
+
+        Args:
+            game: With what was written.
+            digest: Of the game before that.
+        """
+        self._flush(digest)
+        self._write(State.of(game))
+
+    def flush(self, game: LiveFight) -> None:
+        """Write out what was taken in."""
+        self._flush(game.digest())
+
+    def close(self, game: LiveFight) -> None:
+        """Write the rest and close the file."""
+        self.flush(game)
+        self._file.close()
+
+    def _flush(self, digest: int) -> None:
+        if self._codes:
+            self._write(Ticks(runs=runs_of(self._codes), stages=tuple(self._stages), digest=digest))
+            self._codes.clear()
+            self._stages.clear()
+
+    def _write(self, line: Header | Line) -> None:
+        try:
+            self._file.write(msgspec.json.encode(line) + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise KeyLogError(self._path, f"cannot be written: {error.strerror}") from error
+
+
+def runs_of(codes: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return how many ticks with which code follow each other."""
+    return tuple((len(list(same)), code) for code, same in groupby(codes))
+
+
+_HEADER = msgspec.json.Decoder(Header)
+_LINE: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Ticks | State)
+
+
+def read_key_log(path: Path) -> KeyLog:
+    """Read a log; of one that was cut off, what is there.
+
+    Raises:
+        KeyLogError: It cannot be read, is none, or one of another version.
+    """
+    try:
+        texts = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise KeyLogError(path, f"cannot be read: {error.strerror}") from error
+    # What follows the last line break is a line that was cut off, or nothing.
+    whole = texts[:-1]
+    header = _header(path, whole[0] if whole else texts[0])
+    lines = []
+    for i, text in enumerate(whole[1:], start=2):
+        try:
+            line = _LINE.decode(text)
+        except msgspec.DecodeError as error:
+            raise KeyLogError(path, f"line {i} is damaged: {error}") from error
+        if isinstance(line, State) and len(line.duel) != DUEL.itemsize:
+            raise KeyLogError(path, f"line {i} is damaged: a state of {len(line.duel)} bytes, not {DUEL.itemsize}")
+        lines.append(line)
+    return KeyLog(source=path, header=header, lines=tuple(lines))
+
+
+def _header(path: Path, text: bytes) -> Header:
+    try:
+        version = msgspec.json.decode(text, type=_Version)
+    except msgspec.DecodeError as error:
+        raise KeyLogError(path, f"is no key log: {error}") from error
+    if version.format != FORMAT:
+        raise KeyLogError(path, f"its format is {version.format}; this soulslab reads format {FORMAT}")
+    if version.rules != RULES:
+        raise KeyLogError(path, f"it was played by rules {version.rules}; this soulslab plays by rules {RULES}")
+    try:
+        return _HEADER.decode(text)
+    except msgspec.DecodeError as error:
+        raise KeyLogError(path, f"line 1 is damaged: {error}") from error
+
+
+class _Version(msgspec.Struct, frozen=True, tag="soulslab key log"):
+    format: int
+    rules: int
