@@ -21,8 +21,8 @@ import msgspec
 from soulslab.arena.window.memory.code import CodePlan
 from soulslab.arena.window.memory.constants import constants_of
 from soulslab.arena.window.memory.objects import Objects, fighters
-from soulslab.arena.window.memory.placing import place_heap, place_program
-from soulslab.arena.window.memory.program import ProgramSection, headers
+from soulslab.arena.window.memory.placing import PAGE, place_heap, place_program
+from soulslab.arena.window.memory.program import CODE, ProgramSection, headers
 from soulslab.arena.window.memory.spaces import Space
 from soulslab.siphon.profile import Profile
 
@@ -80,6 +80,21 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     def doors(self) -> tuple[Pointer, ...]:
         """The pointers that lead into a fight from outside; they are null while the game loads."""
         return tuple(one for one in self.pointers if one.to.region == FIGHT and one.at.region != FIGHT)
+
+    @property
+    def code_pages(self) -> tuple[tuple[int, int], ...]:
+        """Start and end of the pages of the program that hold code and nothing that changes."""
+        cells = [
+            place.offset
+            for place in (*self.places.values(), *(one.at for one in self.pointers))
+            if place.region == PROGRAM
+        ]
+        pages = (
+            (section.start // PAGE * PAGE, -(-(section.start + section.size) // PAGE) * PAGE)
+            for section in self.sections
+            if section.flags == CODE
+        )
+        return tuple((start, end) for start, end in pages if not any(start <= cell < end for cell in cells))
 
     def content(self, region: int, starts: Starts) -> Iterator[tuple[int, bytes]]:
         """Yield what is in a region at the start of a fight: offsets and bytes, the later over the earlier.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 from pathlib import Path
@@ -37,6 +38,21 @@ class Mapping:
         """Write the same byte so many times."""
         ctypes.memset(self.start + offset, byte, size)
 
+    def protect(self, start: int, end: int) -> None:
+        """Let pages be read and run, but no longer written by this process, as code is.
+
+        Args:
+            start: Offset of the first.
+            end: Offset behind the last.
+        """
+        libc, address, size = _libc(), ctypes.c_void_p(self.start + start), ctypes.c_size_t(end - start)
+        # Where the file's system allows no programs, code that is never run may as well only be read.
+        if libc.mprotect(address, size, mmap.PROT_READ | mmap.PROT_EXEC) and libc.mprotect(
+            address, size, mmap.PROT_READ
+        ):
+            error = ctypes.get_errno()
+            raise OSError(error, f"cannot protect {end - start} bytes at {address.value:#x}: {os.strerror(error)}")
+
     def close(self) -> None:
         """Unmap it; a second call does nothing."""
         if self.size:
@@ -62,6 +78,7 @@ def map_program(path: Path, size: int) -> Mapping:
             start = _mmap(PREFERRED_BASE + i * _BASE_STEP, size, flags, file.fileno())
             if start == PREFERRED_BASE + i * _BASE_STEP:
                 return Mapping(start, size)
+            Mapping(start, size if start else 0).close()  # Linux before 4.17 takes the address for a mere wish
     raise LayoutError(f"no address is free for {size} bytes of {path.name}; start the game in a process of its own")
 
 
@@ -74,8 +91,6 @@ def map_heap(size: int) -> Mapping:
     if not size:
         return Mapping(0, 0)
     start = _mmap(0, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE, -1)
-    if not start:
-        raise OSError(f"the system gives no {size} bytes for the game's objects")
     return Mapping(start, size)
 
 
@@ -85,7 +100,7 @@ def _mmap(address: int, size: int, flags: int, file: int) -> int:
     start = libc.mmap(address, size, _READ_WRITE, flags, file, 0)
     if start == _FAILED:
         error = ctypes.get_errno()
-        if address and os.strerror(error) == os.strerror(17):
+        if error == errno.EEXIST:
             return 0
         raise OSError(error, f"cannot map {size} bytes at {address:#x}: {os.strerror(error)}")
     return int(start)

@@ -53,6 +53,8 @@ class ProfileMemory:
         #: The objects of a fight lie in one, those of the next in the other.
         self._heaps = [map_heap(layout.sizes[FIGHT]) for _ in range(2)]
         self._fill(self._program, PROGRAM)
+        for pages in layout.code_pages:
+            self._program.protect(*pages)
         self._fill(self._lasting, LASTING)
         size = self._packing.size
         self._wanted, self._known, self._found = bytearray(size), bytearray(size), bytearray(size)

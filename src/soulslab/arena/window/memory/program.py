@@ -52,7 +52,7 @@ def headers(base: int, size: int, sections: Sequence[ProgramSection], resources:
     """
     start = b"MZ".ljust(0x3C, b"\0") + struct.pack("<I", _HEADER_AT)
     file_header = struct.pack("<4sHHIIIHH", b"PE\0\0", _AMD64, len(sections), 0, 0, 0, _OPTIONAL_SIZE, _EXECUTABLE)
-    code = next(section for section in sections if section.flags == CODE) if sections else None
+    code = next((section for section in sections if section.flags == CODE), None)
     optional = struct.pack(
         "<HBBIIIIIQIIHHHHHHIIIIHHQQQQII",
         *(_PE32_PLUS, 14, 0),

@@ -117,9 +117,9 @@ class Space:
     @property
     def low(self) -> int:
         """Least offset that is wanted; 0 at most."""
-        return min((claim.offset for claim in self.claims), default=0)
+        return min((0, *(claim.offset for claim in self.claims)))
 
     @property
     def high(self) -> int:
-        """Offset behind the last byte that is wanted."""
-        return max((claim.end for claim in self.claims), default=0)
+        """Offset behind the last byte that is wanted; 0 at least."""
+        return max((0, *(claim.end for claim in self.claims)))
