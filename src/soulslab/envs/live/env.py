@@ -26,7 +26,7 @@ from soulslab.envs.live.timing import StepTimes, make_timing
 from soulslab.envs.process_start import Deadline, GameKeeper
 from soulslab.errors import EnvironmentUsageError, NotResetError, SiphonError
 from soulslab.siphon.profile import Profile
-from soulslab.siphon.session import Session
+from soulslab.siphon.session import LOADING, Session
 
 Info = dict[str, Any]
 
@@ -269,6 +269,8 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         while True:
             try:
                 n_open = play.decide(action)
+            except LOADING:
+                raise  # a game that loads comes round by itself, and the next reset waits for it
             except SiphonError:
                 play.game.keeper.is_lost = True
                 raise

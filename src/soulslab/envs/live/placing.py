@@ -32,7 +32,7 @@ TRANSFORM_LIMIT_S = 30.0
 #: A game needs about so long to lock on after the key went down, or to show that it did not.
 LOCK_ON_AGAIN_S = 0.3
 #: Looks while something takes its time.
-POLL_S = 0.05
+POLL_S = 0.1
 
 _HOLDS = ("player.no_death", "player.no_gravity", "boss.no_attack")
 

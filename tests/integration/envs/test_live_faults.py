@@ -1,0 +1,153 @@
+"""What befalls the built-in game in its window while an environment plays it: each fault is recovered and counted."""
+
+import os
+import signal
+import tempfile
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from soulslab.bench.faults import FAULTS
+from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.envs.live.vector import ArenaLiveVectorEnv
+from soulslab.siphon.started import living
+from support.counts import held
+from support.waiting import wait_for
+
+NOTHING = 19
+#: Steps after which a fault has shown.
+SOON = 20
+#: What a step's failure may be called; () for faults that end no episode, or end it in the game.
+ERRORS = {
+    "game killed": ("ProcessExitedError",),
+    "game frozen": ("ClockStalledError",),
+    "window closed": ("ProcessExitedError", "WindowGoneError"),
+    "display killed": ("ProcessExitedError", "DisplayError", "WindowGoneError"),
+    "fight loaded anew": ("PointerError", "EntityNotFoundError"),
+    "lock-on lost": (),
+    "player out of bounds": (),
+}
+OPTIONS = {"step_deadline_s": 1.5, "on_failure": "truncate"}
+
+
+@pytest.fixture(scope="module")
+def temporary(tmp_path_factory):
+    """A folder for all that is temporary, of the games too."""
+    folder = tmp_path_factory.mktemp("temporary")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(folder))
+        patch.setenv("TMPDIR", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def env(temporary):
+    """One environment for all faults, and nothing left of it at the end."""
+    at_first = held()
+    with ArenaLiveEnv(episodes="in_place", **OPTIONS) as one:
+        one.reset(seed=1)
+        yield one
+        pid = one.session.info.pid
+    wait_for(lambda: not living([pid]))
+    wait_for(lambda: held()["threads"] == at_first["threads"], "threads to end")
+    assert held() == at_first
+    assert list(temporary.iterdir()) == []
+
+
+def play_on(env, n=SOON):
+    """Step until an episode is cut off, at most n times; return why, "" if none was."""
+    for _ in range(n):
+        *_, terminated, truncated, info = env.step(NOTHING)
+        if "failure" in info:
+            assert truncated
+            assert info["failure"]["message"]
+            return info["failure"]["error"]
+        if terminated or truncated:
+            env.reset()
+    return ""
+
+
+def check_plays(env):
+    """An episode begins as it should, and goes on."""
+    _, info = env.reset()
+    state = env.game.read("player.hp", "boss.hp", "lock_on", "game.stage", "boss.no_attack", "player.no_gravity")
+    assert state["player.hp"] == env.scenario.player_max_hp
+    assert state["boss.hp"] == env.scenario.boss_max_hp
+    assert state["lock_on"]
+    assert (state["game.stage"], state["boss.no_attack"], state["player.no_gravity"]) == (0, False, False)
+    assert env.step(NOTHING)[4]["ticks"] == 6
+    return info
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_each_fault_is_recovered(env, name):
+    pid, before = env.session.info.pid, held()
+    n_restarts = env.episode.log.n_game_restarts
+    FAULTS[name](env)
+    error = play_on(env)
+    assert error in ERRORS[name] if ERRORS[name] else not error
+    info = check_plays(env)
+    is_lost = error not in ("", "PointerError", "EntityNotFoundError")
+    assert info["n_restarts"] == env.episode.log.n_game_restarts - n_restarts == is_lost
+    if is_lost:
+        wait_for(lambda: not living([pid]))
+    wait_for(lambda: held()["threads"] == before["threads"], "threads to end")
+    after = held()
+    assert {**after, "children": len(after["children"])} == {**before, "children": len(before["children"])}
+
+
+@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_game_that_fails_in_a_reset(env, monkeypatch, way):
+    pid, n_looks = env.session.info.pid, 0
+    play = env.game.play
+
+    def failing(*arguments):
+        nonlocal n_looks
+        n_looks += 1
+        if n_looks == 4:
+            os.kill(pid, way)
+        return play(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(env.game, "play", failing)
+        reasons = env.episode.log.reasons.copy()
+        env.reset(seed=2)
+    (reason,) = (env.episode.log.reasons - reasons).elements()
+    assert reason == ("ProcessExitedError" if way == signal.SIGKILL else "ClockStalledError")
+    check_plays(env)
+    wait_for(lambda: not living([pid]))
+
+
+def test_demo_episodes_recover_too_and_begin_at_the_first_tick():
+    with ArenaLiveEnv(episodes="demo", **OPTIONS) as env:
+        first, _ = env.reset(seed=5)
+        FAULTS["fight loaded anew"](env)
+        assert play_on(env) in ERRORS["fight loaded anew"]
+        again, info = env.reset(seed=5)
+        assert env.game.read("fight.tick", "fight.seed") == {"fight.tick": 0, "fight.seed": 5}
+        np.testing.assert_array_equal(first, again)
+        assert info["n_restarts"] == 0
+
+
+def test_of_two_games_one_is_replaced_and_the_other_goes_on():
+    at_first = held()
+    env = ArenaLiveVectorEnv(2, AutoresetMode.SAME_STEP, episodes="in_place", **OPTIONS)
+    try:
+        env.reset(seed=1)
+        pids = [one.session.info.pid for one in env.envs]
+        assert len(set(pids)) == len({one.session.info.display for one in env.envs}) == 2
+        env.step(np.full(2, NOTHING))
+        FAULTS["game killed"](env.envs[0])
+        *_, truncated, info = env.step(np.full(2, NOTHING))
+        assert truncated.tolist() == [True, False]
+        assert info["final_info"]["failure"]["error"].tolist() == ["ProcessExitedError", None]
+        assert info["n_restarts"].tolist() == [1, 0]
+        assert env.envs[1].session.info.pid == pids[1]
+        *_, truncated, info = env.step(np.full(2, NOTHING))
+        assert not truncated.any()
+        assert info["ticks"].tolist() == [6, 6]
+    finally:
+        env.close()
+    wait_for(lambda: held()["threads"] == at_first["threads"], "threads to end")
+    assert held() == at_first
