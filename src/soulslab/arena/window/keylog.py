@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import BinaryIO, Final, TypeAlias
+from typing import BinaryIO, Final, Literal, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -22,6 +22,7 @@ from soulslab.errors import KeyLogError
 FORMAT: Final = 1
 #: Version of the rules: that of the ids of their environments, ``soulslab/Arena-v0``.
 RULES: Final = 0
+Phase: TypeAlias = Literal["1", "2", "full"]
 #: At least so often a log is written out, and says what the fight has come to.
 CHECK_TICKS: Final = TICKS_PER_S
 
@@ -45,7 +46,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     rules: int = RULES
     rules_digest: int
     boss: str
-    phase: str
+    phase: Phase
     random_pose: bool
     seed: int | None = None
     generator: int | None = None
@@ -171,7 +172,7 @@ class KeyLogWriter:
             Header(
                 rules_digest=game.rules_digest,
                 boss=boss,
-                phase=options.phase,
+                phase=cast("Phase", options.phase),
                 random_pose=options.random_pose,
                 seed=options.seed,
             )

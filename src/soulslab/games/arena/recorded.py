@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from soulslab.arena.boss_file import Boss, boss_names, load_boss
 from soulslab.arena.knight import load_knight
 from soulslab.arena.live_fight import HISTORY_TICKS, STAGES, LiveFight, LiveFightOptions
 from soulslab.arena.state import PHASES
-from soulslab.arena.window.keylog import Check, Header, KeyLog, Ticks, runs_of
+from soulslab.arena.window.keylog import Check, Header, KeyLog, Phase, Ticks, runs_of
 from soulslab.errors import RecordingError
 from soulslab.siphon.recording.reading import Recording
 
@@ -54,7 +54,7 @@ def key_log_of(recording: Recording, boss: str | Path = "judge") -> KeyLog:
     header = Header(
         rules_digest=samples.rules,
         boss=name,
-        phase=options.phase,
+        phase=cast("Phase", options.phase),
         random_pose=options.random_pose,
         generator=samples.generators[samples.first_number],
         first_tick=first_tick,

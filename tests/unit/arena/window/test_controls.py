@@ -1,0 +1,107 @@
+"""From keys and pads to what the player does."""
+
+import math
+
+import pytest
+
+from soulslab.arena.window.controls import Controls
+from soulslab.arena.window.gamepad import DEAD_ZONE, PAD_BUTTONS, PAD_PREFIX, Stick
+from soulslab.arena.window.settings import COMMANDS, KEYS
+from soulslab.arena.window.window import ButtonEvent
+
+
+def down(*names):
+    return [ButtonEvent(name, is_press=True) for name in names]
+
+
+def up(*names):
+    return [ButtonEvent(name, is_press=False) for name in names]
+
+
+@pytest.fixture
+def controls():
+    return Controls(KEYS)
+
+
+def test_a_key_is_held_until_it_goes_up(controls):
+    assert controls.take(down("w", "j")) == ["forward", "light_attack"]
+    controls.next_tick()
+    assert controls.held == {"forward", "light_attack"}
+    assert controls.take(up("w")) == []
+    assert controls.held == {"light_attack"}
+
+
+def test_the_keyboards_repetition_presses_nothing(controls):
+    controls.take(down("space"))
+    assert controls.take(down("space", "space")) == []
+    assert controls.take([*up("space"), *down("space")]) == ["roll"]
+
+
+def test_a_direction_that_is_tapped_between_two_ticks_has_one_tick(controls):
+    controls.take([*down("w"), *up("w")])
+    assert controls.held == {"forward"}
+    controls.next_tick()
+    assert controls.held == set()
+
+
+def test_a_pad_that_lets_go_leaves_the_key_down(controls):
+    controls.take(down("w", PAD_PREFIX + "dpad_up"))
+    controls.next_tick()
+    controls.take(up(PAD_PREFIX + "dpad_up"))
+    assert controls.held == {"forward"}
+
+
+def test_without_the_keyboard_everything_is_let_go(controls):
+    controls.take(down("w", "space"))
+    controls.move_sticks([(0.0, 1.0)])
+    controls.let_go()
+    assert controls.held == set()
+    assert controls.take(up("w")) == []
+
+
+def test_other_keys_do_nothing(controls):
+    assert controls.take(down("f5", "z")) == []
+    assert controls.held == set()
+
+
+def test_every_pad_button_does_something_known():
+    assert set(PAD_BUTTONS.values()) <= set(COMMANDS)
+    # The left stick walks; with it all that a fight needs is on a pad.
+    assert {"roll", "light_attack", "heavy_attack", "parry", "lock_on", "restart"} <= set(PAD_BUTTONS.values())
+
+
+def test_sticks_walk_in_eight_directions_and_come_and_go(controls):
+    controls.move_sticks([(0.0, 0.0), (0.7, 0.7)])
+    assert controls.held == {"forward", "right"}
+    controls.move_sticks([(-1.0, 0.0)])
+    assert controls.held == {"left"}
+    controls.move_sticks([])
+    assert controls.held == set()
+
+
+@pytest.mark.parametrize(
+    ("degrees", "held"),
+    [
+        (0, {"forward"}),
+        (45, {"forward", "right"}),
+        (90, {"right"}),
+        (135, {"backward", "right"}),
+        (180, {"backward"}),
+        (-135, {"backward", "left"}),
+        (-90, {"left"}),
+        (-45, {"forward", "left"}),
+    ],
+)
+def test_each_way_of_a_stick(degrees, held):
+    angle = math.radians(degrees)
+    assert Stick().move(0.9 * math.sin(angle), 0.9 * math.cos(angle)) == held
+
+
+def test_a_worn_stick_rests():
+    assert Stick().move(0.7 * DEAD_ZONE, 0.7 * DEAD_ZONE) == frozenset()
+
+
+def test_a_stick_does_not_flutter_between_two_directions():
+    stick, edge = Stick(), math.pi / 8
+    seen = [stick.move(math.sin(edge + wobble), math.cos(edge + wobble)) for wobble in (-0.05, 0.05, -0.05, 0.05, 0.2)]
+    assert seen == [{"forward"}] * 4 + [{"forward", "right"}]

@@ -1,0 +1,64 @@
+"""Which key does what: every key that panda3d can name, and clear words about all others."""
+
+import pytest
+from panda3d.core import ButtonRegistry
+
+from soulslab.arena.window.key_table import PANDA_NAMES, key_names, read_keys
+from soulslab.arena.window.settings import COMMANDS, KEYS, WindowSettings
+from soulslab.errors import ConfigError
+from soulslab.siphon import keys as siphon
+
+
+def test_every_key_but_the_keypad_has_a_name():
+    assert set(siphon.KEYS) - set(PANDA_NAMES) == {name for name in siphon.KEYS if name.startswith("KEYPAD_")}
+
+
+def test_panda_knows_each_name_and_none_is_used_twice():
+    registry = ButtonRegistry.ptr()
+    assert [name for name in PANDA_NAMES.values() if str(registry.findButton(name)) == "none"] == []
+    assert len(set(PANDA_NAMES.values())) == len(PANDA_NAMES)
+
+
+def test_every_command_has_a_key_of_its_own():
+    assert set(KEYS) == set(COMMANDS)
+    assert key_names(KEYS, {}, "") == KEYS
+    assert WindowSettings().keys == KEYS
+
+
+def test_keys_can_be_given_to_others():
+    changed = key_names(KEYS, {"roll": "LEFT_SHIFT", "forward": "UP_ARROW"}, "--key")
+    assert (changed["roll"], changed["forward"], changed["left"]) == ("LEFT_SHIFT", "UP_ARROW", "A")
+
+
+def test_two_commands_may_swap_their_keys():
+    assert key_names(KEYS, {"roll": "W", "forward": "SPACE"}, "--key")["roll"] == "W"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"rol": "SPACE"}, "no such action; did you mean 'roll'"),
+        ({"roll": "SHIFT"}, "no key 'SHIFT'; did you mean 'LEFT_SHIFT'"),
+        ({"roll": "KEYPAD_0"}, "no key 'KEYPAD_0'"),
+        ({"roll": "W"}, "W is the key of forward already"),
+    ],
+)
+def test_wrong_keys_are_told(changes, said):
+    with pytest.raises(ConfigError, match=said):
+        key_names(KEYS, changes, "keys.toml")
+
+
+def test_keys_are_read_from_a_file(tmp_path):
+    file = tmp_path / "keys.toml"
+    file.write_text('roll = "LEFT_SHIFT"\n')
+    assert read_keys(file) == {"roll": "LEFT_SHIFT"}
+
+
+@pytest.mark.parametrize(("text", "said"), [("roll = 3", "roll: must be the name"), ("roll =", "cannot be read")])
+def test_a_malformed_file_is_told(tmp_path, text, said):
+    file = tmp_path / "keys.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        read_keys(file)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_keys(tmp_path / "none.toml")
