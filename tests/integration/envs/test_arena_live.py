@@ -1,0 +1,97 @@
+"""The built-in fight through its window: memory, keys, pictures and time of a process of its own."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from soulslab.arena.vocabulary import LIGHT_ATTACK, NOTHING
+from soulslab.envs.arena import ArenaEnv
+from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.games.arena import PROFILE_PATH
+from soulslab.siphon.local import open_session
+from soulslab.siphon.profile import load_profile
+from soulslab.siphon.session import SessionOptions
+from support.players import script
+from support.same_fight import ALL_TERMS, check_fight, check_observation
+
+
+@pytest.fixture(scope="module")
+def judge():
+    """A game against the judge, for several environments one after another."""
+    with open_session(load_profile(PROFILE_PATH), SessionOptions(options={"boss": "judge"})) as session:
+        yield session
+
+
+@pytest.mark.parametrize("skip_locked", [False, True])
+def test_the_same_fight_as_in_the_simulator(judge, skip_locked):
+    options = {"reward": ALL_TERMS, "skip_locked": skip_locked}
+    live, sim = ArenaLiveEnv(session=judge, **options), ArenaEnv(**options)
+    check_fight(live, sim, 3)
+
+
+@pytest.mark.parametrize(("boss", "phase"), [("trickster", "2"), ("frost_beast", "1")])
+def test_the_same_fight_against_the_others(boss, phase):
+    options = {"boss": boss, "phase": phase, "random_pose": True, "observation": "dict", "reward": ALL_TERMS}
+    live, sim = ArenaLiveEnv(**options), ArenaEnv(**options)
+    try:
+        check_fight(live, sim, 8)
+    finally:
+        live.close()
+
+
+def test_pictures_change_nothing_of_a_fight(judge):
+    live, sim = ArenaLiveEnv(session=judge, observation="pixels+features"), ArenaEnv()
+    pictures = [live.reset(seed=2)[0]["pixels"]]
+    check_observation(live.reset(seed=2)[0]["features"], sim.reset(seed=2)[0])
+    for action in script(2, 60):
+        step = live.step(int(action))
+        check_observation(step[0]["features"], sim.step(int(action))[0])
+        pictures.append(step[0]["pixels"])
+    assert {picture.shape for picture in pictures} == {(84, 84, 1)}
+    assert pictures[0].std() > 5.0
+    assert sum(bool((before != after).any()) for before, after in pairwise(pictures)) > 50
+
+
+def test_the_window_is_rendered(judge):
+    env = ArenaLiveEnv("rgb_array", session=judge)
+    env.reset(seed=0)
+    picture = env.render()
+    assert picture.shape == (*reversed(judge.info.window_px), 3)
+    assert picture.std() > 5.0
+
+
+def test_keys_wait_for_the_latency(judge):
+    env = ArenaLiveEnv(session=judge, latency_ms=150, observation="dict")
+    env.reset(seed=0)
+    stamina = [env.step(action)[0]["player_sp"][0] for action in (LIGHT_ATTACK, NOTHING, NOTHING)]
+    assert stamina[0] == 95.0
+    assert stamina[1] < 95.0
+
+
+def test_in_real_time_no_tick_is_lost(judge):
+    env = ArenaLiveEnv(session=judge, timing="realtime", game_speed=2.0, step_ms=200)
+    env.reset(seed=0)
+    infos = [env.step(NOTHING)[4] for _ in range(8)]
+    assert judge.clock.speed == pytest.approx(2.0, rel=1e-3)
+    passed_s = infos[-1]["game_time_s"]
+    assert passed_s >= 8 * 0.2 - 0.01
+    # What is read of a running game is up to one of its frames old.
+    assert sum(info["ticks"] for info in infos) == pytest.approx(60 * passed_s, abs=12)
+    assert env.reset(seed=1)[1]["clock"] == "lockstep"
+
+
+def test_in_place_a_seedless_episode_follows_without_loading(judge):
+    env = ArenaLiveEnv(session=judge, episodes="in_place", observation="dict")
+    env.reset(seed=0)
+    n_fights = env.game.read("fight.number")["fight.number"]
+    for action in script(0, 3000):
+        step = env.step(int(action))
+        assert env.observation_space.contains(step[0])
+        if step[2]:
+            break
+    assert step[2]
+    observation, _ = env.reset()
+    assert (observation["player_hp"][0], observation["boss_hp"][0]) == (454.0, 1037.0)
+    assert env.game.read("fight.number")["fight.number"] == n_fights
+    np.testing.assert_allclose(observation["player_pose"][:2], env.scenario.player_pose[:2], atol=0.5)

@@ -1,0 +1,74 @@
+"""Comparing a fight in the live environment with the same one in the simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from soulslab.arena.features import FEATURE_NAMES
+from support.players import script
+
+#: All terms of a reward, so that each is compared.
+ALL_TERMS = {
+    "boss_damage": 1.0,
+    "player_damage": -1.0,
+    "win": 3.0,
+    "death": -2.0,
+    "time": 0.01,
+    "centre": 0.1,
+    "roll": 0.05,
+    "attack": 0.07,
+    "hit_streak": 0.2,
+}
+#: The time of walks and turns in a row: what comes between two looks is not seen (see test_reader.py).
+STROLL = FEATURE_NAMES.index("boss_animation_duration")
+
+
+def check_observation(live: Any, sim: Any) -> None:
+    if isinstance(sim, dict):
+        assert live.keys() == sim.keys()
+        for name, value in sim.items():
+            assert (type(live[name]), getattr(live[name], "dtype", None)) == (
+                type(value),
+                getattr(value, "dtype", None),
+            )
+            np.testing.assert_allclose(live[name], value, atol=1e-5, rtol=1e-6, err_msg=name)
+        return
+    difference = np.abs(live - sim)
+    difference[STROLL] = 0.0
+    worst = int(difference.argmax())
+    assert difference[worst] <= 1e-5, FEATURE_NAMES[worst]
+
+
+def check_report(live: Any, sim: Any) -> None:
+    assert live.keys() == sim.keys()
+    for name, value in sim.items():
+        assert type(live[name]) is type(value), name
+        np.testing.assert_allclose(live[name], value, atol=1e-4, err_msg=name)
+
+
+def check_step(live: Any, sim: Any) -> None:
+    check_observation(live[0], sim[0])
+    assert live[1] == pytest.approx(sim[1], abs=1e-5)
+    assert live[2:4] == sim[2:4]
+    theirs, ours = sim[4], live[4]
+    np.testing.assert_array_equal(ours["action_mask"], theirs["action_mask"])
+    assert (ours["n_decisions"], ours["n_masked"]) == (theirs["n_decisions"], theirs["n_masked"])
+    assert ours["reward_terms"] == pytest.approx(theirs["reward_terms"], abs=1e-5)
+    if live[2] or live[3]:
+        check_report(ours["fight"], theirs["fight"])
+
+
+def check_fight(live: Any, sim: Any, seed: int) -> None:
+    """Play a fight in both to its end and compare all that they give."""
+    (observation, info), (wanted, wanted_info) = live.reset(seed=seed), sim.reset(seed=seed)
+    check_observation(observation, wanted)
+    np.testing.assert_array_equal(info["action_mask"], wanted_info["action_mask"])
+    for action in script(seed, 3000):
+        steps = live.step(int(action)), sim.step(int(action))
+        check_step(*steps)
+        if steps[1][2] or steps[1][3]:
+            return
+    pytest.fail("the fight has no end")
