@@ -137,7 +137,8 @@ class Duels:
         everything = self.simulator.reports.view(np.uint8).copy().view(FIGHT_REPORT)
         reports: Any = everything if place is None else everything[place]
         report: Info = {name: reports[name] for name in reports.dtype.names if name not in _REPORT_AS}
-        report["won"] = reports["won"].astype(np.bool_)
+        # Of one fight a bool of Python: Gymnasium's vectors keep numpy's as objects, with None for the others.
+        report["won"] = reports["won"].astype(np.bool_) if place is None else bool(reports["won"])
         report["return"] = reports["return_"]
         report["time_s"] = reports["n_decisions"] * DECISION_S
         report["damage_by_attack"] = reports["damage_by_attack"][..., : len(self.boss.moves)]

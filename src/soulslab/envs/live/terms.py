@@ -142,7 +142,7 @@ class FightScore:
             "rolls": np.int64(self._rolls),
             "attacks": np.int64(self._attacks_begun),
             "damage_taken": np.float64(self._damage_taken),
-            "won": np.bool_(is_won),
+            "won": is_won,
             "return": np.float64(self._return),
             "time_s": np.float64(self.n_decisions * self._step_s),
             "damage_by_attack": self._damage_by_attack.copy(),
