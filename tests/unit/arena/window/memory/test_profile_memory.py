@@ -1,0 +1,287 @@
+"""A fight in the memory of this very process, read and written through the bridge."""
+
+import os
+
+import msgspec
+import numpy as np
+import pytest
+
+from soulslab.arena.binding import Binding
+from soulslab.arena.boss_file import load_boss
+from soulslab.arena.knight import load_knight
+from soulslab.arena.live_fight import LiveFight, LiveFightOptions
+from soulslab.arena.quantities import QUANTITIES
+from soulslab.arena.window.memory.fight_view import FightView
+from soulslab.arena.window.memory.profile_memory import RUBBISH, ProfileMemory
+from soulslab.errors import EntityNotFoundError, LayoutError, PointerError
+from soulslab.games import dark_souls_3, elden_ring
+from soulslab.games.arena import PROFILE_PATH
+from soulslab.siphon.attributes import AttributeTable
+from soulslab.siphon.image import read_image
+from soulslab.siphon.memory.linux import LinuxMemory
+from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.profile import Attribute, Base, Process, Profile, load_profile
+
+PROFILES = {
+    "arena": PROFILE_PATH,
+    "dark_souls_3": dark_souls_3.PROFILE_PATH,
+    "elden_ring": elden_ring.PROFILE_PATH,
+}
+BASE = Base(pattern="48 8B 05 ?? ?? ?? ?? C3", displacement_at=3, instruction_end=7, is_pointer=True, source="test")
+
+
+class Played:
+    """A fight in memory, and a table that reads it through the bridge."""
+
+    def __init__(self, profile, folder):
+        self.profile = profile
+        self.binding = Binding(profile.duel, profile.attributes)
+        self.game = LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions(seed=3))
+        self.memory = ProfileMemory(profile, self.binding, folder)
+        self.process = LinuxMemory(os.getpid())
+
+    def attach(self):
+        """Publish the fight, and find it as the bridge does."""
+        profile = self.profile
+        self.memory.publish(self.game)
+        image = read_image(self.process, profile.process.executable)
+        self.table = AttributeTable(profile, self.process, resolve_bases(profile, self.process, image))
+
+    def turn(self, n_ticks=0, held=()):
+        """Go round the game's loop once."""
+        self.memory.take_writes(self.game)
+        for _ in range(n_ticks):
+            self.game.tick(held)
+        self.memory.publish(self.game)
+
+    def reach(self, stage):
+        while self.game.stage != stage:
+            self.turn(1)
+
+    def close(self):
+        self.process.close()
+        self.memory.close()
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Return what starts a game of a profile."""
+    started = []
+
+    def start(profile):
+        played = Played(load_profile(PROFILES[profile]) if isinstance(profile, str) else profile, tmp_path)
+        started.append(played)
+        played.attach()
+        return played
+
+    yield start
+    for played in started:
+        played.close()
+
+
+def one(stored, quantity="player.hp", bounds=(0, 10000), **fields):
+    """Return a profile with one attribute that holds a quantity."""
+    attribute = Attribute(base="world", offsets=(8, 0x20), type=stored, range=bounds, source="test", **fields)
+    tables = {f"{who}_animations": {"Idle": 5} for who in ("player", "boss")}
+    return Profile(
+        name="one",
+        process=Process(executable="one.exe"),
+        bases={"world": BASE},
+        attributes={"value": attribute},
+        duel={"attributes": {quantity: "value"}, **tables},
+    )
+
+
+def check_same(played):
+    """Check that all that is bound is read as the fight has it."""
+    found = played.table.read_many()
+    for quantity, name in played.binding.attributes.items():
+        wanted = QUANTITIES[quantity].get(played.game)
+        value = played.binding.decode(quantity, found[name])
+        if isinstance(wanted, str | bytes):
+            assert value == wanted, quantity
+        else:
+            # Half a number where whole ones are stored, and what 32 bits keep of one.
+            tolerance = 1.0 if played.profile.attributes[name].type == "i32" else 1e-3
+            np.testing.assert_allclose(value, wanted, rtol=1e-6, atol=tolerance, err_msg=quantity)
+
+
+@pytest.mark.parametrize("game", PROFILES)
+def test_all_of_a_fight_is_read_in_each_of_its_ticks(game, play):
+    played = play(game)
+    check_same(played)
+    for turn in range(40):
+        played.turn(7, ("forward", "roll") if turn % 3 else ("left",))
+        if played.game.stage != "loading":
+            check_same(played)
+
+
+WRITTEN = {
+    "player.hp": 123.0,
+    "player.sp": 45.0,
+    "player.position": np.array([140.0, 590.0, -68.0]),
+    "player.angle": 1.25,
+    "boss.hp": 600.0,
+    "boss.position": np.array([139.0, 596.0, -68.8]),
+    "boss.angle": -0.5,
+    "camera.direction": np.array([0.6, 0.8, 0.0]),
+    "lock_on": False,
+    "game.speed": 2.5,
+    "player.no_death": True,
+    "player.no_gravity": True,
+    "boss.no_attack": True,
+    "fight.next_seed": 77,
+}
+
+
+@pytest.mark.parametrize("game", PROFILES)
+def test_what_is_written_arrives_in_the_fight(game, play):
+    played = play(game)
+    written = {name: value for name, value in WRITTEN.items() if played.binding.has(name)}
+    stored = {played.binding.attributes[name]: played.binding.encode(name, value) for name, value in written.items()}
+    played.table.write(stored)
+    played.turn()
+    for name, value in written.items():
+        if name != "camera.direction":
+            np.testing.assert_allclose(QUANTITIES[name].get(played.game), value, rtol=1e-5, err_msg=name)
+    assert (played.game.duel.c_fx, played.game.duel.c_fy) == pytest.approx((0.6, 0.8))
+    check_same(played)
+
+
+def test_what_the_game_computes_anew_is_put_back(play):
+    profile = load_profile(PROFILE_PATH)
+    attributes = {name: msgspec.structs.replace(one, is_writable=True) for name, one in profile.attributes.items()}
+    played = play(msgspec.structs.replace(profile, attributes=attributes))
+    played.table.write(
+        {"phase": 2, "player.max_hp": 9, "player.animation": "Dance", "camera.position": [0.0, 0.0, 0.0]}
+    )
+    played.turn()
+    check_same(played)
+
+
+def test_what_cannot_be_is_put_back_and_told(play, caplog):
+    played = play("arena")
+    address = played.table.address_of("game.speed")
+    played.process.write(address, np.float32("nan").tobytes())
+    played.turn()
+    assert "game.speed" in caplog.text
+    assert played.table.read("game.speed") == played.game.speed == 1.0
+
+
+@pytest.mark.parametrize("game", PROFILES)
+def test_while_the_game_loads_the_fighters_are_nowhere(game, play):
+    played = play(game)
+    played.game.restart()
+    played.turn()
+    assert played.game.stage == "loading"
+    for quantity in ("player.hp", "boss.hp", "boss.position"):
+        with pytest.raises((PointerError, EntityNotFoundError)):
+            played.table.read(quantity)
+    assert played.table.read("game.speed") == 1.0
+
+
+@pytest.mark.parametrize("game", PROFILES)
+def test_each_fight_has_new_objects_and_spoils_the_old(game, play):
+    played = play(game)
+    names = ("player.hp", "boss.hp", "player.position")
+    before = {name: played.table.address_of(name) for name in names}
+    played.game.restart()
+    played.reach("fighting")
+    for name, address in before.items():
+        assert played.table.address_of(name) != address
+        assert played.process.read(address, 4) == bytes([RUBBISH] * 4)
+    check_same(played)
+    played.game.restart()
+    played.reach("fighting")
+    assert {name: played.table.address_of(name) for name in names} == before
+    check_same(played)
+
+
+def test_a_fight_that_began_unseen_is_noticed(play):
+    played = play("arena")
+    before = played.table.address_of("player.hp")
+    played.game.begin()
+    played.memory.publish(played.game)
+    assert played.table.address_of("player.hp") != before
+    check_same(played)
+
+
+def test_flags_keep_the_bits_of_others(play):
+    played = play("arena")
+    address = played.table.address_of("player.no_death")
+    played.process.write(address, b"\xa4")
+    played.turn(1)
+    played.game.no_death = True
+    played.turn(1)
+    assert played.process.read(address, 1) == b"\xa5"
+    assert played.game.no_death
+
+
+def test_what_nobody_keeps_stays_as_it_was_written(play):
+    played = play("dark_souls_3")
+    assert played.table.read("boss.attack_id") == 0
+    address = played.table.address_of("boss.attack_id")
+    played.process.write(address, (3004).to_bytes(4, "little"))
+    played.turn(30)
+    assert played.table.read("boss.attack_id") == 3004
+
+
+@pytest.mark.parametrize(
+    ("stored", "fields", "wanted"),
+    [
+        ("i16", {}, 300),
+        ("u64", {}, 300),
+        ("f64", {}, 299.25),
+        ("u16", {"scale": 0.5, "bounds": (0, 1000)}, 299.5),
+        ("i32", {"scale": 1 / 65536, "bounds": (0, 1000)}, 299.25),
+        ("f32", {"scale": 100.0}, 299.25),
+    ],
+)
+def test_a_number_is_stored_as_the_attribute_says(play, stored, fields, wanted):
+    played = play(one(stored, **fields))
+    played.game.duel.p_hp = 299.25
+    played.turn()
+    assert played.table.read("value") == pytest.approx(wanted)
+    played.table.write({"value": 120 if fields == {} and stored != "f64" else 120.0})
+    played.turn()
+    assert played.game.duel.p_hp == pytest.approx(120.0)
+
+
+@pytest.mark.parametrize(
+    ("stored", "quantity", "fields", "problem"),
+    [
+        ("i8", "boss.hp", {"bounds": (0, 100)}, "cannot hold 1037"),
+        ("utf16", "boss.animation", {"bounds": None, "length": 6}, "'IdleBattle' needs 20"),
+    ],
+)
+def test_an_attribute_that_cannot_hold_its_quantity_is_an_error(play, stored, quantity, fields, problem):
+    with pytest.raises(LayoutError, match=problem) as error:
+        play(one(stored, quantity, **fields))
+    assert error.value.place.startswith("attributes.value")
+
+
+@pytest.mark.parametrize("stored", ["utf8", "i32"])
+def test_animations_are_names_or_numbers(play, stored):
+    fields = {"bounds": None, "length": 40} if stored == "utf8" else {"bounds": (-1, 100)}
+    played = play(one(stored, "player.animation", **fields))
+    assert played.table.read("value") == ("Idle" if stored == "utf8" else 5)
+
+
+def test_the_program_bears_its_name_and_leaves_no_file(play, tmp_path):
+    played = play("elden_ring")
+    assert list(tmp_path.iterdir()) == []
+    image = read_image(played.process, "eldenring.exe")
+    assert image.path.endswith("/eldenring.exe")
+    assert image.version == "2.6.2.0"
+    code = next(region for region in played.process.regions() if region.start == image.base + 0x1000)
+    assert (code.is_executable or code.is_readable) and not code.is_writable
+
+
+def test_a_view_of_a_fight_says_the_same_as_the_fight():
+    game = LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions(seed=5))
+    view = FightView(game)
+    for _ in range(100):
+        game.tick(("forward",))
+        view.refresh()
+        for name, quantity in QUANTITIES.items():
+            np.testing.assert_array_equal(quantity.get(view), quantity.get(game), err_msg=name)
