@@ -13,9 +13,9 @@ from soulslab.arena.window.figures.boss_mesh import boss_meshes, growth_meshes
 from soulslab.arena.window.figures.boss_moves import styles_of
 from soulslab.arena.window.figures.boss_poses import boss_pose
 
-#: A hit lights the figure up for so long.
+#: A hit lights the figure up for so long, by these factors on its colours.
 FLASH_TICKS = 5
-FLASH = (1.0, 0.95, 0.85, 1.0)
+FLASH = (1.6, 1.45, 1.25, 1.0)
 #: Within the change to the second phase, what grows then is full grown after this share of the move.
 GROWN_SHARE = 0.7
 
@@ -45,9 +45,9 @@ class BossFigure:
         self._body.show(boss_pose(self._figure, self._styles, d, f, game.stage, game.stage_ticks))
         self._body.show_growth(_growth(d, f))
         if game.stage == "fighting" and is_hit(d, f):
-            self.root.setColor(FLASH, 1)
+            self.root.setColorScale(FLASH)
         else:
-            self.root.clearColor()
+            self.root.clearColorScale()
 
 
 def is_hit(d: Record, f: Record) -> bool:

@@ -116,7 +116,8 @@ def _beast(size: float) -> Figure:
         weapon=0.95,
         choke=0.2,
         pivot=0.6,
-        cape_at=(-0.14, -0.05),
+        cape_at=(-0.24, -0.02),
+        has_tail=True,
         elbows=1.0,
     )
     rest = key(
@@ -131,6 +132,6 @@ def _beast(size: float) -> Figure:
         weapon=(-0.5, -0.42, 0.0),
         offhand=(0.0, -1.3, 0.0),
         tip=(0.0, 1.2, 0.6),
-        extra=(0.0, -0.2, 0.0),
+        extra=(0.0, 0.3, 0.0),
     )
     return Figure("beast", build, rest, 1.1, 2.4)

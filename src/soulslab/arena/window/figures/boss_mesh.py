@@ -98,8 +98,8 @@ def _judge(build: Build) -> dict[str, Mesh]:
     ):
         head.spike((x, y, 0.16), (1.5 * x, 1.35 * y, 0.36 + 0.06 * (i == 2)), 0.025, BRONZE, (4, 1.0))
     limbs = _limbs(build, (0.075, ROBE), (0.09, IRON), IRON)
-    for side in ("right", "left"):
-        limbs[f"{side}_forearm"].tube([(0.03, 0.085), (0.24, 0.07)], BRONZE)
+    for arm in ("right", "left"):
+        limbs[f"{arm}_forearm"].tube([(0.03, 0.085), (0.24, 0.07)], BRONZE)
     cape = Mesh()
     rows = [(0.22, 0.0, 0.02), (0.3, -0.08, -0.4), (0.36, -0.15, -0.8), (0.42, -0.2, -1.22)]
     _drape(cape, rows, (ROBE, DARK_ROBE))
@@ -171,13 +171,13 @@ def _beast(build: Build) -> dict[str, Mesh]:
         )
         head.spike((side * 0.43, 0.01, 0.26), (side * 0.5, 0.3, 0.45), 0.045, BONE)
     limbs = _limbs(build, (0.15, FUR), (0.17, DARK_FUR), DARK_FUR)
-    for side in ("right", "left"):
+    for arm in ("right", "left"):
         for x in (-0.09, 0.0, 0.09):
-            limbs[f"{side}_forearm"].spike(
+            limbs[f"{arm}_forearm"].spike(
                 (x, build.forearm + 0.1, 0.03), (1.2 * x, build.forearm + 0.26, -0.04), 0.03, ICE, (4, 1.0)
             )
-            limbs[f"{side}_foot"].spike((x, 0.2, -0.06), (1.3 * x, 0.34, -0.08), 0.035, ICE, (4, 1.0))
-        limbs[f"{side}_forearm"].spike((0.0, 0.1, -0.1), (0.0, -0.12, -0.36), 0.07, ICE)
+            limbs[f"{arm}_foot"].spike((x, 0.2, -0.06), (1.3 * x, 0.34, -0.08), 0.035, ICE, (4, 1.0))
+        limbs[f"{arm}_forearm"].spike((0.0, 0.1, -0.1), (0.0, -0.12, -0.36), 0.07, ICE)
     mace = Mesh().tube([(-0.25, 0.035), (build.weapon - 0.3, 0.05)], WOOD, shape=(6, 1.0))
     middle = build.weapon - 0.2
     mace.ball((0.0, middle, 0.0), (0.19, 0.2, 0.19), (0.5, 0.7, 0.82), (7, 5))
@@ -262,8 +262,8 @@ def _trickster(build: Build) -> dict[str, Mesh]:
         [(0.0, 0.13), (0.16, 0.11), (0.4, 0.05), (0.62, 0.0)], LINEN, (0.0, 0.05, 0.12), (0.0, -0.85, 0.35), (6, 1.0)
     )
     limbs = _limbs(build, (0.05, LINEN), (0.065, GREY_LINEN), PALE)
-    for side in ("right", "left"):
-        limbs[f"{side}_forearm"].tube([(0.02, 0.06), (0.2, 0.1)], LINEN, shape=(6, 0.8))
+    for arm in ("right", "left"):
+        limbs[f"{arm}_forearm"].tube([(0.02, 0.06), (0.2, 0.1)], LINEN, shape=(6, 0.8))
     cape = Mesh()
     _drape(
         cape, [(0.14, 0.0, 0.02), (0.2, -0.08, -0.35), (0.17, -0.15, -0.75), (0.05, -0.2, -1.1)], (LINEN, GREY_LINEN)

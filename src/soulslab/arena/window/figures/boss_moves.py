@@ -8,7 +8,7 @@ import msgspec
 
 from soulslab.arena.boss_file import Boss, Move, Window
 from soulslab.arena.motion import Blow
-from soulslab.arena.state import TICKS_PER_S, Record
+from soulslab.arena.state import Record
 from soulslab.arena.window.figures.rig import Build
 from soulslab.arena.window.figures.strikes import Strike, Style
 
@@ -16,6 +16,7 @@ from soulslab.arena.window.figures.strikes import Strike, Style
 _STYLES: dict[str, Style] = {
     "leap": "leap",
     "charge": "charge",
+    "shaft_jab": "thrust",
     "shoulder": "ram",
     "grab": "grab",
     "ground_slam": "slam",
@@ -78,16 +79,17 @@ def strike_of(build: Build, style: Style, blow: Blow, f: Record) -> Strike:
 def _style(boss: Boss, move: Move, window: Window) -> Style:
     if window.projectile is not None:
         return "throw"
-    is_beast = boss.radius_m > BEAST_RADIUS_M
-    if move.id in _STYLES:
-        style = _STYLES[move.id]
-        return "ram" if is_beast and style == "charge" else style
-    if move.id == boss.phase_two.move:
-        return "burst"
+    style = _STYLES.get(move.id)
+    if style is None:
+        style = "burst" if move.id == boss.phase_two.move else _style_by_numbers(window)
+    return "ram" if style == "charge" and boss.radius_m > BEAST_RADIUS_M else style
+
+
+def _style_by_numbers(window: Window) -> Style:
     if window.arc_rad > SPIN_RAD:
         return "spin"
     if window.advance_m / window.advance_s > RUN_M_S:
-        return "ram" if is_beast else "charge"
+        return "charge"
     if window.arc_rad < THRUST_RAD:
         return "thrust"
     return "overhead" if window.arc_rad < OVERHEAD_RAD else "sweep"
@@ -100,8 +102,3 @@ def ticks_of_stage(d: Record, f: Record) -> tuple[int, int, int]:
     window = f.windows[move.first_window + place]
     before = int(f.windows[move.first_window + place - 1].end) if place else 0
     return before, int(window.start), int(window.end)
-
-
-def seconds(ticks: float) -> float:
-    """Return ticks as seconds."""
-    return ticks / TICKS_PER_S

@@ -16,8 +16,8 @@ from soulslab.arena.boss import (
     WALK_RIGHT,
 )
 from soulslab.arena.live_fight import Stage
-from soulslab.arena.motion import Blow, blow_of, ease
-from soulslab.arena.state import ATTACKING, PARRIED, STAGGERED, THROWN, Record
+from soulslab.arena.motion import Blow, blow_of, ease, half_arc
+from soulslab.arena.state import PARRIED, STAGGERED, THROWN, Record
 from soulslab.arena.window.figures.boss_builds import Figure
 from soulslab.arena.window.figures.boss_moves import MoveStyle, strike_of, ticks_of_stage
 from soulslab.arena.window.figures.pose import (
@@ -28,7 +28,6 @@ from soulslab.arena.window.figures.pose import (
     LEFT_HAND,
     RIGHT_FOOT,
     RIGHT_HAND,
-    TIP,
     TUMBLE,
     WEAPON,
     Pose,
@@ -58,8 +57,9 @@ def boss_pose(
     idle = breathe(figure.rest, tick, figure.breath_s, 1.6)
     if stage == "won":
         return _dying(figure, stage_ticks)
-    if d.b_mode == ATTACKING:
-        return _striking(figure, styles[int(d.b_move)], d, f)
+    blow = blow_of(d, f)
+    if blow is not None:
+        return _striking(figure, styles[int(d.b_move)], blow, d, f)
     ticks = int(d.b_ticks)
     if d.b_mode == STAGGERED:
         slump = _slumped(figure, tick)
@@ -86,9 +86,7 @@ def strike_now(figure: Figure, styles: tuple[MoveStyle, ...], d: Record, f: Reco
     return blow, strike_of(figure.build, kinds[min(int(d.b_window), len(kinds) - 1)], blow, f)
 
 
-def _striking(figure: Figure, looks: MoveStyle, d: Record, f: Record) -> Pose:
-    blow = blow_of(d, f)
-    assert blow is not None  # noqa: S101 - for the type checker: the boss is attacking
+def _striking(figure: Figure, looks: MoveStyle, blow: Blow, d: Record, f: Record) -> Pose:
     build, rest = figure.build, figure.rest
     place = min(int(d.b_window), len(looks.style) - 1)
     strike = strike_of(build, looks.style[place], blow, f)
@@ -107,16 +105,15 @@ def _striking(figure: Figure, looks: MoveStyle, d: Record, f: Record) -> Pose:
         return play(back, now)
     first = rest
     if place:
-        earlier = blow_of_window(f, d, place - 1)
+        earlier = _blow_before(d, f, place - 1)
         first = struck(build, rest, strike_of(build, looks.style[place - 1], earlier, f), 1.0)
     return _winding_up(figure, strike, first, (before, start, now), blow)
 
 
-def blow_of_window(f: Record, d: Record, place: int) -> Blow:
+def _blow_before(d: Record, f: Record, place: int) -> Blow:
     """Return a window of the present move as a blow that is over."""
     window = f.windows[f.moves[d.b_move].first_window + place]
-    half = math.acos(max(min(float(window.cos_half), 1.0), -1.0))
-    return Blow("recovery", 1.0, window, half, 1.0 if (int(d.b_move) + place) % 2 else -1.0)
+    return Blow("recovery", 1.0, window, half_arc(window), 1.0 if (int(d.b_move) + place) % 2 else -1.0)
 
 
 def _winding_up(figure: Figure, strike: Strike, first: Pose, times: tuple[int, int, int], blow: Blow) -> Pose:
@@ -155,11 +152,11 @@ def _coming(figure: Figure, pose: Pose, strike: Strike, share: float, way: float
     running = walk(pose, share * way / (1.5 * figure.stride), 0.0, 1.5 * figure.stride, lift=0.2)
     running[CHEST_TURN, 1] += 0.2
     if figure.kind == "beast":
-        _paw(running, figure, share * way / (1.5 * figure.stride))
+        _paw(running, share * way / (1.5 * figure.stride))
     return blend(pose, running, ease(5.0 * share) * ease(6.0 * (1.0 - share)))
 
 
-def _paw(pose: Pose, figure: Figure, phase: float) -> None:
+def _paw(pose: Pose, phase: float) -> None:
     """Let a beast run on its hands as well."""
     swing = 2.0 * math.pi * phase
     pose[LEFT_HAND] = (-0.55, 0.55 + 0.3 * math.cos(swing), 0.08 + 0.2 * max(math.sin(swing), 0.0))

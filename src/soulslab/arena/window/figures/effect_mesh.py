@@ -89,13 +89,13 @@ def breath(colour: Colour, half_rad: float) -> Mesh:
     """Return shards that fly along y within a sector of radius 1."""
     rng = np.random.default_rng(SEED)
     mesh = Mesh()
-    for _ in range(46):
+    for _ in range(70):
         turn = half_rad * (2.0 * float(rng.random()) - 1.0)
         out = math.sqrt(float(rng.random())) * 0.9
         x, y = -math.sin(turn), math.cos(turn)
         height = (2.0 * float(rng.random()) - 1.0) * 0.12 * out
         start, tip = (out * x, out * y, height), ((out + 0.1) * x, (out + 0.1) * y, height)
-        mesh.spike(start, tip, 0.012 + 0.02 * out, colour, (3, 1.0))
+        mesh.spike(start, tip, 0.004 + 0.008 * out, colour, (3, 1.0))
     return mesh
 
 

@@ -13,9 +13,9 @@ from soulslab.arena.window.figures.body import Body
 from soulslab.arena.window.figures.knight_mesh import knight_meshes
 from soulslab.arena.window.figures.knight_poses import KNIGHT, knight_pose, knock_back_of
 
-#: A hit lights the figure up for so long.
+#: A hit lights the figure up for so long, by these factors on its colours.
 FLASH_TICKS = 5
-FLASH = (1.0, 0.35, 0.3, 1.0)
+FLASH = (1.9, 0.75, 0.7, 1.0)
 #: The roll turns the knight along its way within so many ticks, and back within so many.
 TURN_TICKS = 4
 
@@ -40,9 +40,9 @@ class KnightFigure:
         self._body.stand((float(d.p_x), float(d.p_y), float(d.p_z)), _facing(d, f))
         self._body.show(knight_pose(d, f, game.stage, game.stage_ticks))
         if game.stage == "fighting" and d.p_ticks < FLASH_TICKS and knock_back_of(d, f) is not None:
-            self.root.setColor(FLASH, 1)
+            self.root.setColorScale(FLASH)
         else:
-            self.root.clearColor()
+            self.root.clearColorScale()
 
 
 def _facing(d: Record, f: Record) -> tuple[float, float]:

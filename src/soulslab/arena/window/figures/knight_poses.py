@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from soulslab.arena.live_fight import Stage
 from soulslab.arena.motion import ease, half_arc, sway
@@ -212,26 +213,27 @@ def knight_pose(d: Record, f: Record, stage: Stage, stage_ticks: int) -> Pose:
         return key(_FALL, tumble=(-0.012 * ticks, 0.0, 0.0), chest_turn=(wave, -0.2, 0.0))
     if stage == "lost" or d.p_hp <= 0.0:
         return play([(0, _FLINCH), (22, _KNEEL), (34, _KNEEL), (DEATH_TICKS, _DEAD)], stage_ticks)
-    if d.p_anim == f.rolling:
-        return _roll(f, ticks)
     hurt = knock_back_of(d, f)
     if hurt is not None:
         return _hurt(f, d, ticks, is_thrown=int(hurt.invulnerable) > THROWN_TICKS)
-    if d.p_anim == f.moving:
-        return _walking(d, f)
-    if d.p_anim == f.parrying:
-        return _parry(d, f, ticks)
-    if d.p_anim == f.riposte:
-        return _riposte(d, f, ticks)
-    a = f.animations[d.p_anim]
-    if a.active_from >= 0:
-        return _attack(d, f, ticks)
-    if a.stamina > 0.0 or a.next >= 0:
-        return _charging(ticks, is_first=a.stamina > 0.0)
+    act = _ACTS.get(_act_of(d, f))
+    if act is not None:
+        return act(d, f, ticks)
     idle = breathe(REST, int(d.tick), 2.6)
     if stage == "won":
         return play([(20, idle), (20 + CHEER_TICKS, breathe(_CHEER, int(d.tick), 2.6))], stage_ticks)
     return idle
+
+
+def _act_of(d: Record, f: Record) -> str:
+    """Return which of the player's acts is under way, "" for none of them."""
+    names = {int(f.rolling): "roll", int(f.moving): "walk", int(f.parrying): "parry", int(f.riposte): "riposte"}
+    a = f.animations[d.p_anim]
+    if a.active_from >= 0:
+        return "attack"
+    # What costs breath or leads on by itself, and hurts nobody, is the charge of a heavy attack.
+    charge = "charge" if a.next >= 0 else ""
+    return names.get(int(d.p_anim), charge)
 
 
 def knock_back_of(d: Record, f: Record) -> Record | None:
@@ -270,11 +272,11 @@ def _is_heavy(f: Record, number: int) -> int:
     return 2 if number == int(f.animations[second].next) else 0
 
 
-def _walking(d: Record, f: Record) -> Pose:
+def _walking(d: Record, f: Record, ticks: int) -> Pose:
     way = walk_way_rad(d)
     speed = _speed(d, f)
     pose = walk(REST, int(d.tick) * speed / STRIDE_M, way, STRIDE_M if abs(way) < 1.0 else 0.8 * STRIDE_M)
-    return blend(REST, pose, 0.35 + 0.65 * ease(int(d.p_ticks) / 6.0))
+    return blend(REST, pose, 0.35 + 0.65 * ease(ticks / 6.0))
 
 
 def _speed(d: Record, f: Record) -> float:
@@ -286,9 +288,9 @@ def _speed(d: Record, f: Record) -> float:
     return float(f.walk[round(math.atan2(aside, ahead) / (math.pi / 4)) % 8])
 
 
-def _roll(f: Record, ticks: int) -> Pose:
+def _roll(d: Record, f: Record, ticks: int) -> Pose:
     """Return a somersault: dive, over the shoulders, and up into a crouch."""
-    a = f.animations[int(f.rolling)]
+    a = f.animations[d.p_anim]
     share = ticks / max(int(a.advance_to), 1)
     rest_from, end = 1.0, int(a.duration) / max(int(a.advance_to), 1)
     pose = play(
@@ -339,11 +341,11 @@ def _riposte(d: Record, f: Record, ticks: int) -> Pose:
     return play([*keys, (end, REST)], ticks)
 
 
-def _charging(ticks: int, *, is_first: bool) -> Pose:
+def _charging(d: Record, f: Record, ticks: int) -> Pose:
     """Return the charge of a heavy attack, which trembles with strength."""
     tremble = 0.012 * math.sin(1.9 * ticks)
     held = shifted(_CHARGE, right_hand=(tremble, 0.0, tremble), chest_turn=(tremble, 0.0, 0.0))
-    return play([(0, REST), (24, held)], ticks) if is_first else held
+    return play([(0, REST), (24, held)], ticks) if f.animations[d.p_anim].stamina > 0.0 else held
 
 
 def _attack(d: Record, f: Record, ticks: int) -> Pose:
@@ -365,3 +367,14 @@ def _attack(d: Record, f: Record, ticks: int) -> Pose:
         pose[EXTRA, 0] = 1.0 - ease((ticks - end) / 20.0)
     pose[HIPS, 2] = max(pose[HIPS, 2], 0.6)
     return pose
+
+
+#: What the player does, to its pose.
+_ACTS: dict[str, Callable[[Record, Record, int], Pose]] = {
+    "roll": _roll,
+    "walk": _walking,
+    "parry": _parry,
+    "riposte": _riposte,
+    "charge": _charging,
+    "attack": _attack,
+}

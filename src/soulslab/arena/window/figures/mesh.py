@@ -148,17 +148,16 @@ class Mesh:
 
     def squeeze(self, thickness: float) -> Mesh:
         """Make what has been added so far thin across (x), as blades are."""
-        for places, normals in zip(self._places, self._normals, strict=True):
-            places[:, 0] *= thickness
-            normals[:, 0] /= thickness
-            normals /= np.linalg.norm(normals, axis=1)[:, None]
+        for i, normals in enumerate(self._normals):
+            self._places[i][:, 0] *= thickness
+            self._normals[i] = _unit_rows(normals * (1.0 / thickness, 1.0, 1.0))
         return self
 
     def fade(self, low: float, high: float, strength: float) -> Mesh:
-        """Darken what has been added so far towards the ground: from nothing at z = ``high`` to ``strength`` at ``low``."""
-        for places, colours in zip(self._places, self._colours, strict=True):
+        """Darken what has been added so far downwards: not at all at z = ``high``, by ``strength`` at ``low``."""
+        for i, places in enumerate(self._places):
             share = np.clip((high - places[:, 2]) / (high - low), 0.0, 1.0)
-            colours *= 1.0 - strength * share[:, None]
+            self._colours[i] = self._colours[i] * (1.0 - strength * share[:, None])
         return self
 
     def node(self, name: str, scale: float = 1.0) -> GeomNode:

@@ -19,12 +19,16 @@ from soulslab.arena.motion import ease
 Pose: TypeAlias = NDArray[np.float64]
 Triple: TypeAlias = tuple[float, float, float]
 
-#: The rows of a pose. ``tumble``: the whole body turned forwards (pitch), to the left (yaw) and lifted. ``hips``: their
-#: place. ``hips_turn``, ``chest_turn``, ``head_turn``: yaw to the left, pitch forwards, roll to the right, each of them
-#: relative to the one before. Hands and feet: places. ``weapon`` and ``offhand``: yaw and elevation of the way that they
-#: point, and roll of the edge. ``tip``: a place that the weapon points to and reaches, whatever ``weapon`` says, by the
-#: weight in ``extra``. ``extra``: weight of the second hand on the weapon (0 to 1), lift of cape or tail (rad), weight of
-#: ``tip`` (0 to 1).
+#: The rows of a pose:
+#:
+#: - ``tumble``: the whole body turned forwards (pitch), to the left (yaw), and lifted
+#: - ``hips``: their place
+#: - ``hips_turn``, ``chest_turn``, ``head_turn``: yaw to the left, pitch forwards, roll to the right, each of them
+#:   relative to the one before
+#: - ``right_hand``, ``left_hand``, ``right_foot``, ``left_foot``: their places
+#: - ``weapon``, ``offhand``: yaw and elevation of the way that they point, and roll of the edge
+#: - ``tip``: where the weapon's tip is, whatever ``weapon`` says, by the weight in ``extra``
+#: - ``extra``: weight of the second hand on the weapon (0 to 1), lift of cape or tail (rad), weight of ``tip`` (0 to 1)
 ROWS = (
     "tumble",
     "hips",

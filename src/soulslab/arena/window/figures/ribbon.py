@@ -1,4 +1,4 @@
-"""Ribbons of light: the trail of a blade, the wave of a blow on the ground. Their shape is written anew for a picture."""
+"""Ribbons of light: the trail of a blade, the wave of a blow on the ground. Each picture has its own shape of them."""
 
 from __future__ import annotations
 

@@ -73,7 +73,8 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
         second_grip: How far behind the right hand the left one holds the weapon; 0 where it never does.
         pivot: Height of the point that the body tumbles about.
         choke: How far the weapon slides back through the hand where its tip has to be near.
-        cape_at: Where cape or tail is fastened: behind and above the chest's origin.
+        cape_at: Where the cape is fastened: behind and above the chest's origin.
+        has_tail: It is a tail that grows from the hips, and no cape: ``cape_at`` is from there.
         elbows: How far elbows point outwards rather than down.
     """
 
@@ -91,6 +92,7 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
     pivot: float = 0.55
     choke: float = 0.0
     cape_at: tuple[float, float] = (-0.12, 0.42)
+    has_tail: bool = False
     elbows: float = 0.5
 
     @property
@@ -113,7 +115,8 @@ def place_parts(build: Build, pose: Pose) -> tuple[list[Place], float]:
     found[_CHEST] = chest = (*turned(trunk, chest_turn), _at(trunk, 0.0, 0.0, 0.06))
     neck = _at(chest, 0.0, 0.0, build.trunk + build.neck - 0.06)
     found[_HEAD] = (*turned(chest, head_turn), neck)
-    found[_CAPE] = (*turned(chest, (0.0, extra[1], 0.0)), _at(chest, 0.0, *build.cape_at))
+    bearer = trunk if build.has_tail else chest
+    found[_CAPE] = (*turned(bearer, (0.0, extra[1], 0.0)), _at(bearer, 0.0, *build.cape_at))
 
     shoulder = _at(chest, build.shoulder_width, 0.0, build.trunk - 0.1)
     palm = _arm(build, found, _RIGHT_UPPER_ARM, (shoulder, (right[0], right[1], right[2])), 1.0)

@@ -7,6 +7,7 @@ the part that hurts, the tip follows the rules: it stays within the window's arc
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -81,86 +82,161 @@ def struck(build: Build, rest: Pose, strike: Strike, share: float) -> Pose:
     """Return the pose in the part that hurts, at a share of it."""
     if strike.style in BY_WEAPON:
         return _reaching(build, rest, strike, share)
-    if strike.style == "throw":
-        return key(
-            shifted(_lunge(rest, 0.3), chest_turn=(0.5, 0.35, 0.0)),
-            right_hand=(0.0, 0.75, 1.25),
-            left_hand=(-0.4, -0.2, 0.9),
-            weapon=(0.1, 0.2, 0.0),
-        )
-    out = ease(0.3 + 1.4 * share)
-    if strike.style == "slam":
-        pose = shifted(rest, hips=(0.0, 0.0, -0.26), chest_turn=(0.0, 0.75, 0.0), head_turn=(0.0, -0.4, 0.0))
-        return key(
-            _wide(pose),
-            right_hand=(0.12, 0.5, 0.75 - 0.25 * out),
-            left_hand=(-0.12, 0.5, 0.8 - 0.25 * out),
-            weapon=(0.0, -1.45 + 0.25 * (1.0 - out), 0.0),
-        )
-    if strike.style == "ram":
-        pose = shifted(_lunge(rest, 0.55), chest_turn=(0.5, 0.55, 0.3), hips=(0.0, 0.12 * out, -0.06))
-        return key(pose, right_hand=(0.3, 0.1, 0.95), left_hand=(-0.1, 0.45, 1.05), weapon=(-1.9, 0.1, 0.0))
-    if strike.style == "grab":
-        pose = shifted(_lunge(rest, 0.6), chest_turn=(-0.6, 0.45, 0.0))
-        return key(pose, right_hand=(0.4, -0.25, 0.9), left_hand=(-0.05, 0.9, 1.1), weapon=(-2.4, -0.3, 0.0))
-    if strike.style == "breath":
-        return shifted(_lunge(rest, 0.3), chest_turn=(0.0, 0.3, 0.0), head_turn=(0.0, -0.15, 0.0))
-    # burst: everything thrown open
-    pose = shifted(_wide(rest), chest_turn=(0.0, -0.55, 0.0), head_turn=(0.0, -0.5, 0.0), hips=(0.0, 0.0, 0.03 * out))
-    return key(pose, right_hand=(0.75, 0.05, 1.35), left_hand=(-0.75, 0.05, 1.35), weapon=(-1.4, 0.5, 0.0))
+    return _STRUCK[strike.style](rest, ease(0.3 + 1.4 * share))
 
 
-def cocked(rest: Pose, strike: Strike) -> Pose:  # noqa: PLR0911 - one way of winding up each
+def cocked(rest: Pose, strike: Strike) -> Pose:
     """Return the pose at the end of the wind-up, in which the strike waits."""
-    side = strike.side
     if strike.style in ("sweep", "charge"):
-        twist = min(0.55 * strike.half_rad, 0.8) * side
-        pose = shifted(
-            rest, hips=(0.0, -0.08, -0.1), hips_turn=(0.5 * twist, 0.0, 0.0), chest_turn=(twist + 0.25 * side, 0.1, 0.0)
-        )
-        pose = shifted(pose, head_turn=(-1.3 * twist, 0.0, 0.0))
-        hand = (-0.42 * side, -0.1, 1.12) if side > 0 else (0.55, -0.18, 1.15)
-        other = (-0.5, 0.1, 0.95) if side > 0 else (-0.15, 0.35, 1.05)
-        return key(
-            _turned_whole(pose, strike.face_rad),
-            right_hand=hand,
-            left_hand=other,
-            weapon=(side * (1.75 + 0.25 * strike.half_rad), 0.35, side * 1.2),
-        )
-    if strike.style == "spin":
-        pose = shifted(
-            rest, hips=(0.0, 0.0, -0.24), hips_turn=(0.4 * side, 0.1, 0.0), chest_turn=(0.9 * side, 0.25, 0.0)
-        )
-        return key(
-            _wide(pose),
-            right_hand=(-0.3 * side + 0.12, -0.05, 0.72),
-            left_hand=(-0.3, 0.0, 0.75),
-            weapon=(side * 2.5, -0.15, side * 1.5),
-        )
-    if strike.style in ("overhead", "leap"):
-        pose = shifted(rest, hips=(0.0, -0.06, 0.0), chest_turn=(0.0, -0.38, 0.0), head_turn=(0.0, 0.2, 0.0))
-        return key(pose, right_hand=(0.16, -0.06, 1.78), left_hand=(-0.2, 0.0, 1.6), weapon=(0.0, 2.25, 0.0))
-    if strike.style == "thrust":
-        pose = shifted(rest, hips=(0.0, -0.2, -0.16), hips_turn=(-0.5, 0.0, 0.0), chest_turn=(-0.7, 0.1, 0.0))
-        pose = shifted(pose, head_turn=(1.1, -0.05, 0.0), right_foot=(0.0, -0.25, 0.0), left_foot=(0.0, 0.15, 0.0))
-        return key(pose, right_hand=(0.3, -0.45, 1.12), left_hand=(-0.2, 0.4, 1.1), weapon=(0.04, -0.04, 0.0))
-    if strike.style == "throw":
-        pose = shifted(rest, chest_turn=(-0.9, -0.15, 0.0), head_turn=(0.8, 0.0, 0.0), hips=(0.0, -0.1, -0.05))
-        return key(pose, right_hand=(0.5, -0.35, 1.6), left_hand=(-0.3, 0.55, 1.35), weapon=(0.0, 1.9, 0.0))
-    if strike.style == "slam":
-        pose = shifted(rest, hips=(0.0, 0.0, 0.03), chest_turn=(0.0, -0.4, 0.0), head_turn=(0.0, -0.3, 0.0))
-        return key(_wide(pose), right_hand=(0.14, 0.1, 1.85), left_hand=(-0.14, 0.1, 1.8), weapon=(0.0, -1.35, 0.0))
-    if strike.style == "ram":
-        pose = shifted(rest, hips=(0.0, -0.2, -0.22), chest_turn=(-0.5, 0.5, -0.2), head_turn=(0.4, -0.35, 0.0))
-        return key(pose, right_hand=(0.45, -0.3, 0.8), left_hand=(-0.2, 0.3, 0.95), weapon=(-2.3, -0.1, 0.0))
-    if strike.style == "grab":
-        pose = shifted(rest, hips=(0.0, -0.12, -0.12), chest_turn=(0.8, 0.15, 0.0), head_turn=(-0.7, 0.0, 0.0))
-        return key(pose, right_hand=(0.45, 0.1, 0.85), left_hand=(-0.65, -0.3, 1.35), weapon=(-1.2, -0.5, 0.0))
-    if strike.style == "breath":
-        pose = shifted(rest, hips=(0.0, -0.15, 0.0), chest_turn=(0.0, -0.5, 0.0), head_turn=(0.0, -0.45, 0.0))
-        return _wide(pose)
+        return _cocked_aside(rest, strike)
+    return _COCKED[strike.style](rest, strike.side)
+
+
+def _cocked_aside(rest: Pose, strike: Strike) -> Pose:
+    """The weapon far back on the side that the blow comes from, the body wound up with it."""
+    side = strike.side
+    twist = min(0.55 * strike.half_rad, 0.8) * side
+    pose = shifted(
+        rest,
+        hips=(0.0, -0.08, -0.1),
+        hips_turn=(0.5 * twist, 0.0, 0.0),
+        chest_turn=(twist + 0.25 * side, 0.1, 0.0),
+        head_turn=(-1.3 * twist, 0.0, 0.0),
+    )
+    if abs(strike.face_rad) > MOST_TWIST_RAD:
+        pose[TUMBLE, 1] = 0.25 * strike.face_rad
+    return key(
+        pose,
+        right_hand=(-0.42, -0.1, 1.12) if side > 0 else (0.55, -0.18, 1.15),
+        left_hand=(-0.5, 0.1, 0.95) if side > 0 else (-0.15, 0.35, 1.05),
+        weapon=(side * (1.75 + 0.25 * strike.half_rad), 0.35, side * 1.2),
+    )
+
+
+def _cocked_around(rest: Pose, side: float) -> Pose:
+    """Low and coiled, the weapon wrapped around the body."""
+    pose = shifted(rest, hips=(0.0, 0.0, -0.24), hips_turn=(0.4 * side, 0.1, 0.0), chest_turn=(0.9 * side, 0.25, 0.0))
+    return key(
+        _wide(pose),
+        right_hand=(-0.3 * side + 0.12, -0.05, 0.72),
+        left_hand=(-0.3, 0.0, 0.75),
+        weapon=(side * 2.5, -0.15, side * 1.5),
+    )
+
+
+def _cocked_above(rest: Pose, side: float) -> Pose:  # noqa: ARG001 - all of a table take the same
+    """The weapon behind the head, the back arched."""
+    pose = shifted(rest, hips=(0.0, -0.06, 0.0), chest_turn=(0.0, -0.38, 0.0), head_turn=(0.0, 0.2, 0.0))
+    return key(pose, right_hand=(0.16, -0.06, 1.78), left_hand=(-0.2, 0.0, 1.6), weapon=(0.0, 2.25, 0.0))
+
+
+def _cocked_straight(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+    """The weapon drawn back level, its point at the player, the body turned aside and low."""
+    pose = shifted(
+        rest,
+        hips=(0.0, -0.2, -0.16),
+        hips_turn=(-0.5, 0.0, 0.0),
+        chest_turn=(-0.7, 0.1, 0.0),
+        head_turn=(1.1, -0.05, 0.0),
+        right_foot=(0.0, -0.25, 0.0),
+        left_foot=(0.0, 0.15, 0.0),
+    )
+    return key(pose, right_hand=(0.3, -0.45, 1.12), left_hand=(-0.2, 0.4, 1.1), weapon=(0.04, -0.04, 0.0))
+
+
+def _cocked_throw(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+    """One arm far back over the shoulder, the other one pointing."""
+    pose = shifted(rest, chest_turn=(-0.9, -0.15, 0.0), head_turn=(0.8, 0.0, 0.0), hips=(0.0, -0.1, -0.05))
+    return key(pose, right_hand=(0.5, -0.35, 1.6), left_hand=(-0.3, 0.55, 1.35), weapon=(0.0, 1.9, 0.0))
+
+
+def _cocked_slam(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+    """Both hands high, the weapon's point down."""
+    pose = shifted(rest, hips=(0.0, 0.0, 0.03), chest_turn=(0.0, -0.4, 0.0), head_turn=(0.0, -0.3, 0.0))
+    return key(_wide(pose), right_hand=(0.14, 0.1, 1.85), left_hand=(-0.14, 0.1, 1.8), weapon=(0.0, -1.35, 0.0))
+
+
+def _cocked_ram(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+    """A shoulder forward, head down, ready to run."""
+    pose = shifted(rest, hips=(0.0, -0.2, -0.22), chest_turn=(-0.5, 0.5, -0.2), head_turn=(0.4, -0.35, 0.0))
+    return key(pose, right_hand=(0.45, -0.3, 0.8), left_hand=(-0.2, 0.3, 0.95), weapon=(-2.3, -0.1, 0.0))
+
+
+def _cocked_grab(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+    """The free hand wide open and far back, the weapon out of the way."""
+    pose = shifted(rest, hips=(0.0, -0.12, -0.12), chest_turn=(0.8, 0.15, 0.0), head_turn=(-0.7, 0.0, 0.0))
+    return key(pose, right_hand=(0.45, 0.1, 0.85), left_hand=(-0.65, -0.3, 1.35), weapon=(-1.2, -0.5, 0.0))
+
+
+def _cocked_breath(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+    """Reared up, the head in the neck, drawing breath."""
+    pose = shifted(rest, hips=(0.0, 0.05, 0.06), chest_turn=(0.0, -0.8, 0.0), head_turn=(0.0, -0.1, 0.0))
+    return shifted(_wide(pose), left_hand=(-0.1, -0.2, 0.5), right_hand=(0.1, -0.1, 0.35))
+
+
+def _cocked_burst(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+    """Curled up, gathering strength."""
     pose = shifted(rest, hips=(0.0, 0.0, -0.3), chest_turn=(0.0, 0.8, 0.0), head_turn=(0.0, 0.4, 0.0))
     return key(_wide(pose), right_hand=(0.2, 0.25, 0.75), left_hand=(-0.2, 0.25, 0.75), weapon=(-0.9, -0.2, 0.0))
+
+
+def _throwing(rest: Pose, out: float) -> Pose:  # noqa: ARG001
+    pose = shifted(_lunge(rest, 0.3), chest_turn=(0.5, 0.35, 0.0))
+    return key(pose, right_hand=(0.0, 0.75, 1.25), left_hand=(-0.4, -0.2, 0.9), weapon=(0.1, 0.2, 0.0))
+
+
+def _slamming(rest: Pose, out: float) -> Pose:
+    pose = shifted(rest, hips=(0.0, 0.0, -0.26), chest_turn=(0.0, 0.75, 0.0), head_turn=(0.0, -0.4, 0.0))
+    return key(
+        _wide(pose),
+        right_hand=(0.12, 0.5, 0.75 - 0.25 * out),
+        left_hand=(-0.12, 0.5, 0.8 - 0.25 * out),
+        weapon=(0.0, -1.2 - 0.25 * out, 0.0),
+    )
+
+
+def _ramming(rest: Pose, out: float) -> Pose:
+    pose = shifted(_lunge(rest, 0.55), chest_turn=(0.5, 0.55, 0.3), hips=(0.0, 0.12 * out, -0.06))
+    return key(pose, right_hand=(0.3, 0.1, 0.95), left_hand=(-0.1, 0.45, 1.05), weapon=(-1.9, 0.1, 0.0))
+
+
+def _grabbing(rest: Pose, out: float) -> Pose:
+    pose = shifted(_lunge(rest, 0.6), chest_turn=(-0.6, 0.45, 0.0))
+    return key(pose, right_hand=(0.4, -0.25, 0.9), left_hand=(-0.05, 0.55 + 0.35 * out, 1.1), weapon=(-2.4, -0.3, 0.0))
+
+
+def _breathing_out(rest: Pose, out: float) -> Pose:
+    return shifted(_lunge(rest, 0.3), chest_turn=(0.0, 0.2 + 0.1 * out, 0.0), head_turn=(0.0, -0.15, 0.0))
+
+
+def _bursting(rest: Pose, out: float) -> Pose:
+    """Everything thrown open."""
+    pose = shifted(rest, chest_turn=(0.0, -0.55, 0.0), head_turn=(0.0, -0.5, 0.0), hips=(0.0, 0.0, 0.03 * out))
+    return key(_wide(pose), right_hand=(0.75, 0.05, 1.35), left_hand=(-0.75, 0.05, 1.35), weapon=(-1.4, 0.5, 0.0))
+
+
+#: (rest, side) to the end of the wind-up.
+_COCKED: dict[Style, Callable[[Pose, float], Pose]] = {
+    "spin": _cocked_around,
+    "overhead": _cocked_above,
+    "leap": _cocked_above,
+    "thrust": _cocked_straight,
+    "throw": _cocked_throw,
+    "slam": _cocked_slam,
+    "ram": _cocked_ram,
+    "grab": _cocked_grab,
+    "breath": _cocked_breath,
+    "burst": _cocked_burst,
+}
+#: (rest, how far out) to the blow.
+_STRUCK: dict[Style, Callable[[Pose, float], Pose]] = {
+    "throw": _throwing,
+    "slam": _slamming,
+    "ram": _ramming,
+    "grab": _grabbing,
+    "breath": _breathing_out,
+    "burst": _bursting,
+}
 
 
 def _reaching(build: Build, rest: Pose, strike: Strike, share: float) -> Pose:
@@ -199,13 +275,6 @@ def _reaching(build: Build, rest: Pose, strike: Strike, share: float) -> Pose:
     pose[TIP] = (way_x * radius, way_y * radius, height)
     pose[EXTRA, 2] = 1.0
     pose[EXTRA, 1] += 0.5
-    return pose
-
-
-def _turned_whole(pose: Pose, face_rad: float) -> Pose:
-    """Turn the whole body for a blow that goes to its side or back."""
-    if abs(face_rad) > MOST_TWIST_RAD:
-        pose[TUMBLE, 1] = 0.25 * face_rad
     return pose
 
 

@@ -1,0 +1,146 @@
+"""The bosses' poses: every move at every moment, the weapon where the rules hit, each wind-up unlike the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from soulslab.arena.boss import IDLE, TURN_LEFT_90, WALK_BACK, WALK_FRONT, WALK_LEFT, WALK_RIGHT
+from soulslab.arena.boss_file import BOSS_DIR, boss_names, load_boss, parse_boss
+from soulslab.arena.knight import load_knight
+from soulslab.arena.live_fight import STAGES, LiveFight, LiveFightOptions
+from soulslab.arena.state import ATTACKING, PARRIED, ROAMING, STAGGERED, THROWN
+from soulslab.arena.window.figures.boss_builds import figure_of
+from soulslab.arena.window.figures.boss_moves import styles_of
+from soulslab.arena.window.figures.boss_poses import boss_pose, strike_now
+from soulslab.arena.window.figures.rig import place_parts, tip_of
+from soulslab.arena.window.figures.strikes import BY_WEAPON, Strike, Style, cocked
+
+KNOCK_BACKS = list(load_knight().knock_backs)
+
+
+def new_game(boss: str) -> LiveFight:
+    return LiveFight(load_boss(boss, KNOCK_BACKS), LiveFightOptions(seed=1))
+
+
+def at(game: LiveFight, move: int, ticks: int) -> None:
+    """Put the boss into a moment of a move, as the rules would."""
+    d, f = game.duel, game.fight
+    row = f.moves[move]
+    d.b_mode, d.b_move, d.b_ticks = ATTACKING, move, ticks
+    d.b_window = sum(ticks >= f.windows[row.first_window + i].end for i in range(row.n_windows))
+
+
+def windows(game: LiveFight) -> Iterator[tuple[int, int]]:
+    """Yield (move, row of the window) of all of a boss's windows."""
+    for move in range(int(game.fight.n_moves)):
+        row = game.fight.moves[move]
+        for i in range(int(row.n_windows)):
+            yield move, int(row.first_window) + i
+
+
+@pytest.mark.parametrize("name", boss_names())
+def test_every_move_has_finite_places_at_every_moment(name: str) -> None:
+    game = new_game(name)
+    figure, styles = figure_of(game.boss), styles_of(game.boss)
+    for move in range(int(game.fight.n_moves)):
+        for ticks in range(0, int(game.fight.moves[move].duration), 5):
+            at(game, move, ticks)
+            pose = boss_pose(figure, styles, game.duel, game.fight, "fighting", 0)
+            places, stretch = place_parts(figure.build, pose)
+            assert np.isfinite(np.array(places)).all()
+            assert 0.0 < stretch < 5.0
+
+
+@pytest.mark.parametrize("name", boss_names())
+def test_every_other_state_has_finite_places(name: str) -> None:
+    game = new_game(name)
+    figure, styles = figure_of(game.boss), styles_of(game.boss)
+    d = game.duel
+    d.b_move = -1
+    for mode in (ROAMING, STAGGERED, PARRIED, THROWN):
+        for animation in (IDLE, WALK_FRONT, WALK_BACK, WALK_LEFT, WALK_RIGHT, TURN_LEFT_90):
+            for ticks in range(0, 200, 17):
+                d.b_mode, d.b_anim, d.b_ticks, d.b_anim_ticks, d.tick = mode, animation, ticks, ticks, ticks
+                for stage in STAGES:
+                    pose = boss_pose(figure, styles, d, game.fight, stage, ticks)
+                    assert np.isfinite(np.array(place_parts(figure.build, pose)[0])).all()
+
+
+@pytest.mark.parametrize("name", boss_names())
+def test_the_weapon_is_where_the_rules_hit(name: str) -> None:
+    game = new_game(name)
+    figure, styles = figure_of(game.boss), styles_of(game.boss)
+    d, f = game.duel, game.fight
+    n_blows = 0
+    for move, row in windows(game):
+        window = f.windows[row]
+        tips = []
+        for ticks in range(int(window.start), int(window.end)):
+            at(game, move, ticks)
+            found = strike_now(figure, styles, d, f)
+            assert found is not None
+            blow, strike = found
+            assert blow.stage == "active"
+            tips.append(tip_of(figure.build, boss_pose(figure, styles, d, f, "fighting", 0)))
+        if strike.style not in BY_WEAPON:
+            continue
+        n_blows += 1
+        check_sweeps_window(np.array(tips), strike, float(f.b_radius + window.reach))
+    assert n_blows >= 4
+
+
+def check_sweeps_window(tips: np.ndarray, strike: Strike, reach_m: float) -> None:
+    """Tips, (n, 3) in the boss's axes, stay within the arc and the reach, and go through all of it."""
+    reaches = np.hypot(tips[:, 0], tips[:, 1])
+    assert reaches.max() == pytest.approx(reach_m)
+    angles = np.arctan2(-tips[:, 0], tips[:, 1]) - strike.face_rad
+    angles = (angles + math.pi) % (2.0 * math.pi) - math.pi
+    assert np.abs(angles).max() <= strike.half_rad + 1e-6
+    assert (tips[:, 2] > 0.0).all()
+    if strike.style in ("sweep", "charge"):
+        assert np.ptp(angles) == pytest.approx(2.0 * strike.half_rad, rel=1e-3)
+    if strike.style == "spin":
+        turned = np.abs(np.diff(np.unwrap(angles))).sum()
+        assert turned == pytest.approx(2.0 * math.pi, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", boss_names())
+def test_wind_ups_differ(name: str) -> None:
+    """Whoever sees the end of a wind-up can tell it from all other kinds of blow, and from standing."""
+    figure = figure_of(load_boss(name, KNOCK_BACKS))
+    styles: list[Style] = ["sweep", "overhead", "thrust", "spin", "slam", "throw", "ram", "grab", "breath", "burst"]
+    poses = {style: cocked(figure.rest, Strike(style, 0.0, 1.2, 2.0, -1.0)) for style in styles}
+    poses["sweep"] = cocked(figure.rest, Strike("sweep", 0.0, 1.2, 2.0, 1.0))
+    tips = {style: np.array(tip_of(figure.build, pose)) for style, pose in poses.items()}
+    origins = {
+        style: np.array([place[3] for place in place_parts(figure.build, pose)[0]]) for style, pose in poses.items()
+    }
+    for first, second in combinations(styles, 2):
+        parts = [
+            np.array([place[3] for place in place_parts(figure.build, poses[style])[0]]) for style in (first, second)
+        ]
+        farthest = max(np.linalg.norm(parts[0] - parts[1], axis=1).max(), np.linalg.norm(tips[first] - tips[second]))
+        assert farthest > 0.25 * figure.build.scale_m, (first, second)
+
+
+def test_a_boss_of_ones_own_gets_a_body_of_its_size() -> None:
+    text = (BOSS_DIR / "judge.toml").read_text(encoding="utf-8")
+    grown = parse_boss(text.replace("radius_m = 0.9", "radius_m = 1.08"), Path("own.toml"), KNOCK_BACKS)
+    shipped = figure_of(load_boss("judge", KNOCK_BACKS))
+    assert figure_of(grown).build.scale_m == pytest.approx(1.2 * shipped.build.scale_m)
+
+
+def test_moves_of_unknown_names_get_their_style_from_their_numbers() -> None:
+    text = (BOSS_DIR / "judge.toml").read_text(encoding="utf-8")
+    renamed = parse_boss(text.replace('id = "leap"', 'id = "jump"'), Path("own.toml"), KNOCK_BACKS)
+    styles = {move.id: look.style for move, look in zip(renamed.moves, styles_of(renamed), strict=True)}
+    assert styles["jump"] == ("charge",)
+    assert styles["overhead"] == ("overhead",)
+    assert styles["sweep_right"] == ("sweep",)
+    assert styles["spin_behind"] == ("spin",)
