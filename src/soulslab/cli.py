@@ -10,17 +10,18 @@ Everything heavy is imported inside the command that needs it, so that ``soulsla
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli_arena import arena
+from soulslab.cli_bench import A_SEED, bench
+from soulslab.cli_files import check_json, write_json
 from soulslab.cli_siphon import siphon
 from soulslab.errors import ConfigError, EnvironmentUsageError, SoulslabError
 from soulslab.version import VERSION
@@ -34,8 +35,6 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 TRACEBACK_VERBOSITY = 2
 HELP_FLAGS = {"--help", "-h", "--version"}
-BENCH_RESULTS = Path("bench-results")
-A_SEED = Number(gte=0, lt=2**32)
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +47,7 @@ app = App(
 )
 app.command(siphon)
 app.command(arena)
+app.command(bench)
 
 
 def main() -> None:
@@ -227,7 +227,7 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
     from soulslab.report import evaluation_rows, evaluation_tables
 
     flags = flags or EvaluateFlags()
-    _check_json(flags.json)
+    check_json(flags.json)
     policy = _load_policy(run)
     options = {**_without_functions(policy.header.env_options), **flags.options()}
     env_id = policy.header.env_id
@@ -245,7 +245,7 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
     for table in evaluation_tables(evaluations):
         Console().print(table, "")
     if flags.json:
-        _write_json(flags.json, evaluation_rows(evaluations, {"env": env_id, **options, "seed": flags.seed}))
+        write_json(flags.json, evaluation_rows(evaluations, {"env": env_id, **options, "seed": flags.seed}))
     return EXIT_OK
 
 
@@ -348,130 +348,6 @@ def _watch(player: Any, fight: dict[str, Any], seed: int | None) -> int:
     tally = watch(player.act, fight, seed=seed)
     _log.info("%d of %d fights won", tally.wins, tally.fights)
     return EXIT_OK
-
-
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
-class BenchFlags:
-    """How to measure.
-
-    Attributes:
-        quick: Rough numbers, and no learning to speak of, in less than a minute.
-        config: What train and bosses train with.
-        boss: Name, or path of a boss file, of the only boss to meet (fights, bosses).
-        steps: Environment steps per measurement (arena).
-        fights: Fights per row (fights, train, bosses).
-        seeds: Seeds of the training runs (train, bosses).
-        limit_s: Longest training time of a run in seconds (train, bosses).
-        policy: Policy file, in place of training one (transfer).
-        json: Also write the rows of the tables to this file; all also writes one per benchmark into bench-results/.
-    """
-
-    quick: Annotated[bool, Parameter(negative="")] = False
-    config: Path = Path("demo.toml")
-    boss: str | None = None
-    steps: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
-    fights: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
-    seeds: Annotated[list[int] | None, Parameter(validator=A_SEED, consume_multiple=True, negative="")] = None
-    limit_s: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
-    policy: Path | None = None
-    json: Path | None = None
-
-
-@app.command
-def bench(
-    what: Literal["arena", "fights", "train", "bosses", "siphon", "doom", "live", "transfer", "all"],
-    *,
-    flags: BenchFlags | None = None,
-) -> int:
-    """Measure how fast soulslab is on this machine, and how well it learns.
-
-    Args:
-        what: arena: steps per second of the built-in fight; fights: how scripted players fare; train: our PPO
-            beside that of stable-baselines3; bosses: one config trained on each boss; siphon: the process bridge, and
-            Doom stepped with it; doom: PPO on Doom, with its curve in bench-results/; live: steps and resets of
-            the live environment, beside EldenGym's; transfer: the simulator's policy in the window; all: all of these.
-        flags: How to measure.
-    """
-    from rich.console import Console
-
-    from soulslab.bench.result import as_rows, as_table, machine_line
-    from soulslab.bench.suite import BENCHMARKS, BenchOptions, check_options
-    from soulslab.learn.configs import config_path
-
-    flags = flags or BenchFlags()
-    options = BenchOptions(
-        config=config_path(flags.config),
-        is_quick=flags.quick,
-        boss=flags.boss,
-        steps=flags.steps,
-        fights=flags.fights,
-        seeds=tuple(flags.seeds) if flags.seeds else None,
-        limit_s=flags.limit_s,
-        policy=flags.policy,
-    )
-    if what != "all":
-        check_options(what, options)
-    _check_json(flags.json)
-    if what == "all":
-        _make_folder(BENCH_RESULTS)
-    console, rows = Console(), []
-    console.print(machine_line(), highlight=False, soft_wrap=True)
-    for name in BENCHMARKS if what == "all" else [what]:
-        results = BENCHMARKS[name].measure(options)
-        for result in results:
-            console.print("", as_table(result))
-        rows += as_rows(results)
-        if what == "all":
-            _write_json(BENCH_RESULTS / f"{name}.json", as_rows(results))
-    if flags.json:
-        _write_json(flags.json, rows)
-    return EXIT_OK
-
-
-# --- what the commands share --------------------------------------------------------------------------------
-
-
-def _check_json(path: Path | None) -> None:
-    """Check that a file can be written, before the work that fills it.
-
-    Raises:
-        ConfigError: It cannot.
-    """
-    if path is None:
-        return
-    if not path.parent.is_dir():
-        raise ConfigError(f"cannot be written: there is no folder {path.parent}", source=path)
-    if path.is_dir():
-        raise ConfigError("cannot be written: it is a folder; name a file", source=path)
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ConfigError("cannot be written: permission denied", source=path)
-
-
-def _make_folder(path: Path) -> None:
-    """Make a folder unless it is there.
-
-    Raises:
-        ConfigError: It cannot be made.
-    """
-    try:
-        path.mkdir(exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"cannot be made: {error.strerror or error}", source=path) from error
-
-
-def _write_json(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write the rows of a table, one object each.
-
-    Raises:
-        ConfigError: The file cannot be written.
-    """
-    import msgspec
-
-    try:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(rows)) + b"\n")
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror or error}", source=path) from error
 
 
 def _new_run_dir() -> Path:

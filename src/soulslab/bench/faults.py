@@ -93,6 +93,6 @@ def inflict(env: DuelEnv, name: str) -> bool:
     """Do a fault to a game; tell whether that was possible (it may be gone already)."""
     try:
         FAULTS[name](env)
-    except (SiphonError, ProcessLookupError):
+    except (SiphonError, OSError):
         return False
     return True

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-import gymnasium
 import msgspec
 import numpy as np
 import psutil
@@ -19,12 +18,13 @@ from soulslab.arena.state import DECISION_S
 from soulslab.bench.faults import FAULTS, inflict
 from soulslab.bench.result import Result, Row
 from soulslab.bench.timing import with_progress
-from soulslab.envs.live.vector import DuelVectorEnv
-from soulslab.envs.registration import ARENA_LIVE_ID
+from soulslab.envs.live.vector import ArenaLiveVectorEnv, DuelVectorEnv
 
 S_PER_H = 3600.0
 #: What the processor's memory is counted from: by then each part of the process has been used once.
 WARM_PART = 0.2
+#: A game that takes longer for a tenth of a second counts as frozen.
+STEP_DEADLINE_S = 3.0
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +41,17 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     n_threads: int
     n_children: int
     memory_bytes: int
+
+
+def held() -> Held:
+    """Return what this process holds now."""
+    process = psutil.Process()
+    return Held(
+        n_descriptors=process.num_fds(),
+        n_threads=threading.active_count(),
+        n_children=len(process.children(recursive=True)),
+        memory_bytes=process.memory_info().rss,
+    )
 
 
 class SoakReport(msgspec.Struct, kw_only=True):
@@ -71,7 +82,7 @@ class SoakReport(msgspec.Struct, kw_only=True):
     n_game_restarts: int = 0
     reset_retries: Counter[str] = msgspec.field(default_factory=Counter)
     longest_step_s: float = 0.0
-    before: Held = msgspec.field(default_factory=lambda: held())
+    before: Held = msgspec.field(default_factory=held)
     warm: Held | None = None
     last: Held | None = None
     after: Held | None = None
@@ -116,16 +127,9 @@ def measure_soak(settings: SoakSettings) -> list[Result]:
     """
 
     def make(n_games: int) -> DuelVectorEnv:
-        env: Any = gymnasium.make_vec(
-            ARENA_LIVE_ID,
-            n_games,
-            vectorization_mode="vector_entry_point",
-            vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
-            episodes="in_place",
-            random_pose=True,
-            step_deadline_s=3.0,
+        return ArenaLiveVectorEnv(
+            n_games, AutoresetMode.SAME_STEP, episodes="in_place", random_pose=True, step_deadline_s=STEP_DEADLINE_S
         )
-        return env  # type: ignore[no-any-return]
 
     return as_results(soak(make, settings), settings)
 
@@ -165,20 +169,9 @@ def soak(make: Callable[[int], DuelVectorEnv], settings: SoakSettings) -> SoakRe
     return report
 
 
-def held() -> Held:
-    """Return what this process holds now."""
-    process = psutil.Process()
-    return Held(
-        n_descriptors=process.num_fds(),
-        n_threads=threading.active_count(),
-        n_children=len(process.children(recursive=True)),
-        memory_bytes=process.memory_info().rss,
-    )
-
-
 def _inflict(env: DuelVectorEnv, settings: SoakSettings, rng: np.random.Generator, report: SoakReport) -> None:
     share = settings.fault_rate * DECISION_S / S_PER_H
-    for i in np.flatnonzero(rng.random(settings.n_games) < share):
+    for i in np.flatnonzero(rng.random(settings.n_games) < share).tolist():
         name = settings.faults[rng.integers(len(settings.faults))]
         if inflict(env.envs[i], name):
             report.inflicted[name] += 1

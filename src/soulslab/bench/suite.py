@@ -130,6 +130,27 @@ def _transfer(options: BenchOptions) -> list[Result]:
     return measure_transfer(settings)
 
 
+def _soak(options: BenchOptions) -> list[Result]:
+    from soulslab.arena.state import DECISION_S
+    from soulslab.bench.soak import SoakSettings, measure_soak
+
+    settings = SoakSettings.quick() if options.is_quick else SoakSettings()
+    hours = None if options.steps is None else options.steps * DECISION_S / 3600
+    return measure_soak(_with(settings, game_hours=hours, seed=options.seeds[0] if options.seeds else None))
+
+
+def _pixels(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.pixels import PixelsBenchSettings, measure_pixels
+    from soulslab.config import load_settings
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.settings import TrainSettings
+
+    settings = PixelsBenchSettings(train=load_settings(TrainSettings, config_path(Path("pixels.toml"))))
+    settings = settings.quick() if options.is_quick else settings
+    seed = options.seeds[0] if options.seeds else None
+    return measure_pixels(_with(settings, seed=seed, limit_s=options.limit_s, n_fights=options.fights))
+
+
 def _only(boss: str | None) -> tuple[str, ...] | None:
     return None if boss is None else (boss,)
 
@@ -147,5 +168,7 @@ BENCHMARKS: Final = {
     "siphon": Benchmark(_siphon, frozenset()),
     "doom": Benchmark(_doom, frozenset({"seeds", "limit_s", "fights"})),
     "live": Benchmark(_live, frozenset({"steps"})),
+    "pixels": Benchmark(_pixels, frozenset({"seeds", "limit_s", "fights"})),
     "transfer": Benchmark(_transfer, frozenset({"policy", "limit_s", "fights"})),
+    "soak": Benchmark(_soak, frozenset({"steps", "seeds"})),
 }
