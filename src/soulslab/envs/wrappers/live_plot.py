@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import queue
@@ -30,8 +31,8 @@ SCRIPT = Path(__file__).with_name("plot_process.py")
 
 #: Steps that wait to be drawn; older ones are dropped when the drawing cannot keep up.
 _MAX_ROWS = 20_000
-_START_S = 60.0
-_END_S = 20.0
+_START_S = 120.0
+_END_S = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -187,10 +188,22 @@ class _Drawing:
             _log.warning("the live plot did not end within %.0f s, so it was ended", _END_S)
             self._process.kill()
             self._process.wait()
+            self._end_talk()
         self._thread.join(_END_S)
         if self._process.stdout:
             self._process.stdout.close()
         self._errors.close()
+
+    def _end_talk(self) -> None:
+        """Let the thread end, whatever still waits to be said: there is nobody left to say it to."""
+        while True:
+            try:
+                self._messages.put_nowait(None)
+            except queue.Full:
+                with contextlib.suppress(queue.Empty):
+                    self._messages.get_nowait()
+            else:
+                return
 
     def _is_ready(self) -> bool:
         """Wait until it can draw; return whether it can."""
