@@ -122,7 +122,7 @@ def _measure_games(settings: LiveBenchSettings) -> Result:
                 ARENA_LIVE_ID,
                 num_envs=n_games,
                 vectorization_mode="vector_entry_point",
-                vector_kwargs={"autoreset_mode": "same_step"},
+                autoreset_mode="same_step",
                 episodes="demo",
                 **options,
             )

@@ -41,7 +41,9 @@ def read_curve(log: Path) -> list[TrainProgress]:
     return points
 
 
-def draw_curve(log: Path, picture: Path, title: str = "", *, baseline: float | None = None) -> None:
+def draw_curve(
+    log: Path, picture: Path, title: str = "", *, baseline: float | None = None, of_returns: bool = False
+) -> None:
     """Draw the learning curve of a run.
 
     Win rates are drawn where the environment tells who won, mean returns elsewhere.
@@ -51,6 +53,7 @@ def draw_curve(log: Path, picture: Path, title: str = "", *, baseline: float | N
         picture: The PNG to write.
         title: Stands above it.
         baseline: Mean return of a player who acts at random, as a line; only where returns are drawn.
+        of_returns: Draw mean returns also where win rates are known.
 
     Raises:
         CheckpointError: The log cannot be read or holds no finished episode, or the picture cannot be written.
@@ -66,7 +69,7 @@ def draw_curve(log: Path, picture: Path, title: str = "", *, baseline: float | N
     points = [point for point in read_curve(log) if point.mean_return is not None]
     if not points:
         raise CheckpointError(log, "holds no finished episode to draw; train for longer")
-    has_wins = all(point.win_rate is not None for point in points)
+    has_wins = not of_returns and all(point.win_rate is not None for point in points)
     heights = [100.0 * (p.win_rate or 0.0) if has_wins else (p.mean_return or 0.0) for p in points]
     figure = Figure(figsize=(9.0, 3.6), dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)

@@ -1,0 +1,97 @@
+"""``soulslab bench``: it parses, wires and exits with a code."""
+
+# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from soulslab.cli_files import check_json, make_folder, write_json
+
+EXIT_OK = 0
+BENCH_RESULTS = Path("bench-results")
+A_SEED = Number(gte=0, lt=2**32)
+
+
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class BenchFlags:
+    """How to measure.
+
+    Attributes:
+        quick: Rough numbers, and no learning to speak of, in less than a minute.
+        config: What train and bosses train with.
+        boss: Name, or path of a boss file, of the only boss to meet (fights, bosses).
+        steps: Environment steps per measurement (arena).
+        fights: Fights per row (fights, train, bosses).
+        seeds: Seeds of the training runs (train, bosses).
+        limit_s: Longest training time of a run in seconds (train, bosses).
+        policy: Policy file, in place of training one (transfer).
+        json: Also write the rows of the tables to this file; all also writes one per benchmark into bench-results/.
+    """
+
+    quick: Annotated[bool, Parameter(negative="")] = False
+    config: Path = Path("demo.toml")
+    boss: str | None = None
+    steps: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    fights: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    seeds: Annotated[list[int] | None, Parameter(validator=A_SEED, consume_multiple=True, negative="")] = None
+    limit_s: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
+    policy: Path | None = None
+    json: Path | None = None
+
+
+def bench(
+    what: Literal["arena", "fights", "train", "bosses", "siphon", "doom", "live", "pixels", "transfer", "soak", "all"],
+    *,
+    flags: BenchFlags | None = None,
+) -> int:
+    """Measure how fast soulslab is on this machine, and how well it learns.
+
+    Args:
+        what: arena: steps per second of the built-in fight; fights: how scripted players fare; train: our PPO
+            beside that of stable-baselines3; bosses: one config trained on each boss; siphon: the process bridge, and
+            Doom stepped with it; doom: PPO on Doom, with its curve in bench-results/; live: steps and resets of
+            the live environment, beside EldenGym's; transfer: the simulator's policy in the window; soak: hours
+            of several games with faults at random; pixels: PPO on pictures of the window; all: all of these.
+        flags: How to measure.
+    """
+    from rich.console import Console
+
+    from soulslab.bench.result import as_rows, as_table, machine_line
+    from soulslab.bench.suite import BENCHMARKS, BenchOptions, check_options
+    from soulslab.learn.configs import config_path
+
+    flags = flags or BenchFlags()
+    options = BenchOptions(
+        config=config_path(flags.config),
+        is_quick=flags.quick,
+        boss=flags.boss,
+        steps=flags.steps,
+        fights=flags.fights,
+        seeds=tuple(flags.seeds) if flags.seeds else None,
+        limit_s=flags.limit_s,
+        policy=flags.policy,
+    )
+    if what != "all":
+        check_options(what, options)
+    check_json(flags.json)
+    if what == "all":
+        make_folder(BENCH_RESULTS)
+    console, rows = Console(), []
+    console.print(machine_line(), highlight=False, soft_wrap=True)
+    for name in BENCHMARKS if what == "all" else [what]:
+        results = BENCHMARKS[name].measure(options)
+        for result in results:
+            console.print("", as_table(result))
+        rows += as_rows(results)
+        if what == "all":
+            write_json(BENCH_RESULTS / f"{name}.json", as_rows(results))
+    if flags.json:
+        write_json(flags.json, rows)
+    return EXIT_OK
