@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from soulslab.siphon.profile import Profile, load_profile
 RENDERERS = ("auto", "gpu", "software")
 #: Largest width and height of the window: those of a private display.
 MAX_SIZE_PX = (1280, 720)
+#: Seeds that nobody asked for are drawn below this.
+MAX_DRAWN_SEED = 2**31
 
 
 class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
@@ -29,6 +32,7 @@ class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
         boss: Name of a shipped boss, or the path of a boss file.
         mask: Name of a game that comes with a profile, or the path of one: the fight stands in for that game, its
             memory laid out as the profile says; "" for the arena's own.
+        launch_seed: Of the first fight of a game that takes no seed from a reset (`mask`); None draws one.
         size_px: Width and height of the window.
         renderer: ``"software"``, ``"gpu"`` or ``"auto"``.
         pid: Attach to the process of a game that runs already; 0 starts one.
@@ -41,6 +45,7 @@ class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
 
     boss: str | Path = "judge"
     mask: str | Path = ""
+    launch_seed: int | None = None
     size_px: tuple[int, int] = (320, 180)
     renderer: str = "software"
     pid: int = 0
@@ -57,6 +62,8 @@ class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
             raise EnvironmentUsageError(f"boss must be a name or the path of a boss file, not {self.boss!r}")
         if not isinstance(self.mask, str | Path):
             raise EnvironmentUsageError(f"mask must be the name of a game or the path of a profile, not {self.mask!r}")
+        if self.launch_seed is not None and (not _is_whole(self.launch_seed) or self.launch_seed < 0):
+            raise EnvironmentUsageError(f"launch_seed must be a whole number from 0 or None, not {self.launch_seed!r}")
         if self.renderer not in RENDERERS:
             hint = did_you_mean(str(self.renderer), RENDERERS)
             raise EnvironmentUsageError(f"renderer: unknown kind {self.renderer!r}{hint}")
@@ -65,7 +72,7 @@ class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
                 f"size_px must be a width and a height, from 64, 36 to {MAX_SIZE_PX[0]}, {MAX_SIZE_PX[1]}, "
                 f"not {self.size_px!r}"
             )
-        if isinstance(self.pid, bool) or not isinstance(self.pid, int) or self.pid < 0:
+        if not _is_whole(self.pid) or self.pid < 0:
             raise EnvironmentUsageError(f"pid must be the number of a process, not {self.pid!r}")
         if bool(self.server) + bool(self.pid) + (self.session is not None) > 1:
             raise EnvironmentUsageError("give only one of server, pid and session")
@@ -73,11 +80,16 @@ class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
     def launch_options(self) -> dict[str, str]:
         """Return the options of the command that starts the game."""
         is_in_place = self.episodes == "in_place"
+        seed = self.launch_seed
+        if seed is None:
+            # Several games of one program would all fight the same fight.
+            seed = secrets.randbelow(MAX_DRAWN_SEED) if self.mask else 0
         return {
             "boss": str(self.boss),
             # In place, episodes of any phase take place within a whole fight of the game, and are placed by themselves.
             "phase": "full" if is_in_place else str(self.phase),
             "poses": "random" if self.random_pose and not is_in_place else "fixed",
+            "seed": str(seed),
             "size": f"{self.size_px[0]}x{self.size_px[1]}",
             "renderer": self.renderer,
         }
@@ -132,8 +144,12 @@ def _profile(given: ArenaLiveOptions) -> tuple[Profile, str]:
     return (stand_in(path) if given.mask else load_profile(path)), str(path)
 
 
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _is_size(size: Any) -> bool:
     if not isinstance(size, tuple | list) or len(size) != 2:
         return False
     limits = zip(size, (64, 36), MAX_SIZE_PX, strict=True)
-    return all(isinstance(value, int) and low <= value <= high for value, low, high in limits)
+    return all(_is_whole(value) and low <= value <= high for value, low, high in limits)

@@ -8,7 +8,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import FrameStackObservation, RecordEpisodeStatistics, TimeLimit
 
 from soulslab.arena.vocabulary import LIGHT_ATTACK, NOTHING
-from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.envs.live.arena import ArenaLiveEnv, ArenaLiveOptions
 from soulslab.envs.live.timing import StepTimes
 from soulslab.envs.registration import ARENA_LIVE_ID
 from soulslab.errors import (
@@ -286,6 +286,20 @@ def test_another_boss_in_the_session_is_refused():
         env.reset(seed=0)
 
 
+def test_games_that_take_no_seed_do_not_all_fight_the_same():
+    assert ArenaLiveOptions().launch_options()["seed"] == "0"
+    masked = ArenaLiveOptions(mask="dark_souls_3")
+    assert len({masked.launch_options()["seed"] for _ in range(5)}) == 5
+    assert ArenaLiveOptions(mask="dark_souls_3", launch_seed=7).launch_options()["seed"] == "7"
+
+
+def test_in_place_the_game_fights_a_whole_fight():
+    options = ArenaLiveOptions(phase="2", random_pose=True, episodes="in_place").launch_options()
+    assert (options["phase"], options["poses"]) == ("full", "fixed")
+    options = ArenaLiveOptions(phase="2", random_pose=True).launch_options()
+    assert (options["phase"], options["poses"]) == ("2", "random")
+
+
 def profile_with(**changes):
     return msgspec.structs.replace(load_profile(PROFILE_PATH), **changes)
 
@@ -329,6 +343,7 @@ WRONG_OPTIONS = [
     ({"mask": 3}, "mask must be the name of a game"),
     ({"server": "here:1", "pid": 3}, "give only one of server, pid and session"),
     ({"pid": "3"}, "pid must be the number of a process"),
+    ({"launch_seed": -1}, "launch_seed must be a whole number from 0 or None"),
     ({"reward": 3}, "reward must be a preset"),
 ]
 
