@@ -52,25 +52,29 @@ class _Kept:
 
 
 class FightView:
-    """Reads a fight; what is none of the duel's or the rules' is the game's own attribute.
+    """Reads a fight: it has all the attributes of the game as they were at the last `refresh`.
 
     Args:
         game: What to read.
 
     Attributes:
-        duel: The duel as it was at the last `refresh`.
+        game: See above.
+        duel: The duel's numbers; its arrays are left out.
         fight: Its rules.
     """
 
     def __init__(self, game: LiveFight) -> None:
         self.game = game
-        self.fight = _Kept(game.fight)
+        self._rules = _Kept(game.fight)
         self._buffer = memoryview(game.duel).cast("B")
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the duel anew."""
-        self.duel = _Duel._make(_STRUCT.unpack_from(self._buffer))
+        """Read the game anew."""
+        fields = self.__dict__
+        fields.update(vars(self.game))
+        fields["duel"] = _Duel._make(_STRUCT.unpack_from(self._buffer))
+        fields["fight"] = self._rules
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.game, name)

@@ -75,7 +75,10 @@ class PackedField:
         if self.mask:
             return lambda game: self.mask if encode(get(game)) else 0
         if self.is_vector:
-            return lambda game: [self._stored(part) for part in encode(get(game)).tolist()]
+            order = [int(place) for place in encode((0, 1, 2))]
+            if self._attribute.type == "f32" and self._attribute.scale == 1.0:
+                return lambda game: [*map(get(game).tolist().__getitem__, order)]
+            return lambda game: [self._stored(value) for value in map(get(game).tolist().__getitem__, order)]
         if self._attribute.scale != 1.0:
             return lambda game: self._stored(encode(get(game)))
         return get if encode in (float, bool, bytes) else lambda game: encode(get(game))

@@ -179,6 +179,6 @@ class _Group:
 
     def scatter(self) -> None:
         """Write the words that are wanted and not there."""
-        changed = np.flatnonzero(self._wanted != self._known)
+        changed = (self._wanted != self._known).nonzero()[0]
         if len(changed):
             self._memory[self._words[changed]] = self._wanted[changed]
