@@ -32,7 +32,8 @@ class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
         env_id: Gymnasium id, with its version.
         env_options: Keyword arguments of the environment.
         n_fights: Fights that count.
-        n_envs: Environments that play side by side, at most; never more than ``n_fights``.
+        n_envs: Environments that play side by side, at most; never more than ``n_fights``, nor than the policy was
+            trained in, for each may be a game in a window.
         seed: Seed of the fights. Equal seeds give equal fights; none of them is one of training's.
         deterministic: Always the likeliest action, instead of drawing from the policy.
     """
@@ -124,7 +125,7 @@ def evaluate(policy: Policy, settings: EvaluationSettings, *, sinks: Sequence[Si
         ConfigError: An option names a Python function that was not passed, or is not the environment's.
     """
     require_functions(settings.env_options, "evaluation")
-    n_envs = min(settings.n_envs, settings.n_fights)
+    n_envs = min(settings.n_envs, settings.n_fights, policy.header.n_envs or settings.n_envs)
     env = make_vector(settings.env_id, n_envs, settings.env_options)
     try:
         _, n_features, n_actions, pixels = sizes(env)

@@ -50,6 +50,7 @@ class PolicyHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         soulslab: Version of soulslab that wrote it.
         commit: Git commit of that soulslab, ``+`` appended when it had been changed; "" if unknown.
         env_steps: Game decisions it was trained for.
+        n_envs: Environments that it was trained in side by side, so many at least fit on that machine; 0 if unknown.
     """
 
     format: str = FORMAT
@@ -64,6 +65,7 @@ class PolicyHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     soulslab: str
     commit: str
     env_steps: int = 0
+    n_envs: int = 0
 
     @property
     def stacked_pixels(self) -> tuple[int, int, int] | None:

@@ -176,6 +176,7 @@ class _Run:
             network=settings.network,
             soulslab=VERSION,
             commit=git_commit(),
+            n_envs=n_envs,
         )
         self._policy = Policy(header, generator)
         self._learner = PPO(settings.learner, self._policy, n_envs, generator)

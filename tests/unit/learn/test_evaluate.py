@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soulslab.errors import ConfigError, IncompatibleCheckpointError
+from soulslab.learn.environment import make_vector
 from soulslab.learn.evaluate import EvaluationSettings, evaluate, quotas
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.settings import NetworkSettings
@@ -83,3 +84,17 @@ def test_a_function_known_by_name_only_is_asked_for(policy):
     options = {"reward": "<function mine.reward>"}
     with pytest.raises(ConfigError, match="pass it from Python"):
         evaluate(policy, msgspec.structs.replace(SETTINGS, env_options=options))
+
+
+def test_no_more_games_are_started_than_training_had(policy, monkeypatch):
+    policy.header = msgspec.structs.replace(policy.header, n_envs=3)
+    started = []
+
+    def counted(env_id, n_envs, options):
+        started.append(n_envs)
+        return make_vector(env_id, n_envs, options)
+
+    monkeypatch.setattr("soulslab.learn.evaluate.make_vector", counted)
+    assert evaluate(policy, msgspec.structs.replace(SETTINGS, n_fights=7)).n_fights == 7
+    assert evaluate(policy, msgspec.structs.replace(SETTINGS, n_fights=2)).n_fights == 2
+    assert started == [3, 2]
