@@ -23,7 +23,7 @@ CLIFF_DEPTH_M = 16.0
 N_BRAZIERS = 6
 #: A picture of slabs shows two by two of them.
 _SLABS_M, _RING_M = 3.6, 2.5
-_N_COLUMNS = 72
+_N_COLUMNS = 54
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class Place(msgspec.Struct, frozen=True):
             return []
         first, last = self.wall_rad
         angles = [first + (last - first) * (i + 0.5) / N_BRAZIERS for i in range(N_BRAZIERS)]
-        radius = self.radius_m + WALL_GAP_M + 0.1
+        radius = self.radius_m + 0.1
         return [(radius * math.cos(angle), radius * math.sin(angle)) for angle in angles]
 
 

@@ -124,6 +124,8 @@ def texture_of(image: NDArray[np.uint8], *, repeats: bool = True, has_mipmaps: b
     # panda3d keeps blue first, and the bottom row first.
     order = [2, 1, 0, 3][:n_channels]
     texture.setRamImage(np.ascontiguousarray(image[::-1, :, order]).tobytes())
+    # Where a graphics card draws, the floor stays sharp into the distance.
+    texture.setAnisotropicDegree(8)
     texture.setMagfilter(SamplerState.FT_linear)
     texture.setMinfilter(SamplerState.FT_linear_mipmap_nearest if has_mipmaps else SamplerState.FT_linear)
     wrap = SamplerState.WM_repeat if repeats else SamplerState.WM_clamp
