@@ -21,12 +21,12 @@ from soulslab.envs.live.observation import Observer
 from soulslab.envs.live.options import DuelOptions
 from soulslab.envs.live.play import DuelPlay
 from soulslab.envs.live.scenario import Scenario
-from soulslab.envs.live.terms import FightScore, nearest_pose
+from soulslab.envs.live.terms import FightScore
 from soulslab.envs.live.timing import StepTimes, make_timing
 from soulslab.envs.process_start import Deadline, GameKeeper
 from soulslab.errors import EnvironmentUsageError, NotResetError, SiphonError
 from soulslab.siphon.profile import Profile
-from soulslab.siphon.session import LOADING, Session
+from soulslab.siphon.session import Session
 
 Info = dict[str, Any]
 
@@ -119,14 +119,10 @@ class DuelEnv(gymnasium.Env[Any, Any]):
             keeper.is_lost = True
         n_restarts = keeper.n_restarts
         play.episode.begin(play.game, self.np_random, seed, Deadline(self.options.reset_deadline_s))
-        try:
-            play.begin()
-        except SiphonError:
-            keeper.is_lost = True
-            raise
+        play.begin()
         self._observer.begin()
         self._n_masked = 0
-        self._score.begin(play.state, self._start_pose())
+        self._score.begin(play.state, play.start_pose(is_random=self.options.random_pose))
         self._n_restarts = keeper.n_restarts - n_restarts
         self._is_ready = True
         self._latest = self._observation()
@@ -237,12 +233,10 @@ class DuelEnv(gymnasium.Env[Any, Any]):
             SiphonError: It failed; call `reset`, which brings the game back.
         """
         try:
-            self._play.game.write(values)
+            self._play.write(values, has_real_health=self.options.episodes == "demo")
         except SiphonError:
-            self._play.game.keeper.is_lost = True
             self._is_ready = False
             raise
-        self._play.note(values, has_real_health=self.options.episodes == "demo")
         self._score.note(self._play.state)
 
     @property
@@ -267,13 +261,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         score.begin_step()
         n = 0
         while True:
-            try:
-                n_open = play.decide(action)
-            except LOADING:
-                raise  # a game that loads comes round by itself, and the next reset waits for it
-            except SiphonError:
-                play.game.keeper.is_lost = True
-                raise
+            n_open = play.decide(action)
             n += 1
             is_over = bool(play.verdict)
             score.add(action, play.state, play.boss_animation, is_falling=play.is_falling, is_over=is_over)
@@ -295,12 +283,6 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         if has_ticks:
             info["ticks"] = 0
         return self._latest, 0.0, False, True, info
-
-    def _start_pose(self) -> int:
-        number = self._play.episode.start_pose
-        if number < 0 and self.options.random_pose:
-            return nearest_pose(self.scenario, self._play.state)
-        return number
 
     def _observation(self) -> Any:
         return self._observer.observation(self._play.state, self._play.picture)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from soulslab.envs.live.episode import Episode, Verdict
 from soulslab.envs.live.masks import Freedom, Locks, is_falling
 from soulslab.envs.live.reader import DuelReader
 from soulslab.envs.live.scenario import Scenario
+from soulslab.envs.live.terms import nearest_pose
 from soulslab.envs.live.timing import Look, Timing
-from soulslab.errors import EnvironmentUsageError
+from soulslab.errors import EnvironmentUsageError, SiphonError
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.session import Step, StepResult
+from soulslab.siphon.session import LOADING, Step, StepResult
 
 
 class DuelPlay:
@@ -100,24 +102,47 @@ class DuelPlay:
             SiphonError: It cannot be looked at.
             EnvironmentUsageError: It fights another boss than the scenario's.
         """
-        session = self.game.session
-        self._refuse_others()
-        self._reader.begin(self.episode.start_phase)
-        result = session.step(Step(held=(), attributes=self._look.attributes, frame=self._look.frame))
-        self.timing.begin(session)
-        self.grade = session.info.clock_grade
-        self.late_s = 0.0
-        self._start_s = result.snapshot.game_time_s
-        self._take(result)
+        with self._noting_loss():
+            session = self.game.session
+            self._refuse_others()
+            self._reader.begin(self.episode.start_phase)
+            result = session.step(Step(held=(), attributes=self._look.attributes, frame=self._look.frame))
+            self.timing.begin(session)
+            self.grade = session.info.clock_grade
+            self.late_s = 0.0
+            self._start_s = result.snapshot.game_time_s
+            self._take(result)
+
+    def start_pose(self, *, is_random: bool) -> int:
+        """Return the number of the pose that the episode began with; -1 for the fixed one."""
+        number = self.episode.start_pose
+        return nearest_pose(self._scenario, self.state) if number < 0 and is_random else number
 
     def decide(self, action: int) -> int:
         """Play a decision with one of the 20 actions; return how many are open after it. Raises as `Session.step`."""
-        result, self.late_s = self.timing.play(self.game.session, self._keys_of(action), self._look)
-        return self._take(result)
+        try:
+            result, self.late_s = self.timing.play(self.game.session, self._keys_of(action), self._look)
+            return self._take(result)
+        except LOADING:
+            raise  # a game that loads comes round by itself, and the next reset waits for it
+        except SiphonError:
+            self.game.keeper.is_lost = True
+            raise
 
-    def note(self, written: Mapping[str, Any], *, has_real_health: bool) -> None:
-        """Take quantities for given that were written to the game; see `DuelReader.note`."""
-        self._reader.note(written, has_real_health=has_real_health)
+    def write(self, values: Mapping[str, Any], *, has_real_health: bool) -> None:
+        """Write quantities to the game and take them for given; see `DuelReader.note`. Raises as `Session.write`."""
+        with self._noting_loss():
+            self.game.write(values)
+        self._reader.note(values, has_real_health=has_real_health)
+
+    @contextmanager
+    def _noting_loss(self) -> Iterator[None]:
+        """Note that the game has to be brought back if something fails."""
+        try:
+            yield
+        except SiphonError:
+            self.game.keeper.is_lost = True
+            raise
 
     def _take(self, result: StepResult) -> int:
         """Take in what was seen; return how many of the 20 actions are open."""
