@@ -71,10 +71,7 @@ class Boundary:
         Returns:
             A float or (N,) float64, m: positive inside, negative outside.
         """
-        places, is_one = _places(xy)
-        nearest, is_inside = self._look(places)
-        distances = np.where(is_inside, 1.0, -1.0) * np.hypot(*(places - nearest[0]).T)
-        return float(distances[0]) if is_one else distances
+        return self.sense(xy)[0]
 
     def normal(self, xy: ArrayLike) -> Points:
         """Return the way inwards: the way in which `distance` grows fastest.
@@ -85,16 +82,22 @@ class Boundary:
         Returns:
             Unit vectors of the same shape.
         """
+        return self.sense(xy)[1]
+
+    def sense(self, xy: ArrayLike) -> tuple[Any, Points]:
+        """Return `distance` and `normal` for the price of one."""
         places, is_one = _places(xy)
-        (nearest, edges), is_inside = self._look(places)
-        ways = np.where(is_inside[:, None], places - nearest, nearest - places)
-        lengths = np.hypot(*ways.T)
+        nearest, edges, is_inside = self._look(places)
+        ways = places - nearest
+        lengths = np.hypot(ways[:, 0], ways[:, 1])
+        sides = np.where(is_inside, 1.0, -1.0)
+        distances = sides * lengths
         on_edge = lengths < _ON_EDGE_M
         if on_edge.any():
-            ways[on_edge] = self._inwards(nearest[on_edge], edges[on_edge])
+            ways[on_edge] = self._inwards(nearest[on_edge], edges[on_edge]) * sides[on_edge, None]
             lengths[on_edge] = 1.0
-        ways /= lengths[:, None]
-        return np.array(ways[0]) if is_one else ways
+        ways *= (sides / lengths)[:, None]
+        return (float(distances[0]), ways[0]) if is_one else (distances, ways)
 
     def nearest_inside(self, xy: ArrayLike, margin_m: float) -> Points:
         """Return the nearest place that is at least ``margin_m`` from every edge, (2,) m; the place itself if it is.
@@ -108,12 +111,12 @@ class Boundary:
         if self.distance(place) >= margin_m:
             return place
         # Up the slope from the nearest point of the edge; at a corner that leads past it in a few steps.
-        near: Points = self._look(place[None])[0][0][0] + self.normal(place) * margin_m * _A_LITTLE_MORE
+        near: Points = self._look(place[None])[0][0] + self.normal(place) * margin_m * _A_LITTLE_MORE
         for _ in range(_MAX_STEPS):
-            missing_m = margin_m - self.distance(near)
-            if missing_m <= 0.0:
+            distance_m, way = self.sense(near)
+            if distance_m >= margin_m:
                 return near
-            near += self.normal(near) * missing_m * _A_LITTLE_MORE
+            near += way * (margin_m - distance_m) * _A_LITTLE_MORE
         cells, depths = self._depths
         deep = cells[depths >= margin_m]
         if not len(deep):
@@ -149,11 +152,13 @@ class Boundary:
         x, y, depths = self.field(float((high - low).max()) / _N_CELLS, 0.0)
         return np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2), depths.ravel()
 
-    def _look(self, places: Points) -> tuple[tuple[Points, NDArray[np.int64]], NDArray[np.bool_]]:
-        """Return the nearest point of the edge and which edge that is, and whether the places are inside."""
-        parts = [self._look_at(places[i : i + _CHUNK]) for i in range(0, max(len(places), 1), _CHUNK)]
+    def _look(self, places: Points) -> tuple[Points, NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the nearest point of the edge, which edge that is, and whether the places are inside."""
+        if len(places) <= _CHUNK:
+            return self._look_at(places)
+        parts = [self._look_at(places[i : i + _CHUNK]) for i in range(0, len(places), _CHUNK)]
         nearest, edges, is_inside = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return (nearest, edges), is_inside
+        return nearest, edges, is_inside
 
     def _look_at(self, places: Points) -> tuple[Points, NDArray[np.int64], NDArray[np.bool_]]:
         # x and y apart: rows of (N, S) numbers, S edges.
@@ -176,7 +181,7 @@ class Boundary:
         across: Points = np.stack([-along[:, 1], along[:, 0]], axis=1) / np.sqrt(self._length_2[edges])[:, None]
         low, high = self.limits_m
         step = 1e-6 * float((high - low).max())
-        is_inside = self._look(points + step * across)[1]
+        is_inside = self._look(points + step * across)[2]
         across[~is_inside] *= -1.0
         return across
 

@@ -50,12 +50,12 @@ class BoundaryObservation(ExtendedObservation, RecordConstructorArgs):
         """Return distance and normal at the player's place."""
         state = self._duel.duel_state
         place = np.array(state["player_pose"][:2])
-        way = self._boundary.normal(place)
+        distance_m, way = self._boundary.sense(place)
         if self._relative_to != "world":
             fx, fy = _facing(state, self._relative_to)
             # Right of (fx, fy) is (fy, -fx): angles grow to the left.
             way = np.array([way[0] * fx + way[1] * fy, way[0] * fy - way[1] * fx])
-        return {"boundary_distance": self._boundary.distance(place), "boundary_normal": way}
+        return {"boundary_distance": distance_m, "boundary_normal": way}
 
 
 def _facing(state: Record, of: str) -> tuple[float, float]:

@@ -150,7 +150,7 @@ class ScaleObservation(Wrapper, RecordConstructorArgs):
         else:
             moments = self._moments[key]
             if not self.is_frozen:
-                moments.update(np.asarray(values, np.float64)[None])
+                moments.update_from_moments(np.asarray(values, np.float64), 0.0, 1)  # one sample: no spread
             deviations = (values - moments.mean) / np.maximum(np.sqrt(moments.var), _MIN_STD)
             share = 0.5 + 0.5 * deviations / self._clip_std
         scaled = self._low + (self._high - self._low) * np.clip(share, 0.0, 1.0)
