@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -125,11 +124,12 @@ def arena(
             raise
         raise MissingDependencyError(error.name.partition(".")[0], "window") from error
 
-    with TemporaryDirectory(prefix="soulslab-arena-") as folder:
-        memory = ProfileMemory(profile, Binding(profile.duel, profile.attributes, profile.name), Path(folder))
-    with closing(memory):
-        set_process_name(profile.process.executable)
-        run(settings, memory, replay)
+    def open_memory() -> ProfileMemory:
+        with TemporaryDirectory(prefix="soulslab-arena-") as folder:
+            return ProfileMemory(profile, Binding(profile.duel, profile.attributes, profile.name), Path(folder))
+
+    set_process_name(profile.process.executable)
+    run(settings, open_memory, replay)
     return 0
 
 

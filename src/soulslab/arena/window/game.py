@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from types import FrameType
 from typing import Any, Protocol
 
@@ -45,6 +45,10 @@ class GameMemory(Protocol):
         """Bring the fight into memory."""
         ...
 
+    def close(self) -> None:
+        """Let go of the memory."""
+        ...
+
 
 class NoMemory:
     """A game whose state is laid out nowhere."""
@@ -55,13 +59,15 @@ class NoMemory:
     def publish(self, game: LiveFight) -> None:
         """Do nothing."""
 
+    def close(self) -> None:
+        """Do nothing."""
+
 
 class Game:
     """The built-in fight in a window, played by whoever sits before it.
 
     Args:
         settings: What is fought and how it is shown.
-        memory: Where the fight's state is kept for others.
         window: Where it is shown.
         replay: What plays in place of the keys, if anything does.
 
@@ -74,9 +80,7 @@ class Game:
         KeyLogError: The log cannot be written.
     """
 
-    def __init__(
-        self, settings: WindowSettings, memory: GameMemory, window: Window, replay: Replay | None = None
-    ) -> None:
+    def __init__(self, settings: WindowSettings, window: Window, replay: Replay | None = None) -> None:
         self.fight = replay.fight if replay else new_fight(settings)
         self.fight.speed = settings.speed
         self.is_paused = False
@@ -85,7 +89,7 @@ class Game:
         self._n_after = 0  # ticks since the replay's end
         self._log = KeyLogWriter(settings.log, self.fight, str(settings.boss)) if settings.log else None
         self._settings = settings
-        self._memory = memory
+        self._memory: GameMemory = NoMemory()
         self._window = window
         self._size_px = window.size_px
         overlay = HudOptions(keys=settings.keys, has_buttons=settings.shows_buttons)
@@ -94,8 +98,18 @@ class Game:
         self._help_ticks = HELP_TICKS if settings.shows_help else 0
         self._controls = Controls(settings.keys)
         self._pressed: list[str] = []  # since the last tick: a tap may be shorter than one
-        self._is_stale = True  # what is seen is no longer what is
+        self._is_stale = False  # what is seen is no longer what is
+        self._show()
         self._window.events()  # of the time before there was anything to see
+
+    def begin(self, memory: GameMemory) -> None:
+        """Let others see the fight, now that everything is there.
+
+        Args:
+            memory: Where its state is kept for them.
+        """
+        self._memory = memory
+        memory.publish(self.fight)
 
     def turn(self, timer: TickTimer) -> None:
         """Go round the loop once: take in keys and writes, play the ticks that are due, show what came of them."""
@@ -209,8 +223,14 @@ def new_fight(settings: WindowSettings) -> LiveFight:
     return LiveFight(boss, LiveFightOptions(phase=settings.phase, random_pose=settings.random_pose, seed=settings.seed))
 
 
-def run(settings: WindowSettings, memory: GameMemory, replay: Replay | None = None) -> None:
+def run(settings: WindowSettings, open_memory: Callable[[], GameMemory], replay: Replay | None = None) -> None:
     """Play until the window is closed, the replay is over, or the process is asked to end (SIGTERM, Ctrl-C).
+
+    Args:
+        settings: What is fought and how it is shown.
+        open_memory: Makes the memory for the game's state. It is called last: who waits for that memory finds a game
+            that is ready.
+        replay: What plays in place of the keys, if anything does.
 
     Raises:
         DisplayError: There is no display.
@@ -221,8 +241,9 @@ def run(settings: WindowSettings, memory: GameMemory, replay: Replay | None = No
         is_asked_to_end = undo.enter_context(_end_signals())
         window = Window(settings)
         undo.callback(window.close)
-        game = Game(settings, memory, window, replay)
+        game = Game(settings, window, replay)
         undo.callback(game.close)
+        game.begin(undo.enter_context(closing(open_memory())))
         timer = TickTimer(time.monotonic_ns())
         while window.is_open and not is_asked_to_end and not game.is_over:
             game.turn(timer)

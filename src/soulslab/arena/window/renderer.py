@@ -6,6 +6,7 @@ Mesa draws OpenGL without hardware too (llvmpipe), but on two cores at half the 
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 
@@ -52,6 +53,8 @@ def open_pipe(renderer: Renderer) -> GraphicsPipe:
     Raises:
         DisplayError: There is no display to open a window on, or it cannot draw so.
     """
+    if sys.platform == "linux" and not os.environ.get("DISPLAY"):
+        raise no_display(renderer)  # panda3d would take the first display that there is, whoever's it may be
     loadPrcFileData("soulslab", _CONFIG)
     chosen = renderer
     if chosen == "auto":
