@@ -19,6 +19,8 @@ ASK_LIMIT_S = 5.0
 DEATH_LIMIT_S = 10.0
 END_LIMIT_S = 30.0
 LOAD_LIMIT_S = 60.0
+#: The end of a fight is shown for seconds, and no game loads in less than this.
+END_POLL_S = 0.1
 
 RESTART_KEY = "restart"
 #: A fight that can be looked into has these, and a game that loads may not.
@@ -129,6 +131,7 @@ def end_states(game: DuelGame) -> Iterator[ResetState]:
         is_reached=lambda seen: stage_of(seen) == "loading",
         quantities=FIGHT,
         limit_s=END_LIMIT_S,
+        poll_s=END_POLL_S,
     )
     yield load_state(game)
 
