@@ -74,7 +74,7 @@ class Block:
                     place=owner,
                     other=self.owner,
                 )
-            self.operands[position] = Space(f"the operand of {owner}")
+            self.operands[position] = Space(owner)
         return self.operands[position]
 
 

@@ -48,5 +48,6 @@ def _plausible(wanting: Sequence[tuple[str, Attribute]]) -> bytes:
         except InvalidValueError:
             continue  # the next one
     other = next((name for name, _ in wanting[1:]), "")
-    among = f"; {other} wants the same place" if other else ""
-    raise LayoutError(f"no {attribute.type} lies between {low:g} and {high:g}{among}", place=place, other=other)
+    what = attribute.type if attribute.scale == 1.0 else f"{attribute.type} times {attribute.scale:g}"
+    where = f"in its range and in that of {other}, which is at the same place" if other else "in its range"
+    raise LayoutError(f"no {what} lies {where}; nothing plausible can be stored", place=place, other=other)

@@ -150,7 +150,7 @@ class Objects:
         place = join_place("entities", name)
         space, offset = self._follow((space, 0), entity.id_offsets, place)
         size = _SIZES[entity.id_type]
-        space.claim(Claim(offset, size, (entity.id_type, 1.0), f"the id {number}", place))
+        space.claim(Claim(offset, size, (entity.id_type, 1.0), f"id {number}", place))
         self.ids.append((space, offset, number.to_bytes(size, "little", signed=number < 0)))
 
 

@@ -205,7 +205,7 @@ def _aligned(address: int, alignment: int = ALIGNMENT) -> int:
 
 def _too_far(claim: Claim, limit: int) -> LayoutError:
     return LayoutError(
-        f"wants {claim.meaning or 'a value'} {claim.offset:+#x} bytes from where its last pointer leads; what belongs "
-        f"together has to fit into {limit:#x} bytes",
+        f"wants {claim.what} {claim.offset:+#x} bytes from where its last pointer leads; what belongs together has to "
+        f"fit into {limit:#x} bytes",
         place=claim.owner,
     )

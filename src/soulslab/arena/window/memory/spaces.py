@@ -44,6 +44,19 @@ class Claim:
         """Whether it is one bit of its byte."""
         return isinstance(self.storage, tuple) and self.storage[0] == "flag"
 
+    @property
+    def what(self) -> str:
+        """What is wanted, as a part of a message."""
+        holding = f" with {self.meaning}" if self.meaning else ""
+        match self.storage:
+            case ("pointer", *_) | "code":
+                return self.meaning
+            case ("flag", bit):
+                return f"bit {bit} of a byte{holding}"
+            case (str(kind), float(scale)):
+                return f"{kind}{'' if scale == 1.0 else f' times {scale:g}'}{holding}"
+        return f"{self.size} bytes of {self.storage}{holding}"
+
     def agrees(self, other: Claim) -> bool:
         """Tell whether both can be had, though they overlap."""
         if any(one.storage == "bytes" and not one.meaning for one in (self, other)):
@@ -77,9 +90,8 @@ class Space:
         for other in self.claims:
             if other.offset < claim.end and claim.offset < other.end and not other.agrees(claim):
                 raise LayoutError(
-                    f"wants {claim.meaning or 'a value'} at {self.name} {claim.offset:+#x}, {claim.size} bytes, where "
-                    f"{other.owner} wants {other.meaning or 'a value'} at {other.offset:+#x}, {other.size} bytes; one "
-                    f"of the two facts must be wrong",
+                    f"wants {claim.what} at {self.address(claim.offset)}, where {other.owner} wants {other.what} at "
+                    f"{self.address(other.offset)}; one of the two facts must be wrong",
                     place=claim.owner,
                     other=other.owner,
                 )
@@ -89,7 +101,7 @@ class Space:
         """Return the space that the pointer at an offset leads to; it is made if it is the first to go there."""
         target = self.targets.get(offset)
         if target is None:
-            target = Space(f"[{self.name} {offset:+#x}]")
+            target = Space(f"[{self.address(offset)}]")
             self.claim_pointer(offset, target, owner)
             self.targets[offset] = target
         return target
@@ -98,6 +110,10 @@ class Space:
         """Want a pointer to so many bytes behind the origin of another space."""
         meaning = f"a pointer to {target.name}" + (f" {delta:+#x}" if delta else "")
         self.claim(Claim(offset, POINTER_SIZE, ("pointer", id(target), delta), meaning, owner))
+
+    def address(self, offset: int) -> str:
+        """Return an address as a part of a message: ``[[bases.world]+0x80]+0x18``."""
+        return f"{self.name}{offset:+#x}" if offset else self.name
 
     def is_free(self, offset: int, size: int) -> bool:
         """Tell whether nothing is wanted there."""
