@@ -139,15 +139,16 @@ class Binding:
 
     def _make_encoder(self, quantity: str) -> Callable[[Value], Any]:
         facts, stored = QUANTITIES[quantity], self._stored[self.attributes[quantity]]
+        is_fraction = stored.type in _FLOATS or stored.scale != 1.0
         if facts.kind == "vector":
-            return lambda value: np.asarray(value, np.float64)[self._to_stored]
+            kind = np.float64 if is_fraction else np.int64
+            return lambda value: np.asarray(value if is_fraction else np.rint(value), kind)[self._to_stored]
         if facts.kind == "bytes":
             return bytes
         if facts.kind == "flag":
             return bool if stored.type in _BITS else (lambda value: int(bool(value)))
         if facts.kind == "animation":
             return str if stored.type in _TEXTS else (lambda value: self._numbers[quantity].get(value, -1))
-        is_fraction = stored.type in _FLOATS or stored.scale != 1.0
         return float if is_fraction else math.ceil if facts.rounds_up else int
 
     # --- of the built-in game -------------------------------------------------------------------------------

@@ -49,9 +49,13 @@ class ProfileMemory:
         self._binding = binding
         self._packing = Packing(profile, binding, layout)
         self._program = map_program(folder / profile.process.executable, layout.sizes[PROGRAM])
-        self._lasting = map_heap(layout.sizes[LASTING])
-        #: The objects of a fight lie in one, those of the next in the other.
-        self._heaps = [map_heap(layout.sizes[FIGHT]) for _ in range(2)]
+        try:
+            self._lasting = map_heap(layout.sizes[LASTING])
+            #: The objects of a fight lie in one, those of the next in the other.
+            self._heaps = [map_heap(layout.sizes[FIGHT]) for _ in range(2)]
+        except OSError:
+            self._program.close()
+            raise
         self._fill(self._program, PROGRAM)
         for pages in layout.code_pages:
             self._program.protect(*pages)

@@ -1,0 +1,101 @@
+"""Random profiles whose attributes hold a fight: what is read is the fight's, and what is written arrives in it."""
+
+import os
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+
+from soulslab.arena.binding import Binding
+from soulslab.arena.boss_file import load_boss
+from soulslab.arena.knight import load_knight
+from soulslab.arena.live_fight import LiveFight, LiveFightOptions
+from soulslab.arena.quantities import QUANTITIES
+from soulslab.arena.window.memory.profile_memory import ProfileMemory
+from soulslab.errors import LayoutError
+from soulslab.siphon.attributes import AttributeTable
+from soulslab.siphon.image import read_image
+from soulslab.siphon.memory.linux import LinuxMemory
+from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.profile_checking import mistakes_of
+from support.random_profiles import profiles
+
+FLAGS = ("player.no_death", "player.no_gravity", "boss.no_attack", "lock_on")
+NUMBERS = ("player.hp", "boss.hp", "player.sp", "game.speed")
+VECTORS = ("player.position", "boss.position")
+TEXTS = ("player.animation", "boss.animation")
+#: Fits into every type, and into most of the ranges; times 0.5 it is stored exactly.
+BEFORE, AFTER = 16.0, 24.0
+
+
+def quantities_for(attribute):
+    """Return the quantities that an attribute can hold."""
+    if attribute.type in ("bool", "flag"):
+        return FLAGS
+    if attribute.type in ("utf8", "utf16"):
+        return TEXTS if attribute.length >= 22 else ()
+    if attribute.type == "bytes" or not attribute.range[0] <= BEFORE <= AFTER <= attribute.range[1]:
+        return ()
+    return VECTORS if attribute.length == 3 else NUMBERS
+
+
+def bind(profile):
+    """Bind what can be bound, each quantity once."""
+    bound = {}
+    for name, attribute in profile.attributes.items():
+        free = [quantity for quantity in quantities_for(attribute) if quantity not in bound]
+        if free:
+            bound[free[0]] = name
+    return msgspec.structs.replace(profile, duel={"axes": "yzx", "attributes": bound})
+
+
+def set_all(game, value, flag):
+    """Give all quantities one value."""
+    for quantity in (*NUMBERS, *FLAGS):
+        QUANTITIES[quantity].put(game, flag if quantity in FLAGS else value)
+    for quantity in VECTORS:
+        QUANTITIES[quantity].put(game, np.array([value, value, value]))
+    game.fight.floor = value
+
+
+@pytest.fixture(scope="module")
+def game():
+    return LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions())
+
+
+@given(profile=profiles())
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+def test_a_fight_is_kept_by_any_profile(game, tmp_path_factory, profile):
+    profile = bind(profile)
+    assume(profile.duel["attributes"] and not list(mistakes_of(profile)))
+    binding = Binding(profile.duel, profile.attributes)
+    try:
+        memory = ProfileMemory(profile, binding, tmp_path_factory.getbasetemp())
+    except LayoutError:
+        assume(False)
+    process = LinuxMemory(os.getpid())
+    try:
+        set_all(game, BEFORE, flag=True)
+        memory.publish(game)
+        image = read_image(process, profile.process.executable)
+        table = AttributeTable(profile, process, resolve_bases(profile, process, image))
+        found = table.read_many()
+        for quantity, name in binding.attributes.items():
+            wanted = QUANTITIES[quantity].get(game)
+            np.testing.assert_array_equal(binding.decode(quantity, found[name]), wanted, err_msg=quantity)
+        written = {
+            quantity: not wanted if isinstance(wanted, bool) else wanted * 0 + AFTER
+            for quantity in binding.attributes
+            if not isinstance(wanted := QUANTITIES[quantity].get(game), str)
+        }
+        table.write({binding.attributes[name]: binding.encode(name, value) for name, value in written.items()})
+        memory.take_writes(game)
+        for quantity, value in written.items():
+            axes = 2 if quantity == "boss.position" else None  # its height is the ground's
+            np.testing.assert_array_equal(
+                np.atleast_1d(QUANTITIES[quantity].get(game))[:axes], np.atleast_1d(value)[:axes], err_msg=quantity
+            )
+    finally:
+        process.close()
+        memory.close()
