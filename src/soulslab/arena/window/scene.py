@@ -11,7 +11,7 @@ from soulslab.arena.window.figures.knight import KnightFigure
 from soulslab.arena.window.figures.shadow import Shadow
 from soulslab.arena.window.hud.hud import Hud, HudOptions
 from soulslab.arena.window.stage.camera import CameraRig
-from soulslab.arena.window.stage.light import light_direction, light_up, make_opaque
+from soulslab.arena.window.stage.light import is_drawn_by_tinydisplay, light_direction, light_up, make_opaque, whiten
 from soulslab.arena.window.stage.mood import mood_of
 from soulslab.arena.window.stage.stage import Stage
 
@@ -43,6 +43,8 @@ class Scene:
         self._stage = Stage(root, boss)
         fighters = root.attachNewNode("fighters")
         light_up(fighters, boss.ground, mood)
+        if is_drawn_by_tinydisplay(camera):
+            whiten(fighters)
         self._knight, self._boss = KnightFigure(fighters), BossFigure(fighters, boss)
         self._effects = Effects(root, boss)
         light, floor = light_direction(boss.ground, mood), boss.ground.floor_m

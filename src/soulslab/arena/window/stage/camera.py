@@ -22,6 +22,8 @@ JUMP_M = 1.0
 EDGE_M = 0.6
 #: Left free below the player's feet and above the boss's head.
 _MARGIN_RAD = 0.11
+#: A player that falls is at most so far below the picture's middle.
+_FALL_RAD = 0.22
 #: How far a hit of this kind jolts the camera.
 _SHAKE_M = {"DamageLarge": 0.10, "DamageFling": 0.16, "DamageExLarge": 0.20, "DamageUpper": 0.16}
 _SHAKE_TICKS = 20
@@ -68,7 +70,7 @@ class CameraRig:
         eye_z = max(z, floor - EDGE_M) + up
         # A player that falls is kept in sight.
         foot = math.atan2(float(d.p_z) + 0.9 - eye_z, back)
-        pitch = min(pitch, foot + 0.36)
+        pitch = min(pitch, foot + _FALL_RAD)
         jolt = self._jolt(game)
         eye = (x - back * cx, y - back * cy, eye_z + jolt)
         self._camera.setPosHpr(*eye, math.degrees(math.atan2(-cx, cy)), math.degrees(pitch), 60.0 * jolt)

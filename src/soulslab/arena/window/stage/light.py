@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from panda3d.core import AmbientLight, DirectionalLight, NodePath, TransparencyAttrib, Vec3
+from panda3d.core import AmbientLight, DirectionalLight, Material, NodePath, TransparencyAttrib, Vec3
 
 from soulslab.arena.boss_file import Ground
 from soulslab.arena.window.stage.mood import Mood
@@ -13,6 +13,7 @@ from soulslab.arena.window.stage.mood import Mood
 STEEPNESS = 1.3
 #: Stone in a shadow, as a share of its colour.
 SHADOW_SHARE = 0.36
+_TINYDISPLAY = "TinyPanda"
 
 
 def light_direction(ground: Ground, mood: Mood) -> tuple[float, float, float]:
@@ -25,8 +26,8 @@ def light_up(fighters: NodePath, ground: Ground, mood: Mood) -> None:
     """Light up fighters: sun or moon from one side, the sky's colour from the other, and a little from everywhere."""
     x, y, z = light_direction(ground, mood)
     for name, way, colour, strength in (
-        ("key", (x, y, z), mood.glow, 0.85),
-        ("fill", (-x, -y, z), mood.fill, 0.75),
+        ("key", (x, y, z), mood.glow, 0.75),
+        ("fill", (-x, -y, z), mood.fill, 0.65),
     ):
         light = DirectionalLight(name)
         light.setDirection(Vec3(*way))
@@ -34,7 +35,7 @@ def light_up(fighters: NodePath, ground: Ground, mood: Mood) -> None:
         fighters.setLight(fighters.attachNewNode(light))
     # Stone is seen in this colour; what stands on it too.
     ambient = AmbientLight("ambient")
-    ambient.setColor((*(0.62 * part for part in mood.stone), 1.0))
+    ambient.setColor((*(0.52 * part for part in mood.stone), 1.0))
     fighters.setLight(fighters.attachNewNode(ambient))
 
 
@@ -42,3 +43,20 @@ def make_opaque(shadow: NodePath, mood: Mood) -> None:
     """Give a shadow the colour that stone has in it; see-through parts of one would darken each other."""
     shadow.setTransparency(TransparencyAttrib.MNone, 3)
     shadow.setColor(*(SHADOW_SHARE * part for part in mood.stone), 1.0, 3)
+
+
+def is_drawn_by_tinydisplay(camera: NodePath) -> bool:
+    """Whether panda3d's software renderer draws what a camera sees."""
+    regions = camera.node().getDisplayRegions()
+    return any(region.getWindow().getPipe().getInterfaceName() == _TINYDISPLAY for region in regions)
+
+
+def whiten(fighters: NodePath) -> None:
+    """Make up for a fault of tinydisplay (panda3d 1.10.16): it multiplies lit vertices by their colours twice.
+
+    With a white material it does so once. OpenGL would draw white figures.
+    """
+    white = Material("white")
+    white.setAmbient((1.0, 1.0, 1.0, 1.0))
+    white.setDiffuse((1.0, 1.0, 1.0, 1.0))
+    fighters.setMaterial(white, 1)
