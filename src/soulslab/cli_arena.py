@@ -124,9 +124,11 @@ def arena(
             raise
         raise MissingDependencyError(error.name.partition(".")[0], "window") from error
 
+    binding = Binding(profile.duel, profile.attributes, profile.name)
+
     def open_memory() -> ProfileMemory:
         with TemporaryDirectory(prefix="soulslab-arena-") as folder:
-            return ProfileMemory(profile, Binding(profile.duel, profile.attributes, profile.name), Path(folder))
+            return ProfileMemory(profile, binding, Path(folder))
 
     set_process_name(profile.process.executable)
     run(settings, open_memory, replay)

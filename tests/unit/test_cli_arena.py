@@ -1,0 +1,153 @@
+"""``soulslab arena``: what it refuses before it opens a window, and what it makes of its flags."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from soulslab import cli, cli_arena
+from soulslab.arena.boss_file import BOSS_DIR
+from soulslab.arena.window.settings import KEYS
+from soulslab.errors import ConfigError
+from soulslab.games import known_games
+from soulslab.games.arena import PROFILE_PATH, stand_in
+from soulslab.siphon.profile import load_profile
+
+
+@pytest.fixture(autouse=True)
+def keep_logging_as_it_is(monkeypatch):
+    monkeypatch.setattr("soulslab.log.configure", lambda _: None)
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Return what the game would be started with."""
+    games = []
+    monkeypatch.setattr("soulslab.arena.window.game.run", lambda *arguments: games.append(arguments))
+    monkeypatch.setattr("soulslab.arena.window.memory.process_name.set_process_name", games.append)
+    return games
+
+
+def said(capsys):
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return " ".join(captured.err.replace("│", " ").split())
+
+
+def filled(command, options):
+    """Return a profile's command with its options."""
+    return [text.format(**options) for text in command]
+
+
+def test_every_flag_is_explained(capsys):
+    assert cli.run(["arena", "--help"]) == 0
+    rows = [row.strip("│ ") for row in capsys.readouterr().out.splitlines() if row.startswith("│")]
+    flags = [row for row in rows if row.startswith("--")]
+    assert len(flags) > 12
+    assert all(len(row.split()) > 2 for row in flags)
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys; sys.argv = ['soulslab']; from soulslab.cli import run; run(['arena', '--help']);"
+        "print([name for name in ('numpy', 'numba', 'panda3d', 'gymnasium', 'h5py') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_profile_starts_it_with_flags_that_it_knows(started):
+    profile = load_profile(PROFILE_PATH)
+    command = filled(profile.process.command, profile.process.options)
+    assert command[:2] == ["soulslab", "arena"]
+    assert cli.run(command[1:]) == 0
+    name, (settings, _, replay) = started
+    assert name == profile.process.executable
+    assert (settings.size_px, settings.renderer, settings.title) == ((320, 180), "software", "soulslab arena")
+    assert not settings.shows_help, "pictures for a learner show the fight"
+    assert replay is None
+
+
+@pytest.mark.parametrize("game", [name for name in known_games() if name != "arena"])
+def test_as_a_stand_in_it_has_the_names_and_keys_of_the_other_game(started, game):
+    path = PROFILE_PATH.parents[1] / game / "profile.toml"
+    if load_profile(path).duel is None:
+        return  # there is no fight in it
+    profile = stand_in(path)
+    assert cli.run(filled(profile.process.command, profile.process.options)[1:]) == 0
+    name, (settings, *_) = started
+    assert name == profile.process.executable
+    assert settings.title == (profile.process.window_title or profile.name)
+    for command in ("forward", "roll", "light_attack"):
+        assert settings.keys[command] == profile.keys[command]
+    assert settings.keys["pause"] == "ESC"
+
+
+def test_keys_come_from_a_file_and_from_single_flags(started, tmp_path):
+    file = tmp_path / "keys.toml"
+    file.write_text('roll = "LEFT_SHIFT"\nparry = "MOUSE_RIGHT"\n')
+    assert cli.run(["arena", "--keys", str(file), "--key", "parry=C", "--key", "lock_on=MOUSE_MIDDLE"]) == 0
+    settings = started[1][0]
+    changes = {"roll": "LEFT_SHIFT", "parry": "C", "lock_on": "MOUSE_MIDDLE"}
+    assert settings.keys == {**KEYS, **changes}
+
+
+def test_the_rest_of_the_flags(started, tmp_path):
+    boss = tmp_path / "mine.toml"
+    boss.write_text((BOSS_DIR / "judge.toml").read_text(encoding="utf-8"), encoding="utf-8")
+    flags = ["--boss", str(boss), "--phase", "2", "--seed", "9", "--poses", "random", "--size", "640x360"]
+    flags += ["--renderer", "gpu", "--fullscreen", "--speed", "0.5", "--buttons", "--log", "game.log"]
+    assert cli.run(["arena", *flags]) == 0
+    settings = started[1][0]
+    assert (settings.boss, settings.phase, settings.seed, settings.random_pose) == (boss, "2", 9, True)
+    assert (settings.size_px, settings.renderer, settings.is_fullscreen) == ((640, 360), "gpu", True)
+    assert (settings.speed, settings.shows_buttons, settings.log) == (0.5, True, Path("game.log"))
+    assert settings.shows_help
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--size", "800"], "--size: must be width x height"),
+        (["--size", "8x8"], "each from 64 to 8192 pixels, not '8x8'"),
+        (["--key", "roll"], "is not of the form action=KEY"),
+        (["--key", "roll=SHIFT"], "there is no key 'SHIFT'; did you mean 'LEFT_SHIFT'"),
+        (["--key", "rol=SPACE"], "no such action; did you mean 'roll'"),
+        (["--key", "roll=W"], "W is the key of forward already"),
+        (["--keys", "none.toml"], "none.toml: cannot be read"),
+        (["--mask", "dark_soul_3"], "no such profile"),
+        (["--mask", "doom"], "duel: is missing: nothing says which attributes make a fight"),
+        (["--replay", "none.log", "--seed", "3"], "comes from the log; leave out"),
+    ],
+)
+def test_wrong_flags_are_told(capsys, flags, problem):
+    assert cli.run(["arena", *flags]) == cli.EXIT_USAGE
+    assert problem in said(capsys)
+
+
+def test_a_log_that_is_not_there_is_told(capsys):
+    assert cli.run(["arena", "--replay", "none.log"]) == cli.EXIT_FAILED
+    assert "none.log: cannot be read: No such file" in said(capsys)
+
+
+def test_a_recording_that_is_not_there_is_told(capsys):
+    assert cli.run(["arena", "--replay", "none.h5"]) == cli.EXIT_FAILED
+    assert "none.h5" in said(capsys)
+
+
+def test_what_is_not_installed_is_told(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "panda3d", None)
+    monkeypatch.setitem(sys.modules, "panda3d.core", None)
+    for name in [name for name in sys.modules if name.startswith("soulslab.arena.window.")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert cli.run(["arena"]) == cli.EXIT_FAILED
+    assert "panda3d is not installed; it comes with: pip install 'soulslab[window]'" in said(capsys)
+
+
+def test_sizes():
+    assert cli_arena._size("800x450") == (800, 450)
+    with pytest.raises(ConfigError):
+        cli_arena._size("800 x 450")
