@@ -149,7 +149,7 @@ class _Samples:
             for j in range(i + 1, len(self._ticks))
             if numbers[j] == numbers[i] and self._values["game.stage"][j] == _FIGHTING
         ]
-        return any(int(self._ticks[j] - ticks[j]) == begun for j in same[:3])
+        return not same or any(int(self._ticks[j] - ticks[j]) == begun for j in same[:3])
 
     def _generators(self) -> dict[int, int]:
         """Return the state that most samples of a fight tell."""
