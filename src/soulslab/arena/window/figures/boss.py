@@ -12,6 +12,7 @@ from soulslab.arena.window.figures.boss_builds import figure_of
 from soulslab.arena.window.figures.boss_mesh import boss_meshes, growth_meshes
 from soulslab.arena.window.figures.boss_moves import styles_of
 from soulslab.arena.window.figures.boss_poses import boss_pose
+from soulslab.arena.window.figures.moment import Moments
 
 #: A hit lights the figure up for so long, by these factors on its colours.
 FLASH_TICKS = 5
@@ -34,16 +35,16 @@ class BossFigure:
     def __init__(self, parent: NodePath, boss: Boss) -> None:
         self._figure = figure_of(boss)
         self._styles = styles_of(boss)
-        self._body = Body(parent, self._figure.build, boss_meshes(self._figure))
-        self._body.grow(growth_meshes(self._figure))
+        self._body = Body(parent, self._figure.build, boss_meshes(self._figure), growth_meshes(self._figure))
+        self._moments = Moments()
         self.root = self._body.root
 
     def show(self, game: LiveFight) -> None:
         """Take on the pose of this moment."""
-        d, f = game.duel, game.fight
+        d, f = self._moments.of(game)
         self._body.stand((float(d.b_x), float(d.b_y), float(f.floor)), (float(d.b_fx), float(d.b_fy)))
-        self._body.show(boss_pose(self._figure, self._styles, d, f, game.stage, game.stage_ticks))
         self._body.show_growth(_growth(d, f))
+        self._body.show(boss_pose(self._figure, self._styles, d, f, game.stage, game.stage_ticks))
         if game.stage == "fighting" and is_hit(d, f):
             self.root.setColorScale(FLASH)
         else:

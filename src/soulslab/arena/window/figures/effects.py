@@ -20,6 +20,7 @@ from soulslab.arena.window.figures.boss_moves import styles_of, ticks_of_stage
 from soulslab.arena.window.figures.boss_poses import boss_pose, strike_now
 from soulslab.arena.window.figures.knight_poses import knock_back_of, player_strike
 from soulslab.arena.window.figures.mesh import Colour, Floats
+from soulslab.arena.window.figures.moment import Moments
 from soulslab.arena.window.figures.ribbon import Ribbon
 from soulslab.arena.window.figures.rig import tip_of
 from soulslab.arena.window.figures.strikes import BY_WEAPON, Strike, tip_at
@@ -49,6 +50,7 @@ class Effects:
         self.root = parent.attachNewNode("effects")
         self._figure = figure_of(boss)
         self._styles = styles_of(boss)
+        self._moments = Moments()
         glow = GLOW[self._figure.kind]
         self._glow = glow
         self._trails = (Ribbon(self.root, N_TRAIL), Ribbon(self.root, N_TRAIL))
@@ -68,13 +70,13 @@ class Effects:
 
     def show(self, game: LiveFight) -> None:
         """Show this moment."""
-        d, f = game.duel, game.fight
+        d, f = self._moments.of(game)
         self._show_projectiles(d, f)
         self._show_dust(d, f)
         self._show_embers(d, f, is_on=d.phase == 2 and game.stage != "won")
         is_on = game.stage == "fighting"
         self._show_knight_trail(d, f, is_on=is_on)
-        self._show_boss_blow(game, is_on=is_on)
+        self._show_boss_blow(d, f, is_on=is_on)
         self._show_sparks(d, f, is_on=is_on)
 
     def _show_projectiles(self, d: Record, f: Record) -> None:
@@ -124,9 +126,8 @@ class Effects:
         fade = 1.0 - max(int(d.p_ticks) - end, 0) / FADE_TICKS
         _show_trail(self._trails[0], player_strike(d, f), share, stand, (KNIGHT_TRAIL, 0.55 * fade))
 
-    def _show_boss_blow(self, game: LiveFight, *, is_on: bool) -> None:
+    def _show_boss_blow(self, d: Record, f: Record, *, is_on: bool) -> None:
         """Show the trail or the wave of the boss's blow, and the glint before it."""
-        d, f = game.duel, game.fight
         self._trails[1].hide()
         for path in (self._wave, self._spikes, self._breath, self._glint):
             path.hide()
@@ -139,7 +140,7 @@ class Effects:
         _, start, end = ticks_of_stage(d, f)
         now = int(d.b_ticks)
         if start - GLINT_TICKS <= now < start - 4:
-            self._show_glint(game, blow, (now - start + GLINT_TICKS) / (GLINT_TICKS - 4))
+            self._show_glint(d, f, blow, (now - start + GLINT_TICKS) / (GLINT_TICKS - 4))
         if not start <= now < end + FADE_TICKS:
             return
         share = (now - start) / max(end - start - 1, 1)
@@ -150,9 +151,8 @@ class Effects:
         elif strike.style != "throw":
             self._show_wave(d, f, strike, min(share, 1.0), fade)
 
-    def _show_glint(self, game: LiveFight, blow: Blow, share: float) -> None:
-        d, f = game.duel, game.fight
-        pose = boss_pose(self._figure, self._styles, d, f, game.stage, game.stage_ticks)
+    def _show_glint(self, d: Record, f: Record, blow: Blow, share: float) -> None:
+        pose = boss_pose(self._figure, self._styles, d, f, "fighting", 0)
         x, y, z = _in_world(tip_of(self._figure.build, pose), (*self._stand(d, f)[:5], 1.0))
         size = 0.28 * self._figure.build.scale_m * math.sin(math.pi * share)
         self._glint.setPos(x, y, z)

@@ -12,6 +12,7 @@ from soulslab.arena.state import Record
 from soulslab.arena.window.figures.body import Body
 from soulslab.arena.window.figures.knight_mesh import knight_meshes
 from soulslab.arena.window.figures.knight_poses import KNIGHT, knight_pose, knock_back_of
+from soulslab.arena.window.figures.moment import Moments
 
 #: A hit lights the figure up for so long, by these factors on its colours.
 FLASH_TICKS = 5
@@ -32,11 +33,12 @@ class KnightFigure:
 
     def __init__(self, parent: NodePath) -> None:
         self._body = Body(parent, KNIGHT, knight_meshes(KNIGHT))
+        self._moments = Moments()
         self.root = self._body.root
 
     def show(self, game: LiveFight) -> None:
         """Take on the pose of this moment."""
-        d, f = game.duel, game.fight
+        d, f = self._moments.of(game)
         self._body.stand((float(d.p_x), float(d.p_y), float(d.p_z)), _facing(d, f))
         self._body.show(knight_pose(d, f, game.stage, game.stage_ticks))
         if game.stage == "fighting" and d.p_ticks < FLASH_TICKS and knock_back_of(d, f) is not None:

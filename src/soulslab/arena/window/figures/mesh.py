@@ -13,9 +13,16 @@ from panda3d.core import (
     GeomEnums,
     GeomNode,
     GeomTriangles,
+    GeomVertexAnimationSpec,
     GeomVertexArrayFormat,
     GeomVertexData,
     GeomVertexFormat,
+    GeomVertexWriter,
+    InternalName,
+    SparseArray,
+    TransformBlend,
+    TransformBlendTable,
+    UserVertexTransform,
 )
 
 Point: TypeAlias = tuple[float, float, float]
@@ -160,16 +167,20 @@ class Mesh:
             self._colours[i] = self._colours[i] * (1.0 - strength * share[:, None])
         return self
 
+    def solid(self, scale: float = 1.0) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+        """Return all of it, ``scale`` times as big: its vertices (`VERTEX`) and triangles (n, 3)."""
+        vertices = np.zeros(self._n_vertices, VERTEX)
+        if not self._places:
+            return vertices, np.zeros((0, 3), np.int64)
+        vertices["place"] = np.concatenate(self._places) * scale
+        vertices["normal"] = np.concatenate(self._normals)
+        vertices["colour"] = pack(np.concatenate(self._colours), 1.0)
+        return vertices, np.concatenate(self._triangles)
+
     def node(self, name: str, scale: float = 1.0) -> GeomNode:
         """Return all of it as one node, ``scale`` times as big."""
-        vertices = np.zeros(self._n_vertices, VERTEX)
-        if self._places:
-            vertices["place"] = np.concatenate(self._places) * scale
-            vertices["normal"] = np.concatenate(self._normals)
-            vertices["colour"] = pack(np.concatenate(self._colours), 1.0)
-        triangles = np.concatenate(self._triangles) if self._triangles else np.zeros((0, 3), np.int64)
         node = GeomNode(name)
-        node.addGeom(geometry(vertices, triangles))
+        node.addGeom(geometry(*self.solid(scale)))
         return node
 
     def _add(self, places: Floats, normals: Floats, colour: Colour, triangles: NDArray[np.int64]) -> None:
@@ -189,17 +200,36 @@ def pack(colours: Floats, alpha: Floats | float) -> NDArray[np.uint32]:
     return packed
 
 
-def geometry(vertices: NDArray[np.void], triangles: NDArray[np.int64], *, is_dynamic: bool = False) -> Geom:
-    """Return vertices (`VERTEX`) and triangles (n, 3) as a geometry."""
+def geometry(
+    vertices: NDArray[np.void], triangles: NDArray[np.int64], *, joints: Joints | None = None, is_dynamic: bool = False
+) -> Geom:
+    """Return vertices (`VERTEX`) and triangles (n, 3) as a geometry.
+
+    Args:
+        vertices: Of all of it.
+        triangles: Numbers of their corners.
+        joints: What moves which vertex; None where nothing moves.
+        is_dynamic: Whether the vertices will be written anew.
+    """
     array = GeomVertexArrayFormat()
     array.addColumn("vertex", 3, GeomEnums.NTFloat32, GeomEnums.CPoint)
     array.addColumn("normal", 3, GeomEnums.NTFloat32, GeomEnums.CNormal)
     array.addColumn("color", 1, GeomEnums.NTPackedDabc, GeomEnums.CColor)
+    layout = GeomVertexFormat(array)
+    if joints is not None:
+        layout.addArray(
+            GeomVertexArrayFormat(InternalName.make("transform_blend"), 1, GeomEnums.NTUint16, GeomEnums.CIndex)
+        )
+        animation = GeomVertexAnimationSpec()
+        animation.setPanda()
+        layout.setAnimation(animation)
     usage = GeomEnums.UHDynamic if is_dynamic else GeomEnums.UHStatic
-    data = GeomVertexData("solid", GeomVertexFormat.registerFormat(GeomVertexFormat(array)), usage)
+    data = GeomVertexData("solid", GeomVertexFormat.registerFormat(layout), usage)
     data.setNumRows(len(vertices))
     if len(vertices):
         memoryview(data.modifyArray(0)).cast("B")[:] = vertices.tobytes()
+    if joints is not None:
+        joints.bind(data, len(vertices))
     primitive = GeomTriangles(GeomEnums.UHStatic)
     primitive.setIndexType(GeomEnums.NTUint16)
     index = primitive.modifyVertices()
@@ -209,6 +239,30 @@ def geometry(vertices: NDArray[np.void], triangles: NDArray[np.int64], *, is_dyn
     geom = Geom(data)
     geom.addPrimitive(primitive)
     return geom
+
+
+class Joints:
+    """Rigid parts of one geometry. panda3d moves their vertices, which costs less than a node for each part.
+
+    Args:
+        n_vertices: Of each part, one part after another.
+    """
+
+    def __init__(self, n_vertices: Sequence[int]) -> None:
+        self._n_vertices = n_vertices
+        self.transforms = [UserVertexTransform("part") for _ in n_vertices]
+
+    def bind(self, data: GeomVertexData, n_rows: int) -> None:
+        """Let them move the vertices of a geometry."""
+        table = TransformBlendTable()
+        for transform in self.transforms:
+            table.addBlend(TransformBlend(transform, 1.0))
+        table.setRows(SparseArray.lowerOn(n_rows))
+        data.setTransformBlendTable(table)
+        writer = GeomVertexWriter(data, InternalName.getTransformBlend())
+        for part, number in enumerate(self._n_vertices):
+            for _ in range(number):
+                writer.setData1i(part)
 
 
 def _unit(vector: Floats) -> Floats:
