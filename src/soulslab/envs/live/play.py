@@ -151,7 +151,7 @@ class DuelPlay:
         reader.take(read, snapshot.game_time_s)
         self.episode.account(self.game, reader.state, read)
         self.verdict = self.episode.verdict(reader.state)
-        self.freedom = self._locks.freedom(reader.player_animation, reader.player_ticks, reader.state.player_sp)
+        self.freedom = self._locks.freedom(reader.player_animation, reader.player_ticks, read["player.sp"])
         self._now_s = snapshot.game_time_s
         self.picture = None if result.frame is None else result.frame.pixels
         return self.freedom.write(self.open)

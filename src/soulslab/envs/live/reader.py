@@ -83,6 +83,11 @@ class DuelReader:
         self._scenario = scenario
         self._states = np.zeros(1, DUEL_STATE)
         self.state: Record = self._states[0]
+        # Written through views of its fields, which takes a tenth of the time that the record itself does.
+        self._columns = {name: self._states[name] for name in DUEL_STATE.names or ()}
+        self._player, self._boss, self._camera = (
+            self._columns[f"{who}_pose"][0] for who in ("player", "boss", "camera")
+        )
         self.player_animation = self.boss_animation = ""
         self.player_ticks = 0
         self.tick = -1
@@ -110,12 +115,13 @@ class DuelReader:
             read: Value of each of `quantities`.
             game_time_s: When it was read.
         """
-        s = self.state
-        s.player_hp, s.player_sp, s.boss_hp = read["player.hp"], read["player.sp"], read["boss.hp"]
-        s.player_pose[:3], s.player_pose[3] = read["player.position"], read["player.angle"]
-        s.boss_pose[:3], s.boss_pose[3] = read["boss.position"], read["boss.angle"]
+        to = self._columns
+        to["player_hp"][0], to["player_sp"][0] = read["player.hp"], read["player.sp"]
+        to["boss_hp"][0] = read["boss.hp"]
+        self._player[:3], self._player[3] = read["player.position"], read["player.angle"]
+        self._boss[:3], self._boss[3] = read["boss.position"], read["boss.angle"]
         if "lock_on" in self._known:
-            s.lock_on = read["lock_on"]
+            to["lock_on"][0] = read["lock_on"]
         if "game.tick" in self._known:
             self.tick = int(read["game.tick"])
         self._take_camera(read)
@@ -125,11 +131,11 @@ class DuelReader:
         self._take_phase(read, boss)
         self.player_animation, self.boss_animation = player, boss
         self.player_ticks = round(player_s * TICKS_PER_S)
-        s.player_animation = _PLAYER_NUMBERS.get(player, UNKNOWN_ANIMATION)
-        s.boss_animation = _BOSS_NUMBERS.get(boss, UNKNOWN_ANIMATION)
-        s.player_animation_duration = min(player_s, MAX_ANIMATION_S)
-        s.boss_animation_duration = min(boss_s, MAX_ANIMATION_S)
-        s.boss_bin_duration = min(self._bin_s(boss, boss_s, game_time_s), MAX_ANIMATION_S)
+        to["player_animation"][0] = _PLAYER_NUMBERS.get(player, UNKNOWN_ANIMATION)
+        to["boss_animation"][0] = _BOSS_NUMBERS.get(boss, UNKNOWN_ANIMATION)
+        to["player_animation_duration"][0] = min(player_s, MAX_ANIMATION_S)
+        to["boss_animation_duration"][0] = min(boss_s, MAX_ANIMATION_S)
+        to["boss_bin_duration"][0] = min(self._bin_s(boss, boss_s, game_time_s), MAX_ANIMATION_S)
 
     def note(self, written: Mapping[str, Any], *, has_real_health: bool) -> None:
         """Bring what was written to the game into the state.
@@ -148,7 +154,7 @@ class DuelReader:
                 s[name.replace(".", "_")] = value
 
     def _take_camera(self, read: Mapping[str, Any]) -> None:
-        c, p, b = self.state.camera_pose, self.state.player_pose, self.state.boss_pose
+        c, p, b = self._camera, self._player, self._boss
         if "camera.direction" in self._known:
             c[3:] = read["camera.direction"]
         else:
@@ -162,11 +168,11 @@ class DuelReader:
 
     def _take_phase(self, read: Mapping[str, Any], boss: str) -> None:
         if "phase" in self._known:
-            self.state.phase = read["phase"]
+            self._columns["phase"][0] = read["phase"]
         elif boss == self._scenario.phase_two_animation:
             self._is_changing = True
         elif self._is_changing:
-            self.state.phase = 2
+            self._columns["phase"][0] = 2
 
     def _bin_s(self, boss: str, boss_s: float, game_time_s: float) -> float:
         """Return the time of the boss's animation, with that of the walks and turns right before it."""

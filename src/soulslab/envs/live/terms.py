@@ -7,7 +7,7 @@ its second phase) is no hit, and a projectile counts for the attack that was see
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,14 @@ from soulslab.envs.rewards import Reward, Transition, call_reward, reward_weight
 
 #: A start belongs to the pose of a list that it is nearest to, if it is this near (`random_pose` adds 0.5 m each way).
 _POSE_M = 1.0
+
+
+class _Mark(NamedTuple):
+    """What of a state is compared with the one before; plain numbers, as reading them from a record takes long."""
+
+    player_hp: float
+    boss_hp: float
+    centre_m: float
 
 
 class FightScore:
@@ -47,9 +55,9 @@ class FightScore:
         self._step_s = step_s
         self.attack_names = tuple(dict.fromkeys(scenario.attacks.values()))
         self._attacks = {name: self.attack_names.index(attack) for name, attack in scenario.attacks.items()}
-        self._before = np.zeros(1, DUEL_STATE)
-        self._lasts = np.zeros(1, DUEL_STATE)
-        self._last: Record = self._lasts[0]
+        # Whole states are kept for reward functions only.
+        self._states_before, self._states = np.zeros(1, DUEL_STATE), np.zeros(1, DUEL_STATE)
+        self._before = self._last = _Mark(0.0, 0.0, 0.0)
         self._terms = np.zeros(st.N_TERMS)
         self._has_function = callable(reward)
         self.n_decisions = 0
@@ -59,7 +67,7 @@ class FightScore:
         """Begin a fight with its first state and the number of the player's start pose, -1 for the fixed one."""
         self.n_decisions = 0
         self._begin_counts()
-        self._lasts[0] = state
+        self.note(state)
         self._start_pose = start_pose
 
     @property
@@ -69,12 +77,16 @@ class FightScore:
 
     def note(self, state: Record) -> None:
         """Take a state for given: what changed in it since the last decision was written, not fought for."""
-        self._lasts[0] = state
+        self._last = self._mark(state)
+        if self._has_function:
+            self._states[0] = state
 
     def begin_step(self) -> None:
         """Begin a step, which may take several decisions."""
         self._terms[:] = 0.0
-        self._before[0] = self._lasts[0]
+        self._before = self._last
+        if self._has_function:
+            self._states_before[0] = self._states[0]
         self._n = 0
 
     def add(self, action: int, state: Record, boss_animation: str, *, is_falling: bool, is_over: bool) -> None:
@@ -87,31 +99,29 @@ class FightScore:
             is_falling: The player falls.
             is_over: The fight ended with it.
         """
-        last = self._last
+        last, now = self._last, self._mark(state)
         self._n += 1
         self.n_decisions += 1
         if FIRST_ROLL <= action < LIGHT_ATTACK:
             self._terms[st.ROLL] += 1
         elif LIGHT_ATTACK <= action <= HEAVY_ATTACK:
             self._terms[st.ATTACK] += 1
-        if state.boss_hp < last.boss_hp:
+        if now.boss_hp < last.boss_hp:
             self._hits_dealt += 1
             self._streak += 1
             self._terms[st.HIT_STREAK] += min(self._streak, MAX_STREAK)
         # A blow may push over the edge, but whoever dies falling died of the fall.
-        if state.player_hp < last.player_hp and not (is_falling and state.player_hp <= 0.0):
-            self._count_hit(last.player_hp - state.player_hp, state.player_hp <= 0.0, boss_animation)
+        if now.player_hp < last.player_hp and not (is_falling and now.player_hp <= 0.0):
+            self._count_hit(last.player_hp - now.player_hp, now.player_hp <= 0.0, boss_animation)
         if boss_animation in self._attacks:
             self._attack = self._attacks[boss_animation]
-        if not is_over:
-            after = self._centre_m(state)
-            if after > CENTRE_FREE_M:
-                self._terms[st.CENTRE] += self._centre_m(last) - after
-        self._lasts[0] = state
+        if not is_over and now.centre_m > CENTRE_FREE_M:
+            self._terms[st.CENTRE] += last.centre_m - now.centre_m
+        self.note(state)
 
     def end_step(self, verdict: Verdict, *, is_truncated: bool) -> tuple[float, dict[str, float]]:
         """Return the reward of the step, and what each term added to it."""
-        terms, before, after = self._terms, self._before[0], self._last
+        terms, before, after = self._terms, self._before, self._last
         terms[st.BOSS_DAMAGE] = (before.boss_hp - after.boss_hp) / self._scenario.boss_max_hp
         terms[st.PLAYER_DAMAGE] = (before.player_hp - after.player_hp) / self._scenario.player_max_hp
         terms[st.WIN], terms[st.DEATH], terms[st.TIME] = verdict == "won", verdict == "lost", self._n
@@ -169,12 +179,13 @@ class FightScore:
     def _call(self, is_terminated: bool, is_truncated: bool) -> float:
         terms = {name: self._terms[i : i + 1].copy() for i, name in enumerate(REWARD_TERMS)}
         ends = np.array([is_terminated]), np.array([is_truncated])
-        transition = Transition(self._before.copy(), self._lasts.copy(), terms, *ends)
+        transition = Transition(self._states_before.copy(), self._states.copy(), terms, *ends)
         return float(call_reward(self._reward, transition, 1)[0])  # type: ignore[arg-type]
 
-    def _centre_m(self, state: Record) -> float:
+    def _mark(self, state: Record) -> _Mark:
         x, y = self._scenario.reward_centre_m
-        return math.hypot(state.player_pose[0] - x, state.player_pose[1] - y)
+        pose = state["player_pose"].tolist()
+        return _Mark(float(state["player_hp"]), float(state["boss_hp"]), math.hypot(pose[0] - x, pose[1] - y))
 
 
 def nearest_pose(scenario: Scenario, state: Record) -> int:
