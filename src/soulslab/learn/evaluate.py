@@ -187,9 +187,11 @@ def _play(
         finished = np.flatnonzero(terminated | truncated)
         if len(finished) == 0:
             continue
-        counted = finished[left[finished] > 0]
+        # A fight that was cut off because its game failed is fought again.
+        failed = info.get("final_info", {}).get("_failure", np.zeros(env.num_envs, np.bool_))
+        counted = finished[(left[finished] > 0) & ~failed[finished]]
         fights.add(counted, {"return": returns, "decisions": decisions, **_told(info)})
-        left[finished] -= 1
+        left[counted] -= 1
         returns[finished] = 0.0
         decisions[finished] = 0
         tell(

@@ -46,7 +46,7 @@ class EpisodeTracker:
         self.steps = np.zeros(n_envs, np.int64)
         self._decisions = np.zeros(n_envs, np.int64)
         self._returns = np.zeros(n_envs)
-        # One row per finished episode: won (NaN where the environment does not tell), return, decisions.
+        # One row per finished episode: won (NaN where nobody can tell), return, decisions.
         self._window = np.full((WINDOW, 3), np.nan)
 
     def record(
@@ -73,7 +73,9 @@ class EpisodeTracker:
         rows = np.full((len(finished), 3), np.nan)
         fight = info.get("final_info", {}).get("fight", {})
         if "won" in fight:
-            rows[:, _WIN] = fight["won"][finished]
+            # An episode that was cut off because its game failed has no result.
+            known = fight.get("_won", dones)[finished]
+            rows[known, _WIN] = fight["won"][finished][known]
         rows[:, _RETURN] = self._returns[finished]
         rows[:, _DECISIONS] = self._decisions[finished]
         places = (self.n_episodes + np.arange(len(finished))) % WINDOW
@@ -129,6 +131,5 @@ class EpisodeTracker:
 
     def _mean(self, column: int) -> float | None:
         values = self._window[: min(self.n_episodes, WINDOW), column]
-        if len(values) == 0 or np.isnan(values).any():
-            return None
-        return float(values.mean())
+        values = values[~np.isnan(values)]
+        return float(values.mean()) if len(values) else None

@@ -98,3 +98,33 @@ def test_no_more_games_are_started_than_training_had(policy, monkeypatch):
     assert evaluate(policy, msgspec.structs.replace(SETTINGS, n_fights=7)).n_fights == 7
     assert evaluate(policy, msgspec.structs.replace(SETTINGS, n_fights=2)).n_fights == 2
     assert started == [3, 2]
+
+
+def test_a_fight_that_a_failure_ended_is_fought_again(policy, monkeypatch):
+    """Every third end is one of a failed game; the fights that are asked for come to their own end all the same."""
+    n_ends = n_failures = 0
+
+    def make_failing(*arguments):
+        env = make_vector(*arguments)
+        step = env.step
+
+        def failing(actions):
+            nonlocal n_ends, n_failures
+            *rest, terminated, truncated, info = step(actions)
+            failed = np.zeros(env.num_envs, np.bool_)
+            for i in np.flatnonzero(terminated | truncated):
+                n_ends += 1
+                failed[i] = n_ends % 3 == 0
+            n_failures += int(failed.sum())
+            if failed.any():
+                info["final_info"]["_failure"] = failed
+            return *rest, terminated, truncated, info
+
+        env.step = failing
+        return env
+
+    monkeypatch.setattr("soulslab.learn.evaluate.make_vector", make_failing)
+    evaluation = evaluate(policy, msgspec.structs.replace(SETTINGS, n_fights=50, n_envs=4))
+    assert evaluation.n_fights == 50
+    assert n_failures > 10
+    assert n_ends - n_failures >= 50

@@ -31,6 +31,15 @@ def test_without_word_of_wins_there_is_no_win_rate():
     assert tracker.mean_return == 2.0
 
 
+def test_an_episode_that_a_failure_ended_is_neither_won_nor_lost():
+    tracker = EpisodeTracker(2)
+    fight = {"won": np.array([True, False]), "_won": np.array([True, False])}
+    info = {"final_info": {"fight": fight, "_fight": np.array([True, False]), "_failure": np.array([False, True])}}
+    tracker.record(np.array([1.0, 3.0]), np.array([1, 1]), np.array([True, True]), info)
+    assert tracker.win_rate == 1.0
+    assert tracker.mean_return == 2.0
+
+
 def test_state_goes_on_exactly():
     first, second = EpisodeTracker(2), EpisodeTracker(2)
     play(first, 30, won=True)
