@@ -100,8 +100,8 @@ class ProfileMemory:
             view = self._view = FightView(game)
         view.refresh()
         if game.n_fights != self._n_fights:
-            self._n_fights = game.n_fights
             self._move()
+            self._n_fights = game.n_fights
         self._packing.pack(cast("LiveFight", view), self._wanted, self._known)
         if self._wanted != self._known:
             for group in self._groups:
@@ -140,7 +140,11 @@ class ProfileMemory:
         ]
         for group in self._groups:
             group.gather()
-        self._known[:] = self._found
+        for field in self._packing.fields:
+            # What somebody has just written elsewhere is not known yet, and so not lost.
+            if field.place.region == FIGHT or not self._n_fights:
+                part = slice(field.at, field.at + field.size)
+                self._known[part] = self._found[part]
 
     def _fill(self, mapping: Mapping, region: int) -> None:
         doors = {pointer.at for pointer in self.layout.doors}

@@ -206,6 +206,17 @@ def test_a_fight_that_began_unseen_is_noticed(play):
     check_same(played)
 
 
+def test_what_is_written_while_a_fight_begins_is_not_lost(play):
+    played = play("arena")
+    played.memory.take_writes(played.game)
+    played.table.write({"fight.next_seed": 5, "player.hp": 7.0})
+    played.game.begin()
+    played.memory.publish(played.game)
+    played.memory.take_writes(played.game)
+    assert played.game.next_seed == 5
+    assert played.game.duel.p_hp > 7.0  # that was the fight before
+
+
 def test_flags_keep_the_bits_of_others(play):
     played = play("arena")
     address = played.table.address_of("player.no_death")
