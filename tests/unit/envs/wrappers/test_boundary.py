@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from soulslab.envs.wrappers import Boundary, draw_boundary, load_boundary, save_boundary
@@ -75,6 +75,7 @@ def test_what_lies_between_the_middle_and_a_corner_is_inside(ring, share, corner
     assert Boundary([ring]).distance(share * ring[corner % len(ring)]) > -1e-9
 
 
+@settings(max_examples=30)
 @given(ring=stars(), place=places, margin=st.floats(0.0, 0.9))
 def test_the_nearest_place_inside_has_its_margin(ring, place, margin):
     boundary = Boundary([ring])

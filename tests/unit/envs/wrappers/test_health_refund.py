@@ -1,14 +1,19 @@
 """Health that is given back: in the game, after the hit, without reward."""
 
 import gymnasium
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soulslab.arena.vocabulary import NOTHING
+from soulslab.envs.live.arena import ArenaLiveEnv
 from soulslab.envs.wrappers import HealthRefund
-from soulslab.errors import EnvironmentUsageError
+from soulslab.errors import EnvironmentUsageError, NotResetError, ProcessExitedError
+from soulslab.games.arena import PROFILE_PATH
+from soulslab.games.arena.fake import FakeArenaSession
+from soulslab.siphon.profile import load_profile
 
 
 def steps(env, n, action=NOTHING, seed=0):
@@ -107,7 +112,7 @@ def test_whoever_is_kept_alive_survives_every_blow(make_live):
     assert not fight.no_death
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(when=st.sampled_from(["hit", "time", "phase"]), share=st.floats(0, 1), seed=st.integers(0, 1000))
 def test_nobody_gets_more_than_is_missing(make_live_once, when, share, seed):
     env = HealthRefund(make_live_once, of=["player", "boss"], when=when, share=share)
@@ -123,9 +128,6 @@ def test_nobody_gets_more_than_is_missing(make_live_once, when, share, seed):
 
 @pytest.fixture(scope="module")
 def make_live_once():
-    from soulslab.envs.live.arena import ArenaLiveEnv  # noqa: PLC0415
-    from soulslab.games.arena.fake import FakeArenaSession  # noqa: PLC0415
-
     env = ArenaLiveEnv(session=FakeArenaSession(), observation="dict")
     yield env
     env.close()
@@ -147,3 +149,28 @@ def test_a_simulator_takes_no_writes():
 def test_episodes_that_count_for_themselves(make_live):
     with pytest.raises(EnvironmentUsageError, match=r"HealthRefund: .*use episodes='demo'"):
         HealthRefund(make_live(episodes="in_place"))
+
+
+def test_a_game_that_cannot_keep_the_player_alive():
+    profile = load_profile(PROFILE_PATH)
+    bound = {name: place for name, place in profile.duel["attributes"].items() if name != "player.no_death"}
+    profile = msgspec.structs.replace(profile, duel={**profile.duel, "attributes": bound})
+    env = HealthRefund(ArenaLiveEnv(session=FakeArenaSession(profile=profile)), keeps_alive=True)
+    with pytest.raises(EnvironmentUsageError, match=r"needs player.no_death, which the game's profile does not have"):
+        env.reset(seed=0)
+    env.close()
+
+
+def test_a_refund_that_fails_is_told_and_the_next_reset_brings_the_game_back(make_live):
+    inner = make_live()
+    env = HealthRefund(inner, when="time")
+    env.reset(seed=0)
+    arena = inner.arena()
+    arena.is_alive = False
+    with pytest.raises(ProcessExitedError):
+        inner.write_quantities({"player.hp": 1.0})
+    with pytest.raises(NotResetError):
+        env.step(NOTHING)
+    env.reset(seed=0)
+    assert inner.arena() is not arena
+    env.step(NOTHING)

@@ -15,7 +15,7 @@ from support.players import script
 GROUND = Boundary.circle((142.0, 594.0), 24.0)
 
 
-def play(env, seed=0, n=60):
+def play(env, seed=0, n=40):
     """Yield (observation, duel) after the reset and each step."""
     yield env.reset(seed=seed)[0]
     for action in script(seed, n):
