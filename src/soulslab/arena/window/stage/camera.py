@@ -31,7 +31,7 @@ _SHAKE_TICKS = 20
 
 def boss_height_m(radius_m: float) -> float:
     """Return about how high a boss stands whose body is so wide."""
-    return 1.6 + 1.9 * radius_m
+    return 2.0 + 0.95 * radius_m
 
 
 class CameraRig:
