@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 import msgspec
 import numpy as np
+from gymnasium.spaces.utils import flatdim
 
 from soulslab.bench.result import Result, Row
 from soulslab.bench.timing import interleaved, seconds
@@ -183,7 +184,8 @@ def _await_line(player: Player) -> None:
 def _act_together(envs: DoomVectorEnv, settings: DoomBenchSettings) -> None:
     """Step a vector environment with random actions: each step waits for both games."""
     rng = np.random.default_rng(settings.seed)
-    for actions in rng.integers(len(envs.envs[0].action_names), size=(settings.n_steps, 2)):
+    n_actions = flatdim(envs.single_action_space)
+    for actions in rng.integers(n_actions, size=(settings.n_steps, 2)):
         envs.step(actions)
 
 
