@@ -47,7 +47,9 @@ class BenchFlags:
 
 
 def bench(
-    what: Literal["arena", "fights", "train", "bosses", "siphon", "doom", "live", "pixels", "transfer", "soak", "all"],
+    what: Literal[
+        "arena", "fights", "train", "bosses", "siphon", "doom", "window", "live", "pixels", "transfer", "soak", "all"
+    ],
     *,
     flags: BenchFlags | None = None,
 ) -> int:
@@ -56,9 +58,10 @@ def bench(
     Args:
         what: arena: steps per second of the built-in fight; fights: how scripted players fare; train: our PPO
             beside that of stable-baselines3; bosses: one config trained on each boss; siphon: the process bridge, and
-            Doom stepped with it; doom: PPO on Doom, with its curve in bench-results/; live: steps and resets of
-            the live environment, beside EldenGym's; transfer: the simulator's policy in the window; soak: hours
-            of several games with faults at random; pixels: PPO on pictures of the window; all: all of these.
+            Doom stepped with it; doom: PPO on Doom, with its curve in bench-results/; window: pictures and
+            steps of the game on screen; live: steps and resets of the live environment, beside EldenGym's;
+            transfer: the simulator's policy in the window; soak: hours of several games with faults at random;
+            pixels: PPO on pictures of the window; all: all of these.
         flags: How to measure.
     """
     from rich.console import Console

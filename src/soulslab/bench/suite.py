@@ -130,6 +130,13 @@ def _transfer(options: BenchOptions) -> list[Result]:
     return measure_transfer(settings)
 
 
+def _window(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.window import WindowBenchSettings, measure_window
+
+    settings = WindowBenchSettings.quick() if options.is_quick else WindowBenchSettings()
+    return measure_window(_with(settings, boss=options.boss, n_steps=options.steps))
+
+
 def _soak(options: BenchOptions) -> list[Result]:
     from soulslab.arena.state import DECISION_S
     from soulslab.bench.soak import SoakSettings, measure_soak
@@ -167,6 +174,7 @@ BENCHMARKS: Final = {
     "bosses": Benchmark(_bosses, frozenset({"boss", "seeds", "limit_s", "fights"})),
     "siphon": Benchmark(_siphon, frozenset()),
     "doom": Benchmark(_doom, frozenset({"seeds", "limit_s", "fights"})),
+    "window": Benchmark(_window, frozenset({"boss", "steps"})),
     "live": Benchmark(_live, frozenset({"steps"})),
     "pixels": Benchmark(_pixels, frozenset({"seeds", "limit_s", "fights"})),
     "transfer": Benchmark(_transfer, frozenset({"policy", "limit_s", "fights"})),
