@@ -24,6 +24,8 @@ STATUS: dict[type[SoulslabError], grpc.StatusCode] = {
     errors.EnvironmentUsageError: _Code.INVALID_ARGUMENT,
     errors.CheckpointError: _Code.FAILED_PRECONDITION,
     errors.VideoError: _Code.FAILED_PRECONDITION,
+    errors.KeyLogError: _Code.FAILED_PRECONDITION,
+    errors.LayoutError: _Code.INVALID_ARGUMENT,
     errors.NoWinError: _Code.FAILED_PRECONDITION,
     errors.TerminalError: _Code.FAILED_PRECONDITION,
     errors.MissingDependencyError: _Code.FAILED_PRECONDITION,
