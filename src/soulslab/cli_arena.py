@@ -160,6 +160,7 @@ def _settings(
     from soulslab.siphon.profile import load_profile
 
     profile = load_profile(profile_path(keys.mask) if keys.mask else PROFILE_PATH)
+    chosen, pad = _keys(keys, profile)
     settings = WindowSettings(
         boss=_boss(fight.boss),
         phase=fight.phase,
@@ -168,7 +169,8 @@ def _settings(
         size_px=_size(screen.size),
         renderer=screen.renderer,
         title=profile.process.window_title or profile.name,
-        keys=_keys(keys, profile),
+        keys=chosen,
+        pad=pad,
         is_fullscreen=screen.fullscreen,
         shows_help=not screen.no_help,
         shows_buttons=screen.buttons,
@@ -199,18 +201,24 @@ def _size(text: str) -> tuple[int, int]:
     return size
 
 
-def _keys(flags: KeyFlags, profile: Profile) -> dict[str, str]:
-    """Return the key of each command: those of the mask or our own, the file's, then the single ones."""
-    from soulslab.arena.window.key_table import key_names, read_keys
+def _keys(flags: KeyFlags, profile: Profile) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the key of each command, and the command of each button of a pad.
+
+    Keys are those of the mask or our own, then the file's, then the single ones.
+    """
+    from soulslab.arena.window.gamepad import PAD_BUTTONS
+    from soulslab.arena.window.key_table import key_names, pad_names, read_keys
     from soulslab.arena.window.settings import COMMANDS, KEYS, WINDOW_COMMANDS
 
     own = KEYS if flags.mask is None else {name: KEYS[name] for name in WINDOW_COMMANDS}
     chosen = {**own, **{name: key for name, key in profile.keys.items() if name in COMMANDS}}
+    pad = dict(PAD_BUTTONS)
     if flags.keys:
-        chosen = key_names(chosen, read_keys(flags.keys), str(flags.keys))
+        keys, buttons = read_keys(flags.keys)
+        chosen, pad = key_names(chosen, keys, str(flags.keys)), pad_names(pad, buttons, str(flags.keys))
     for text in flags.key or []:
         name, equals, key = text.partition("=")
         if not equals:
             raise ConfigError("is not of the form action=KEY", source=f"--key {text}")
         chosen = key_names(chosen, {name.strip(): key.strip()}, "--key")
-    return chosen
+    return chosen, pad

@@ -88,11 +88,12 @@ def test_as_a_stand_in_it_has_the_names_and_keys_of_the_other_game(started, game
 
 def test_keys_come_from_a_file_and_from_single_flags(started, tmp_path):
     file = tmp_path / "keys.toml"
-    file.write_text('roll = "LEFT_SHIFT"\nparry = "MOUSE_RIGHT"\n')
+    file.write_text('roll = "LEFT_SHIFT"\nparry = "MOUSE_RIGHT"\n[pad]\nroll = "face_a"\n')
     assert cli.run(["arena", "--keys", str(file), "--key", "parry=C", "--key", "lock_on=MOUSE_MIDDLE"]) == 0
     settings = started[1][0]
     changes = {"roll": "LEFT_SHIFT", "parry": "C", "lock_on": "MOUSE_MIDDLE"}
     assert settings.keys == {**KEYS, **changes}
+    assert settings.pad["face_a"] == "roll"
 
 
 def test_the_rest_of_the_flags(started, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from soulslab.arena.live_fight import DIRECTIONS
-from soulslab.arena.window.gamepad import PAD_BUTTONS, PAD_PREFIX, Stick
+from soulslab.arena.window.gamepad import PAD_BUTTONS, PAD_PREFIX, PadState, Stick
 from soulslab.arena.window.key_table import PANDA_NAMES
 from soulslab.arena.window.window import ButtonEvent
 
@@ -25,6 +25,7 @@ class Controls:
         self._down: set[str] = set()
         self._sticks: list[Stick] = []
         self._tapped: set[str] = set()
+        self._triggers: set[str] = set()
 
     @property
     def held(self) -> set[str]:
@@ -47,13 +48,19 @@ class Controls:
         self._tapped.update(command for command in pressed if command in DIRECTIONS)
         return pressed
 
-    def move_sticks(self, places: Sequence[tuple[float, float]]) -> None:
-        """Take in where the left stick of each pad is: right and forward, -1 to 1."""
-        while len(self._sticks) < len(places):
+    def move_pads(self, pads: Sequence[PadState]) -> list[str]:
+        """Take in where sticks and triggers are; return the commands of the triggers that went down."""
+        while len(self._sticks) < len(pads):
             self._sticks.append(Stick())
-        del self._sticks[len(places) :]
-        for stick, (right, forward) in zip(self._sticks, places, strict=True):
-            stick.move(right, forward)
+        del self._sticks[len(pads) :]
+        triggers: dict[str, bool] = {}
+        for stick, pad in zip(self._sticks, pads, strict=True):
+            stick.move(pad.right, pad.forward)
+            for name, is_down in pad.triggers.items():
+                triggers[name] = triggers.get(name, False) or is_down
+        changed = {name for name, is_down in triggers.items() if is_down != (name in self._triggers)}
+        self._triggers ^= changed
+        return self.take([ButtonEvent(PAD_PREFIX + name, is_press=triggers[name]) for name in sorted(changed)])
 
     def next_tick(self) -> None:
         """Forget taps: what was pressed and let go between two ticks has had its tick."""

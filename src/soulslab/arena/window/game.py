@@ -96,7 +96,7 @@ class Game:
         self._scene = Scene(window.root, window.camera, self.fight, self._size_px, overlay)
         self._is_help_wanted = False
         self._help_ticks = HELP_TICKS if settings.shows_help else 0
-        self._controls = Controls(settings.keys)
+        self._controls = Controls(settings.keys, settings.pad)
         self._pressed: list[str] = []  # since the last tick: a tap may be shorter than one
         self._is_stale = False  # what is seen is no longer what is
         self._show()
@@ -162,9 +162,8 @@ class Game:
         events = self._window.events()
         if had_focus and not self._window.has_focus:
             self._controls.let_go()
-        for command in self._controls.take(events):
+        for command in [*self._controls.take(events), *self._controls.move_pads(self._window.pads())]:
             self._command(command)
-        self._controls.move_sticks(self._window.sticks())
 
     def _command(self, command: str) -> None:
         """Do what a key asks for, or keep it for the next tick."""

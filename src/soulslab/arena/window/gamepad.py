@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 #: What the names of pad buttons begin with.
 PAD_PREFIX: Final = "pad-"
 
@@ -26,6 +28,13 @@ PAD_BUTTONS: Final[Mapping[str, str]] = {
     "dpad_left": "left",
     "dpad_right": "right",
 }
+
+#: All buttons that pads have; the triggers are pressed from `TRIGGER_DOWN` on.
+BUTTON_NAMES: Final = (
+    *("face_a", "face_b", "face_x", "face_y", "lshoulder", "rshoulder", "ltrigger", "rtrigger", "lstick", "rstick"),
+    *("back", "start", "guide", "dpad_up", "dpad_down", "dpad_left", "dpad_right"),
+)
+TRIGGER_DOWN: Final = 0.5
 
 #: Below this deflection the stick rests; a worn one never comes back to 0.
 DEAD_ZONE: Final = 0.35
@@ -46,6 +55,28 @@ _SECTORS: Final[tuple[frozenset[str], ...]] = tuple(
         "forward left",
     )
 )
+
+
+class PadState(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the axes of a pad are.
+
+    Attributes:
+        right: Of the left stick, -1 to 1.
+        forward: Of the left stick, -1 to 1.
+        left_trigger: 0 to 1.
+        right_trigger: 0 to 1.
+    """
+
+    right: float = 0.0
+    forward: float = 0.0
+    left_trigger: float = 0.0
+    right_trigger: float = 0.0
+
+    @property
+    def triggers(self) -> dict[str, bool]:
+        """Which triggers are down: many pads have axes there and no buttons."""
+        depths = {"ltrigger": self.left_trigger, "rtrigger": self.right_trigger}
+        return {name: depth >= TRIGGER_DOWN for name, depth in depths.items()}
 
 
 class Stick:

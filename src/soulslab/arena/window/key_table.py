@@ -7,11 +7,12 @@ named by what an American keyboard prints there.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from soulslab.arena.window.gamepad import BUTTON_NAMES
 from soulslab.arena.window.settings import COMMANDS
 from soulslab.errors import ConfigError, did_you_mean
 from soulslab.siphon.keys import KEYS
@@ -74,27 +75,65 @@ def key_names(chosen: Mapping[str, str], changes: Mapping[str, str], source: str
     Raises:
         ConfigError: There is no such command or key, or a key would do two things.
     """
+    return _changed(chosen, changes, "key", PANDA_NAMES, source)
+
+
+def pad_names(chosen: Mapping[str, str], changes: Mapping[str, str], source: str) -> dict[str, str]:
+    """Return the command of each button of a pad, after some changes.
+
+    Args:
+        chosen: Command of each button.
+        changes: New buttons of some commands, by the command.
+        source: Where the changes come from, for errors.
+
+    Raises:
+        ConfigError: There is no such command or button, or a button would do two things.
+    """
+    before = {command: button for button, command in chosen.items()}
+    after = _changed(before, changes, "pad button", BUTTON_NAMES, source, "pad.")
+    return {button: command for command, button in after.items()}
+
+
+def _changed(
+    chosen: Mapping[str, str],
+    changes: Mapping[str, str],
+    what: str,
+    known: Collection[str],
+    source: str,
+    place: str = "",
+) -> dict[str, str]:
     after = dict(chosen)
     for command, key in changes.items():
+        path = place + command
         if command not in COMMANDS:
-            raise ConfigError(f"there is no such action{did_you_mean(command, COMMANDS)}", path=command, source=source)
-        if key not in PANDA_NAMES:
-            raise ConfigError(f"there is no key {key!r}{did_you_mean(key, PANDA_NAMES)}", path=command, source=source)
+            raise ConfigError(f"there is no such action{did_you_mean(command, COMMANDS)}", path=path, source=source)
+        if key not in known:
+            raise ConfigError(f"there is no {what} {key!r}{did_you_mean(key, known)}", path=path, source=source)
         after[command] = key
     owners: dict[str, str] = {}
     for command, key in after.items():
         if key in owners:
             raise ConfigError(
-                f"{key} is the key of {owners[key]} already; give one of them another",
-                path=command,
+                f"{key} is the {what} of {owners[key]} already; give one of them another",
+                path=place + command,
                 source=source,
             )
         owners[key] = command
     return after
 
 
-def read_keys(path: Path) -> dict[str, str]:
-    """Read a TOML file with the key of each action: ``roll = "LEFT_SHIFT"``.
+def read_keys(path: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Read a TOML file with the key of each action, and in its table ``pad`` the buttons of pads.
+
+    ::
+
+        roll = "LEFT_SHIFT"
+
+        [pad]
+        roll = "face_a"
+
+    Returns:
+        The keys and the buttons, by the action.
 
     Raises:
         ConfigError: It cannot be read, or holds something else.
@@ -103,7 +142,11 @@ def read_keys(path: Path) -> dict[str, str]:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot be read: {error}", source=path) from error
-    for command, key in data.items():
-        if not isinstance(key, str):
-            raise ConfigError(f"must be the name of a key, not {key!r}", path=command, source=path)
-    return data
+    pad = data.pop("pad", {})
+    if not isinstance(pad, dict):
+        raise ConfigError("must be a table", path="pad", source=path)
+    for place, table in (("", data), ("pad.", pad)):
+        for command, key in table.items():
+            if not isinstance(key, str):
+                raise ConfigError(f"must be a name, not {key!r}", path=place + command, source=path)
+    return data, pad

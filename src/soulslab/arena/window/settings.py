@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from soulslab.arena.live_fight import BUTTONS
+from soulslab.arena.window.gamepad import PAD_BUTTONS
 
 Renderer: TypeAlias = Literal["auto", "gpu", "software"]
 
@@ -53,6 +54,7 @@ class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
         renderer: ``gpu`` (OpenGL), ``software``, or ``auto``: OpenGL where hardware draws it, else software.
         title: Of the window.
         keys: Key of each command (`COMMANDS`).
+        pad: Command of each button of a pad (`soulslab.arena.window.gamepad`).
         is_fullscreen: Begin on the whole screen.
         shows_help: Show the keys at the start.
         shows_buttons: Show which buttons are in use, for watching a policy or a replay.
@@ -69,6 +71,7 @@ class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
     renderer: Renderer = "auto"
     title: str = "soulslab arena"
     keys: dict[str, str] = msgspec.field(default_factory=lambda: dict(KEYS))
+    pad: dict[str, str] = msgspec.field(default_factory=lambda: dict(PAD_BUTTONS))
     is_fullscreen: bool = False
     shows_help: bool = True
     shows_buttons: bool = False

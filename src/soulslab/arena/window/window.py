@@ -24,7 +24,7 @@ from panda3d.core import (
     WindowProperties,
 )
 
-from soulslab.arena.window.gamepad import PAD_PREFIX
+from soulslab.arena.window.gamepad import PAD_PREFIX, PadState
 from soulslab.arena.window.renderer import no_display, open_pipe
 from soulslab.arena.window.settings import WindowSettings
 from soulslab.errors import WindowError
@@ -111,9 +111,9 @@ class Window:
             self._follow()
         return found
 
-    def sticks(self) -> list[tuple[float, float]]:
-        """Return where the left stick of each pad is: right and forward, -1 to 1."""
-        return self._input.sticks()
+    def pads(self) -> list[PadState]:
+        """Return where the sticks and triggers of each pad are."""
+        return self._input.pads()
 
     def draw(self) -> None:
         """Draw the scene."""
@@ -182,10 +182,16 @@ class _Input:
                 found.append(ButtonEvent(name.removesuffix("-up") if is_release else name, not is_release))
         return found, has_changed
 
-    def sticks(self) -> list[tuple[float, float]]:
-        """Return where the left sticks are."""
+    def pads(self) -> list[PadState]:
+        """Return where the axes of the pads are."""
+        axis = InputDevice.Axis
         return [
-            (pad.findAxis(InputDevice.Axis.left_x).value, pad.findAxis(InputDevice.Axis.left_y).value)
+            PadState(
+                right=pad.findAxis(axis.left_x).value,
+                forward=pad.findAxis(axis.left_y).value,
+                left_trigger=pad.findAxis(axis.left_trigger).value,
+                right_trigger=pad.findAxis(axis.right_trigger).value,
+            )
             for pad in self._pads
         ]
 

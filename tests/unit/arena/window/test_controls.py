@@ -3,9 +3,10 @@
 import math
 
 import pytest
+from panda3d.core import ButtonRegistry
 
 from soulslab.arena.window.controls import Controls
-from soulslab.arena.window.gamepad import DEAD_ZONE, PAD_BUTTONS, PAD_PREFIX, Stick
+from soulslab.arena.window.gamepad import BUTTON_NAMES, DEAD_ZONE, PAD_BUTTONS, PAD_PREFIX, PadState, Stick
 from soulslab.arena.window.settings import COMMANDS, KEYS
 from soulslab.arena.window.window import ButtonEvent
 
@@ -53,7 +54,7 @@ def test_a_pad_that_lets_go_leaves_the_key_down(controls):
 
 def test_without_the_keyboard_everything_is_let_go(controls):
     controls.take(down("w", "space"))
-    controls.move_sticks([(0.0, 1.0)])
+    controls.move_pads([PadState(forward=1.0)])
     controls.let_go()
     assert controls.held == set()
     assert controls.take(up("w")) == []
@@ -66,16 +67,28 @@ def test_other_keys_do_nothing(controls):
 
 def test_every_pad_button_does_something_known():
     assert set(PAD_BUTTONS.values()) <= set(COMMANDS)
+    assert set(PAD_BUTTONS) <= set(BUTTON_NAMES)
+    registry = ButtonRegistry.ptr()
+    assert [name for name in BUTTON_NAMES if str(registry.findButton(name)) == "none"] == []
     # The left stick walks; with it all that a fight needs is on a pad.
     assert {"roll", "light_attack", "heavy_attack", "parry", "lock_on", "restart"} <= set(PAD_BUTTONS.values())
 
 
+def test_a_trigger_without_a_button_is_pressed_by_its_depth(controls):
+    assert controls.move_pads([PadState(right_trigger=0.4)]) == []
+    assert controls.move_pads([PadState(right_trigger=0.6)]) == ["heavy_attack"]
+    assert controls.move_pads([PadState(right_trigger=0.9)]) == []
+    assert controls.held == {"heavy_attack"}
+    assert controls.move_pads([PadState(left_trigger=1.0)]) == ["parry"]
+    assert controls.held == {"parry"}
+
+
 def test_sticks_walk_in_eight_directions_and_come_and_go(controls):
-    controls.move_sticks([(0.0, 0.0), (0.7, 0.7)])
+    controls.move_pads([PadState(), PadState(right=0.7, forward=0.7)])
     assert controls.held == {"forward", "right"}
-    controls.move_sticks([(-1.0, 0.0)])
+    controls.move_pads([PadState(right=-1.0)])
     assert controls.held == {"left"}
-    controls.move_sticks([])
+    controls.move_pads([])
     assert controls.held == set()
 
 

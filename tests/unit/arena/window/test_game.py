@@ -32,7 +32,7 @@ class OffscreenWindow:
         waiting, self.waiting = self.waiting, []
         return waiting
 
-    def sticks(self):
+    def pads(self):
         return []
 
     def draw(self):

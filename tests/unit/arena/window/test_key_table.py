@@ -3,7 +3,8 @@
 import pytest
 from panda3d.core import ButtonRegistry
 
-from soulslab.arena.window.key_table import PANDA_NAMES, key_names, read_keys
+from soulslab.arena.window.gamepad import PAD_BUTTONS
+from soulslab.arena.window.key_table import PANDA_NAMES, key_names, pad_names, read_keys
 from soulslab.arena.window.settings import COMMANDS, KEYS, WindowSettings
 from soulslab.errors import ConfigError
 from soulslab.siphon import keys as siphon
@@ -50,11 +51,29 @@ def test_wrong_keys_are_told(changes, said):
 
 def test_keys_are_read_from_a_file(tmp_path):
     file = tmp_path / "keys.toml"
-    file.write_text('roll = "LEFT_SHIFT"\n')
-    assert read_keys(file) == {"roll": "LEFT_SHIFT"}
+    file.write_text('roll = "LEFT_SHIFT"\n[pad]\nroll = "face_a"\n')
+    assert read_keys(file) == ({"roll": "LEFT_SHIFT"}, {"roll": "face_a"})
 
 
-@pytest.mark.parametrize(("text", "said"), [("roll = 3", "roll: must be the name"), ("roll =", "cannot be read")])
+def test_pad_buttons_can_be_given_to_others():
+    changed = pad_names(PAD_BUTTONS, {"roll": "face_a"}, "keys.toml")
+    assert changed["face_a"] == "roll"
+    assert "face_b" not in changed
+    with pytest.raises(ConfigError, match=r"pad\.roll: start is the pad button of pause already|pause.*start"):
+        pad_names(PAD_BUTTONS, {"roll": "start"}, "keys.toml")
+    with pytest.raises(ConfigError, match="no pad button 'face_q'"):
+        pad_names(PAD_BUTTONS, {"roll": "face_q"}, "keys.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("roll = 3", "roll: must be a name"),
+        ("roll =", "cannot be read"),
+        ("pad = 1", "pad: must be a table"),
+        ("[pad]\nroll = 1", r"pad\.roll: must be a name"),
+    ],
+)
 def test_a_malformed_file_is_told(tmp_path, text, said):
     file = tmp_path / "keys.toml"
     file.write_text(text)
