@@ -1,4 +1,8 @@
-"""A body on screen: one solid whose parts are placed by the rig."""
+"""A body on screen: one solid whose parts are placed by the rig.
+
+panda3d moves the vertices. With the software renderer that takes half the time of a node for each part, and less than
+moving them by numpy.
+"""
 
 from __future__ import annotations
 
