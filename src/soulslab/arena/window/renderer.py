@@ -28,6 +28,8 @@ _CONFIG = "\n".join(
         "notify-level-x11display fatal",
         "notify-level-device fatal",  # a machine without pads
         "print-pipe-types 0",
+        # The camera moves in every picture, so that no product of two places comes again to be looked up.
+        "transform-cache 0",
     )
 )
 
