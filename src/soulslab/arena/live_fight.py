@@ -18,13 +18,15 @@ import numpy as np
 from soulslab.arena.boss import boss_is_beaten
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.duel import duel_tick
+from soulslab.arena.kernel import kernel
 from soulslab.arena.player import is_open, start_animation
 from soulslab.arena.simulator import FightOptions, Simulator
-from soulslab.arena.state import ROAMING, TICKS_PER_S, Record
+from soulslab.arena.state import ROAMING, TICKS_PER_S, Record, Table
 from soulslab.arena.vocabulary import ACTIONS, FIRST_ROLL, N_DIRECTIONS, NOTHING
 
 Stage: TypeAlias = Literal["fighting", "won", "lost", "loading"]
 STAGES: tuple[Stage, ...] = ("fighting", "won", "lost", "loading")
+_FIGHTING, _WON, _LOST, _LOADING = range(len(STAGES))
 
 DIRECTIONS = ("forward", "right", "backward", "left")
 PRESSES = ("roll", "light_attack", "heavy_attack", "parry")
@@ -44,6 +46,31 @@ CODE_ACTION, CODE_PRESS, CODE_LOCK_ON, CODE_RESTART = 0x1F, 0x20, 0x40, 0x80
 
 _NUMBER = {frozenset(keys): number for number, keys in enumerate(ACTIONS)}
 _OPPOSITES = (frozenset(("forward", "backward")), frozenset(("left", "right")))
+
+
+# One call for all of a tick, with arrays: a field of a record that is read outside a kernel takes as long as a tick.
+@kernel
+def _live_tick(
+    duels: Table, fights: Table, action: int, is_press: bool, no_death: bool, no_gravity: bool, no_attack: bool
+) -> int:
+    """Play a tick of the first duel; return the place in `STAGES` of what the game is at then."""
+    d, f = duels[0], fights[0]
+    if no_attack and d.b_mode == ROAMING:
+        d.b_wait = max(d.b_wait, 1)
+    if no_gravity and d.p_falling:
+        d.p_fall_speed = 0.0
+    duel_tick(d, f, action, is_press)
+    if no_death and d.p_hp < 1.0:
+        d.p_hp = 1.0
+    if d.p_hp <= 0.0:
+        return _LOST
+    return _WON if boss_is_beaten(d, f) else _FIGHTING
+
+
+@kernel
+def _is_open_now(duels: Table, fights: Table, action: int) -> bool:
+    """Whether an action is open in the first duel now."""
+    return is_open(duels[0], fights[0], action)
 
 
 class LiveFightOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,23 +202,11 @@ class LiveFight:
             self._enter("loading")
 
     def _fight(self, action: int, is_press: bool) -> None:
-        d, f = self.duel, self.fight
-        if self.no_attack and d.b_mode == ROAMING:
-            d.b_wait = max(int(d.b_wait), 1)
-        if self.no_gravity and d.p_falling:
-            d.p_fall_speed = 0.0
-        self.play(action, is_press)
-        if self.no_death and d.p_hp < 1.0:
-            d.p_hp = 1.0
-        if d.p_hp <= 0.0:
-            self._enter("lost")
-        elif boss_is_beaten(d, f):
-            self._enter("won")
-
-    def play(self, action: int, is_press: bool) -> None:
-        """Play a tick of the rules with an action, as a key log has it."""
         self.action, self.is_press = action, is_press
-        duel_tick(self.duel, self.fight, action, is_press)
+        duels, fights = self._simulator.duels, self._simulator.fight
+        stage = STAGES[_live_tick(duels, fights, action, is_press, self.no_death, self.no_gravity, self.no_attack)]
+        if stage != "fighting":
+            self._enter(stage)
 
     def _choose(self, held: Collection[str], pressed: Collection[str]) -> tuple[int, bool]:
         """Return the action of a tick, and whether its button goes down in it."""
@@ -206,14 +221,17 @@ class LiveFight:
             # Without a direction a roll goes backwards, out of reach.
             keys = {self._waiting} | ((ways or {"backward"}) if self._waiting == "roll" else set())
             action = _NUMBER[frozenset(keys)]
-            if is_open(self.duel, self.fight, action):
+            if self._is_open(action):
                 self._waiting = ""
                 return action, True
             self._waiting_ticks -= 1
             if self._waiting_ticks <= 0:
                 self._waiting = ""
         move = _NUMBER[ways]
-        return (move if move < N_DIRECTIONS and is_open(self.duel, self.fight, move) else NOTHING), False
+        return (move if move < N_DIRECTIONS and self._is_open(move) else NOTHING), False
+
+    def _is_open(self, action: int) -> bool:
+        return bool(_is_open_now(self._simulator.duels, self._simulator.fight, action))
 
     def _enter(self, stage: Stage) -> None:
         self.stage, self.stage_ticks = stage, 0

@@ -57,9 +57,7 @@ def measure_pixels(settings: PixelsBenchSettings) -> list[Result]:
         SiphonError: Xvfb is not installed, or the window does not start.
     """
     base = settings.train
-    run = msgspec.structs.replace(
-        base.run, seed=settings.seed, max_seconds=min(base.run.max_seconds, settings.limit_s)
-    )
+    run = msgspec.structs.replace(base.run, seed=settings.seed, max_seconds=min(base.run.max_seconds, settings.limit_s))
     rng = np.random.default_rng(settings.seed)
     random = _fight(settings, lambda _, masks: np.argmax(rng.random(masks.shape) * masks, axis=1))
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:

@@ -90,7 +90,9 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         game = DuelGame(setup.keeper, setup.profile, setup.source)
         game.step_deadline_s = options.step_deadline_s
         episode, timing = make_episode(options, setup.scenario), make_timing(options.timing, times)
-        self._play = DuelPlay(game, setup.scenario, episode, timing, self._observer.frame)
+        is_late = options.skip_locked and options.timing == "lockstep"
+        frame = self._observer.frame
+        self._play = DuelPlay(game, setup.scenario, episode, timing, frame, is_late_frame=is_late)
         self.observation_space = self._observer.space
         self.action_space = self._actions.space
         self.action_names = self._actions.names
@@ -147,6 +149,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         tick = self._play.tick
         try:
             n_decisions, is_truncated = self._play_step(choice.action)
+            self._play.see()
         except SiphonError as error:
             if self.options.on_failure == "raise":
                 raise

@@ -33,6 +33,8 @@ class DuelPlay:
         episode: Begins and ends episodes.
         timing: When keys go down and when the game is looked at.
         frame: Picture to take with each look; None for none.
+        is_late_frame: Leave the picture out of the looks until `see`, for a game that stands where several decisions
+            make a step: only the last of their pictures would be seen.
 
     Attributes:
         game: See above.
@@ -50,7 +52,14 @@ class DuelPlay:
     """
 
     def __init__(
-        self, game: DuelGame, scenario: Scenario, episode: Episode, timing: Timing, frame: FrameFormat | None
+        self,
+        game: DuelGame,
+        scenario: Scenario,
+        episode: Episode,
+        timing: Timing,
+        frame: FrameFormat | None,
+        *,
+        is_late_frame: bool = False,
     ) -> None:
         self.game, self.episode, self.timing = game, episode, timing
         self._scenario = scenario
@@ -60,7 +69,8 @@ class DuelPlay:
         bound = game.binding.attributes
         wanted = dict.fromkeys((*self._reader.quantities, *episode.quantities))
         self._quantities = [(quantity, bound[quantity]) for quantity in wanted if quantity in bound]
-        self._look = Look(tuple(name for _, name in self._quantities), frame)
+        self._late_frame = frame if is_late_frame else None
+        self._look = Look(tuple(name for _, name in self._quantities), None if is_late_frame else frame)
         self.open = np.ones(N_ACTIONS, np.bool_)
         self.freedom = Freedom(True, True, True)
         self.verdict: Verdict = ""
@@ -112,6 +122,7 @@ class DuelPlay:
             self.late_s = 0.0
             self._start_s = result.snapshot.game_time_s
             self._take(result)
+        self.see()
 
     def start_pose(self, *, is_random: bool) -> int:
         """Return the number of the pose that the episode began with; -1 for the fixed one."""
@@ -128,6 +139,12 @@ class DuelPlay:
         except SiphonError:
             self.game.keeper.is_lost = True
             raise
+
+    def see(self) -> None:
+        """Take the picture that the looks left out. Raises as `Session.capture`."""
+        if self._late_frame is not None:
+            with self._noting_loss():
+                self.picture = self.game.session.capture(self._late_frame).pixels
 
     def write(self, values: Mapping[str, Any], *, has_real_health: bool) -> None:
         """Write quantities to the game and take them for given; see `DuelReader.note`. Raises as `Session.write`."""

@@ -46,6 +46,7 @@ class FakeArena:
         is_stalled: True: its time does not get on.
         has_window: False: its window was closed.
         is_deaf: True: no key does anything.
+        n_drawn: How often its window was drawn.
         of_fighters: Attributes that cannot be read while the game loads.
     """
 
@@ -66,6 +67,7 @@ class FakeArena:
         self.is_stalled = False
         self.has_window = True
         self.is_deaf = False
+        self.n_drawn = 0
         # In parts of 1 / (ticks per s) ns, so that no part of a tick is lost.
         self._time_left_ns = 0
         self._n_events = 0
@@ -104,6 +106,7 @@ class FakeArena:
         self.check_alive()
         if not self.has_window:
             raise WindowGoneError("the window of the arena was closed; restart the session")
+        self.n_drawn += 1
         picture = draw_duel(self.fight.boss, self.fight.fight, self.fight.duel, height_px=WINDOW_PX[1])
         return np.ascontiguousarray(picture)
 

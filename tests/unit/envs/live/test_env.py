@@ -358,3 +358,20 @@ def test_a_wrong_option_is_a_clear_error(options, message):
 def test_a_wrong_render_mode():
     with pytest.raises(EnvironmentUsageError, match="render_mode must be None"):
         live_env("rgb_list")
+
+
+def test_skipped_decisions_take_one_picture_of_where_they_end():
+    small = {"width_px": 32, "height_px": 18, "is_grey": True}
+    pictures = {}
+    for skip_locked in (False, True):
+        env = live_env(observation="pixels", pixels=small, skip_locked=skip_locked)
+        env.reset(seed=2)
+        n_taken = env.fights.arena.n_drawn
+        picture, *_, info = env.step(LIGHT_ATTACK)
+        while not skip_locked and info["action_mask"].sum() == 1:
+            picture, *_, info = env.step(NOTHING)
+        pictures[skip_locked] = picture
+        if skip_locked:
+            assert info["n_decisions"] > 1
+            assert env.fights.arena.n_drawn == n_taken + 1
+    assert (pictures[True] == pictures[False]).all()

@@ -178,7 +178,9 @@ def test_no_more_clients_than_allowed(toys, tmp_path):
         second.close()
 
 
-@pytest.mark.parametrize(("version", "who"), [(m.VERSION - 1, "update the client"), (m.VERSION + 1, "update this server")])
+@pytest.mark.parametrize(
+    ("version", "who"), [(m.VERSION - 1, "update the client"), (m.VERSION + 1, "update this server")]
+)
 def test_another_version_is_refused_with_both(channel, version, who):
     hello = encode([version, "a client of another time", {"whatever": 1}])
     stream = channel.stream_stream(f"/{m.SERVICE}/Attach")(iter([hello]), metadata=metadata())
