@@ -32,7 +32,8 @@ class TransferBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
         policy: A policy file; None trains one first.
         n_fights: Fights in each place in lockstep; in the simulator ten times as many.
         n_real_time_fights: Fights in each place in real time; one takes half a minute.
-        n_games: Windows at a time.
+        n_games: Windows at a time in lockstep, which keeps a core busy with each.
+        n_real_time_games: Windows at a time in real time, which leaves most of a core idle.
         delays_ms: Between a look and the keys that follow from it.
         masks: Games whose memory the window is laid out as.
         limit_s: Time for the training (s), if shorter than the config's own.
@@ -42,8 +43,9 @@ class TransferBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     train: TrainSettings
     policy: Path | None = None
     n_fights: int = 100
-    n_real_time_fights: int = 40
-    n_games: int = 4
+    n_real_time_fights: int = 30
+    n_games: int = 2
+    n_real_time_games: int = 5
     delays_ms: tuple[float, ...] = (16.0, 33.0, 50.0, 100.0)
     masks: tuple[str, ...] = ("dark_souls_3", "elden_ring")
     limit_s: float = float("inf")
@@ -52,7 +54,7 @@ class TransferBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     def quick(self) -> TransferBenchSettings:
         """Return settings that show that it works."""
         return msgspec.structs.replace(
-            self, n_fights=4, n_real_time_fights=2, n_games=2, delays_ms=(50.0,), masks=self.masks[:1], limit_s=20.0
+            self, n_fights=4, n_real_time_fights=2, delays_ms=(50.0,), masks=self.masks[:1], limit_s=20.0
         )
 
 
@@ -65,6 +67,7 @@ class _Place(msgspec.Struct, frozen=True):
         options: Its options, beside those that the policy was trained with.
         delay_ms: Between a look and the keys.
         n_fights: How many fights.
+        n_games: How many at a time.
     """
 
     name: str
@@ -72,6 +75,7 @@ class _Place(msgspec.Struct, frozen=True):
     options: dict[str, Any]
     delay_ms: float
     n_fights: int
+    n_games: int
 
 
 def measure_transfer(settings: TransferBenchSettings) -> list[Result]:
@@ -89,15 +93,18 @@ def measure_transfer(settings: TransferBenchSettings) -> list[Result]:
 
 
 def _places(settings: TransferBenchSettings) -> Iterator[_Place]:
-    yield _Place(SIMULATOR, ARENA_ID, {}, 0.0, 10 * settings.n_fights)
+    n_simulated = 10 * settings.n_fights
+    yield _Place(SIMULATOR, ARENA_ID, {}, 0.0, n_simulated, n_simulated)
     yield from (_live("window, lockstep", delay, settings) for delay in (0.0, *settings.delays_ms))
     yield from (_live("window, real time", delay, settings, timing="realtime") for delay in (0.0, *settings.delays_ms))
     yield from (_live(f"window as {mask}, lockstep", 0.0, settings, mask=mask) for mask in settings.masks)
 
 
 def _live(name: str, delay_ms: float, settings: TransferBenchSettings, **options: Any) -> _Place:
-    n_fights = settings.n_real_time_fights if "timing" in options else settings.n_fights
-    return _Place(name, ARENA_LIVE_ID, {"episodes": "demo", **options}, delay_ms, n_fights)
+    n_fights, n_games = settings.n_fights, settings.n_games
+    if "timing" in options:
+        n_fights, n_games = settings.n_real_time_fights, settings.n_real_time_games
+    return _Place(name, ARENA_LIVE_ID, {"episodes": "demo", **options}, delay_ms, n_fights, n_games)
 
 
 def _fight(policy: Policy, place: _Place, settings: TransferBenchSettings) -> Evaluation:
@@ -108,7 +115,7 @@ def _fight(policy: Policy, place: _Place, settings: TransferBenchSettings) -> Ev
         env_id=place.env_id,
         env_options=options,
         n_fights=place.n_fights,
-        n_envs=place.n_fights if place.env_id == ARENA_ID else settings.n_games,
+        n_envs=place.n_games,
         seed=settings.seed,
     )
     return evaluate(policy, where, sinks=[ConsoleSink()])
