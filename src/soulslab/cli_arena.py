@@ -111,7 +111,7 @@ def arena(
     """
     fight, logs = fight or FightFlags(), logs or LogFlags()
     settings, profile = _settings(fight, screen or ScreenFlags(), keys or KeyFlags(), logs.log)
-    replay = _replay(logs.replay, fight) if logs.replay else None
+    replay = _replay(logs.replay, fight, logs.log) if logs.replay else None
     try:
         from soulslab.arena.binding import Binding
         from soulslab.arena.window.game import run
@@ -135,13 +135,15 @@ def arena(
     return 0
 
 
-def _replay(path: Path, fight: FightFlags) -> Replay:
+def _replay(path: Path, fight: FightFlags, log: Path | None) -> Replay:
     """Return what plays a key log or a recording again."""
     from soulslab.arena.window.keylog import read_key_log
     from soulslab.arena.window.replay import Replay
 
     if fight != FightFlags(boss=fight.boss):
         raise ConfigError("comes from the log; leave out --phase, --seed and --poses", source="--replay")
+    if log:
+        raise ConfigError("is the log of a game that is played; a replay has its own already", source="--log")
     if path.suffix.lower() not in _RECORDINGS:
         return Replay(read_key_log(path))
     from soulslab.games.arena.recorded import key_log_of

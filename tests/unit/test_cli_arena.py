@@ -12,7 +12,7 @@ from soulslab import cli, cli_arena
 from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.arena.window.settings import KEYS
 from soulslab.errors import ConfigError
-from soulslab.games import known_games
+from soulslab.games import known_games, profile_path
 from soulslab.games.arena import PROFILE_PATH, stand_in
 from soulslab.siphon.profile import load_profile
 
@@ -35,6 +35,10 @@ def said(capsys):
     captured = capsys.readouterr()
     assert "Traceback" not in captured.err
     return " ".join(captured.err.replace("│", " ").split())
+
+
+def has_fight(game):
+    return load_profile(profile_path(Path(game))).duel is not None
 
 
 def filled(command, options):
@@ -71,12 +75,9 @@ def test_the_profile_starts_it_with_flags_that_it_knows(started):
     assert replay is None
 
 
-@pytest.mark.parametrize("game", [name for name in known_games() if name != "arena"])
+@pytest.mark.parametrize("game", [name for name in known_games() if name != "arena" and has_fight(name)])
 def test_as_a_stand_in_it_has_the_names_and_keys_of_the_other_game(started, game):
-    path = PROFILE_PATH.parents[1] / game / "profile.toml"
-    if load_profile(path).duel is None:
-        return  # there is no fight in it
-    profile = stand_in(path)
+    profile = stand_in(profile_path(Path(game)))
     assert cli.run(filled(profile.process.command, profile.process.options)[1:]) == 0
     name, (settings, *_) = started
     assert name == profile.process.executable
@@ -122,6 +123,7 @@ def test_the_rest_of_the_flags(started, tmp_path):
         (["--mask", "dark_soul_3"], "no such profile"),
         (["--mask", "doom"], "duel: is missing: nothing says which attributes make a fight"),
         (["--replay", "none.log", "--seed", "3"], "comes from the log; leave out"),
+        (["--replay", "none.log", "--log", "new.log"], "--log: is the log of a game that is played"),
     ],
 )
 def test_wrong_flags_are_told(capsys, flags, problem):

@@ -69,5 +69,6 @@ class Controls:
     def let_go(self) -> None:
         """Let go of everything: the keyboard is no longer ours, and its releases go to another window."""
         self._down.clear()
+        self._triggers.clear()
         self._sticks.clear()
         self._tapped.clear()

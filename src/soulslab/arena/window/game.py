@@ -15,6 +15,7 @@ from soulslab.arena.knight import load_knight
 from soulslab.arena.live_fight import BUTTONS, LiveFight, LiveFightOptions
 from soulslab.arena.state import TICKS_PER_S
 from soulslab.arena.window.controls import Controls
+from soulslab.arena.window.gamepad import PAD_PREFIX
 from soulslab.arena.window.hud.hud import HudOptions
 from soulslab.arena.window.keylog import KeyLogWriter, State
 from soulslab.arena.window.replay import Replay
@@ -137,6 +138,7 @@ class Game:
         is_help_shown = self.is_paused or self._is_help_wanted or self.fight.n_ticks < self._help_ticks
         if self._scene.hud.is_help_shown != is_help_shown:
             self._scene.hud.is_help_shown = is_help_shown
+        self._scene.hud.notify("paused" if self.is_paused else "")
         self._scene.show(self.fight)
         self._window.draw()
         self._is_stale = False
@@ -162,7 +164,12 @@ class Game:
         events = self._window.events()
         if had_focus and not self._window.has_focus:
             self._controls.let_go()
-        for command in [*self._controls.take(events), *self._controls.move_pads(self._window.pads())]:
+        pads = self._window.pads()
+        if not self._window.has_focus:
+            # A pad is heard by every program; it plays in the one that the keyboard plays in.
+            events = [event for event in events if not event.name.startswith(PAD_PREFIX)]
+            pads = []
+        for command in [*self._controls.take(events), *self._controls.move_pads(pads)]:
             self._command(command)
 
     def _command(self, command: str) -> None:

@@ -27,7 +27,7 @@ class Scene:
         options: What lies over it.
 
     Attributes:
-        hud: What lies over the picture: the list of keys and the pictures per second are shown through it.
+        hud: What lies over the picture: the list of keys is shown through it.
     """
 
     def __init__(
@@ -59,10 +59,11 @@ class Scene:
     def resize(self, game: LiveFight, size_px: tuple[int, int]) -> None:
         """Fit it to a window of another size."""
         self._rig.resize(size_px[0] / size_px[1])
-        fps, is_help_shown = self.hud.fps, self.hud.is_help_shown
+        notice, is_help_shown = self.hud.notice, self.hud.is_help_shown
         self.hud.close()
         self.hud = Hud(self._camera, game, size_px, self._options)
-        self.hud.fps, self.hud.is_help_shown = fps, is_help_shown
+        self.hud.is_help_shown = is_help_shown
+        self.hud.notify(notice)
         self.show(game)
 
     def show(self, game: LiveFight) -> None:

@@ -4,9 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from soulslab.arena.live_fight import HISTORY_TICKS
+from soulslab.arena.live_fight import CODE_ACTION, HISTORY_TICKS, buttons_of
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.arena.window.game import HELP_TICKS, MAX_TICKS_UNSEEN, REPLAY_END_TICKS, Game, new_fight
+from soulslab.arena.window.gamepad import PadState
 from soulslab.arena.window.keylog import KeyLogWriter, State, read_key_log
 from soulslab.arena.window.replay import Replay
 from soulslab.arena.window.settings import WindowSettings
@@ -19,6 +20,7 @@ class OffscreenWindow:
 
     Attributes:
         waiting: Events that the next call of `events` returns.
+        sticks: Where those of the pads are.
         n_drawn: Pictures drawn.
         did: What it was asked to do.
     """
@@ -26,14 +28,14 @@ class OffscreenWindow:
     def __init__(self, screen):
         self.root, self.camera = screen.root, screen.camera
         self.has_focus, self.size_px = True, (320, 180)
-        self.waiting, self.n_drawn, self.did = [], 0, []
+        self.waiting, self.sticks, self.n_drawn, self.did = [], [], 0, []
 
     def events(self):
         waiting, self.waiting = self.waiting, []
         return waiting
 
     def pads(self):
-        return []
+        return self.sticks
 
     def draw(self):
         self.n_drawn += 1
@@ -143,7 +145,6 @@ def test_a_key_that_is_held_walks(play):
 
 def test_losing_the_focus_lets_go(play):
     play.turn("+w")
-    play.window.has_focus = True
     events = play.window.events
 
     def lose():
@@ -155,12 +156,25 @@ def test_losing_the_focus_lets_go(play):
     assert play.codes(1) == [NOTHING]
 
 
-def test_pause_stands_and_listens(play):
+def test_a_pad_is_not_heard_while_another_window_has_the_focus(play):
+    play.window.sticks = [PadState(forward=1.0, right_trigger=1.0)]
+    play.window.has_focus = False
+    play.turn("+pad-face_b", n_ticks=2)
+    assert play.codes(2) == [NOTHING, NOTHING]
+    play.window.has_focus = True
+    play.turn(n_ticks=1)
+    assert buttons_of(play.codes(1)[0] & CODE_ACTION) == ("heavy_attack",), "the trigger goes down now"
+
+
+def test_pause_stands_says_so_and_listens(play):
+    hud = play.game._scene.hud
     play.turn("+escape", n_ticks=6)
     play.turn(n_ticks=6)
     assert (play.game.is_paused, play.game.fight.n_ticks) == (True, 0)
+    assert (hud.notice, hud.is_help_shown) == ("paused", True)
     play.turn("-escape", "+escape", n_ticks=6)
     assert (play.game.is_paused, play.game.fight.n_ticks) == (False, 6)
+    assert (hud.notice, hud.is_help_shown) == ("", False)
 
 
 def test_speed_0_stands_until_memory_says_otherwise(play):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from soulslab.arena.boss import (
-    IDLE,
     TURN_LEFT_90,
     TURN_LEFT_180,
     TURN_RIGHT_90,
@@ -181,8 +180,6 @@ def _roaming(figure: Figure, d: Record, f: Record, idle: Pose) -> Pose:
         pose = walk(idle, int(d.tick) / 40.0, 0.5 * math.pi * _TURNS[number], 0.35, lift=0.09)
         pose[CHEST_TURN, 0] += 0.25 * _TURNS[number]
         return pose
-    if number == IDLE:
-        return idle
     return idle
 
 

@@ -11,7 +11,7 @@ from panda3d.core import NodePath
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.live_fight import LiveFight
 from soulslab.arena.motion import Blow
-from soulslab.arena.state import ATTACKING, MAX_PROJECTILES, PARRIED, Record
+from soulslab.arena.state import ATTACKING, MAX_PROJECTILES, PARRIED, THROWN, Record
 from soulslab.arena.window.figures import effect_mesh
 from soulslab.arena.window.figures.boss import is_hit
 from soulslab.arena.window.figures.boss_builds import figure_of
@@ -193,7 +193,8 @@ class Effects:
         if d.b_mode == PARRIED and d.b_ticks < SPARK_TICKS:
             _burst(self._sparks, _between(d, 0.75 / way), int(d.b_ticks), 1.1)
         elif is_hit(d, f):
-            ticks = int(d.p_ticks) - int(f.animations[d.p_anim].active_from)
+            since = f.riposte_hit if d.b_mode == THROWN else f.animations[d.p_anim].active_from
+            ticks = int(d.b_ticks if d.b_mode == THROWN else d.p_ticks) - int(since)
             _burst(self._sparks, _between(d, 1.0 - 0.9 * float(f.b_radius) / way), max(ticks, 0), 0.7)
         if d.p_ticks < SPARK_TICKS and knock_back_of(d, f) is not None:
             _burst(self._impact, _between(d, 0.3 / way), int(d.p_ticks), 0.8)

@@ -1,4 +1,4 @@
-"""For whoever plays or watches: the list of keys, the buttons that are used, and the pictures per second."""
+"""For whoever plays or watches: the list of keys, and the buttons that are used."""
 
 from __future__ import annotations
 
@@ -26,14 +26,19 @@ class KeyList:
     Args:
         layer: To lie on.
         keys: Key of each command.
+
+    Attributes:
+        heading_z: Where a line above the keys has its place.
     """
 
     def __init__(self, layer: Layer, keys: Mapping[str, str]) -> None:
-        step = min(1.35 * layer.text, 1.9 / (len(keys) + 1))
-        half_x, half_z = 7.5 * layer.text, 0.5 * step * (len(keys) + 1)
+        n_rows = len(keys) + 2
+        step = min(1.35 * layer.text, 1.9 / n_rows)
+        half_x, half_z = 7.5 * layer.text, 0.5 * step * n_rows
+        self.heading_z = half_z - 1.1 * step
         self.node: NodePath = rectangle(layer.node, (-half_x, half_x, -half_z, half_z), _DARK, _DARK)
         for i, (command, key) in enumerate(keys.items()):
-            z = half_z - (i + 1) * step - 0.1 * layer.text
+            z = half_z - (i + 2) * step - 0.1 * layer.text
             Label(self.node, (-0.8 * layer.text, z), layer.text, _GOLD, "right").show(key.replace("_", " ").lower())
             words = _WORDS.get(command, command.replace("_", " "))
             Label(self.node, (0.4 * layer.text, z), layer.text, _PALE).show(words)

@@ -41,9 +41,6 @@ class Hud:
         game: The fight that will be shown.
         size_px: Width and height of the picture.
         options: What is shown.
-
-    Attributes:
-        fps: Pictures per second to show; None for none.
     """
 
     def __init__(
@@ -62,8 +59,6 @@ class Hud:
         over = -0.86 + high + 0.35 * layer.text + rim
         Label(layer.node, (-half, over), layer.text, _PALE).show(game.boss.name)
         self._damage = Label(layer.node, (half, over), layer.text, _PALE, "right")
-        self._notice = Label(layer.node, (0.0, 0.30), 1.6 * layer.text, _PALE, "centre")
-        self._fps = Label(layer.node, (layer.right - 0.06, 0.88), layer.text, _PALE, "right")
         dot = max(0.014, 1.4 * layer.px)
         self._dot = rectangle(layer.node, (-dot, dot, -dot, dot), (1.0, 1.0, 1.0), (1.0, 1.0, 1.0))
         self._dot.setR(45)
@@ -72,8 +67,9 @@ class Hud:
         self._buttons = Buttons(layer) if options.has_buttons else None
         self._screens = Screens(layer, game.boss.name)
         self._key_list = KeyList(layer, options.keys) if options.keys is not None else None
+        heading_z = self._key_list.heading_z if self._key_list is not None else 0.30
+        self._notice = Label(layer.node, (0.0, heading_z), 1.3 * layer.text, _PALE, "centre")
         self._is_help_shown = False
-        self.fps: float | None = None
 
     @property
     def is_help_shown(self) -> bool:
@@ -89,8 +85,13 @@ class Hud:
             else:
                 self._key_list.node.hide()
 
+    @property
+    def notice(self) -> str:
+        """The line that `notify` shows."""
+        return self._notice.text
+
     def notify(self, text: str) -> None:
-        """Show a line in the middle of the picture, such as that the game is paused; an empty one takes it away."""
+        """Show a line at the head of the list of keys, such as that the game is paused; an empty one takes it away."""
         self._notice.show(text)
 
     def close(self) -> None:
@@ -104,7 +105,6 @@ class Hud:
         self._screens.show(game)
         if self._buttons is not None:
             self._buttons.show(game)
-        self._fps.show("" if self.fps is None else f"{self.fps:.0f} fps")
 
     def _show_bars(self, game: LiveFight) -> None:
         d, f, tick = game.duel, game.fight, game.n_ticks
