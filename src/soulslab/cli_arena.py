@@ -16,6 +16,7 @@ from cyclopts.validators import Number
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
+    from soulslab.arena.live_fight import LiveFight
     from soulslab.arena.window.replay import Replay
     from soulslab.arena.window.settings import WindowSettings
     from soulslab.siphon.profile import Profile
@@ -126,9 +127,9 @@ def arena(
 
     binding = Binding(profile.duel, profile.attributes, profile.name)
 
-    def open_memory() -> ProfileMemory:
+    def open_memory(game: LiveFight) -> ProfileMemory:
         with TemporaryDirectory(prefix="soulslab-arena-") as folder:
-            return ProfileMemory(profile, binding, Path(folder))
+            return ProfileMemory(profile, binding, game, Path(folder))
 
     set_process_name(profile.process.executable)
     run(settings, open_memory, replay)

@@ -23,7 +23,7 @@ def main(path: str, folder: str) -> None:
     profile = load_profile(Path(path))
     binding = Binding(profile.duel, profile.attributes)
     game = LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions(seed=1))
-    memory = ProfileMemory(profile, binding, Path(folder))
+    memory = ProfileMemory(profile, binding, game, Path(folder))
     memory.publish(game)
     set_process_name(profile.process.executable)
     say("ready")

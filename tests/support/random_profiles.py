@@ -71,7 +71,7 @@ def attributes(draw, starts, slot):
         low, high = RANGES.get(stored, (0, 30000))
         bounds = (low * scale, high * scale)
     elif stored in ("bytes", "utf8", "utf16"):
-        length = draw(st.integers(1, 12)) * 2
+        length = draw(st.integers(1, 24)) * 2
     return Attribute(
         **{kind: name},
         offsets=(*chain, VALUES_AT + SLOT * slot + draw(st.sampled_from((0, 4, 7)))),

@@ -6,7 +6,7 @@ A profile says in its ``[duel]`` table which attribute holds which quantity (`so
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -18,6 +18,11 @@ from soulslab.arena.live_fight import HISTORY_TICKS, STAGES, LiveFight
 from soulslab.arena.state import TICKS_PER_S
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 from soulslab.errors import InvalidValueError
+
+#: Nobody lets a game run for longer: what counts its time has to hold so much.
+LONGEST_S = 30 * 24 * 3600
+#: How far a fall, or a push over the edge, may lead beyond the floor.
+_FALL_M = 10.0
 
 QuantityKind: TypeAlias = Literal["number", "flag", "vector", "animation", "bytes"]
 Value: TypeAlias = Any
@@ -35,6 +40,8 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
         rounds_up: Where it is stored as a whole number, it is rounded up: what is left of it is not nothing.
         get: Returns it.
         put: Changes it; None where a game computes it anew in each tick, so that a change does not last.
+        extremes: Values of it in the fights of a game that whatever holds it must be able to hold; none where nothing
+            can be too small for it.
     """
 
     kind: QuantityKind
@@ -44,6 +51,7 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
     rounds_up: bool = False
     get: Callable[[LiveFight], Value]
     put: Callable[[LiveFight, Value], None] | None = None
+    extremes: Callable[[LiveFight], Sequence[Value]] = lambda _: ()
 
 
 def _put_player_position(game: LiveFight, value: Value) -> None:
@@ -116,10 +124,11 @@ def _number(
     get: Callable[[LiveFight], Value],
     put: Callable[[LiveFight, Value], None] | None = None,
     *,
+    extremes: Callable[[LiveFight], Sequence[Value]],
     unit: str = "",
     rounds_up: bool = False,
 ) -> Quantity:
-    return Quantity(kind="number", unit=unit, doc=doc, get=get, put=put, rounds_up=rounds_up)
+    return Quantity(kind="number", unit=unit, doc=doc, get=get, put=put, rounds_up=rounds_up, extremes=extremes)
 
 
 def _camera_position(game: LiveFight) -> Value:
@@ -130,6 +139,27 @@ def _camera_position(game: LiveFight) -> Value:
 def _camera_direction(game: LiveFight) -> Value:
     d = game.duel
     return np.array([d.c_fx * CAMERA_COS, d.c_fy * CAMERA_COS, -CAMERA_SIN])
+
+
+def _between(low: float, high: float) -> Callable[[LiveFight], Sequence[Value]]:
+    return lambda _: (low, high)
+
+
+def _positions(game: LiveFight, beyond_m: float = _FALL_M) -> Sequence[Value]:
+    """Return two corners of a box with all of the fight in it."""
+    f = game.fight
+    reach = float(f.radius) + beyond_m
+    low = np.array([f.centre_x - reach, f.centre_y - reach, f.death_z])
+    return low, np.array([f.centre_x + reach, f.centre_y + reach, f.floor])
+
+
+def _camera_positions(game: LiveFight) -> Sequence[Value]:
+    above = np.array([0.0, 0.0, CAMERA_UP_M])
+    return tuple(corner + above for corner in _positions(game, _FALL_M + CAMERA_BACK_M))
+
+
+def _boss_animations(game: LiveFight) -> Sequence[str]:
+    return tuple(dict.fromkeys((*BOSS_ANIMATIONS, *(move.animation for move in game.boss.moves), "")))
 
 
 def player_animation(game: LiveFight) -> str:
@@ -154,70 +184,133 @@ def _boss_animation_length(game: LiveFight) -> float:
     return float(game.fight.moves[move].duration) / TICKS_PER_S if move >= 0 else 0.0
 
 
+def _level(
+    doc: str,
+    unit: str,
+    get: Callable[[LiveFight], Value],
+    most: Callable[[LiveFight], Value],
+    put: Callable[[LiveFight, Value], None],
+) -> Quantity:
+    return _number(doc, get, put, unit=unit, rounds_up=True, extremes=lambda game: (0.0, most(game)))
+
+
+def _full(doc: str, unit: str, get: Callable[[LiveFight], Value]) -> Quantity:
+    return _number(doc, get, unit=unit, extremes=lambda game: (get(game),))
+
+
+_COUNTED = _between(0, LONGEST_S * TICKS_PER_S)
+_CRC_32 = _between(0, 2**32 - 1)
+_SEEDS = _between(-1, 2**63 - 1)
+
 QUANTITIES: dict[str, Quantity] = {
-    "player.hp": _number("health", lambda g: g.duel.p_hp, _put_player_hp, unit="hp", rounds_up=True),
-    "player.max_hp": _number("full health", lambda g: g.fight.p_max_hp, unit="hp"),
-    "player.sp": _number("stamina", lambda g: g.duel.p_sp, _put_player_sp, unit="sp", rounds_up=True),
-    "player.max_sp": _number("full stamina", lambda g: g.fight.p_max_sp, unit="sp"),
+    "player.hp": _level("health", "hp", lambda g: g.duel.p_hp, lambda g: g.fight.p_max_hp, _put_player_hp),
+    "player.max_hp": _full("full health", "hp", lambda g: g.fight.p_max_hp),
+    "player.sp": _level("stamina", "sp", lambda g: g.duel.p_sp, lambda g: g.fight.p_max_sp, _put_player_sp),
+    "player.max_sp": _full("full stamina", "sp", lambda g: g.fight.p_max_sp),
     "player.position": Quantity(
         kind="vector",
         unit="m",
         doc="where the player stands",
         get=lambda g: np.array([g.duel.p_x, g.duel.p_y, g.duel.p_z]),
         put=_put_player_position,
+        extremes=_positions,
     ),
     "player.angle": _number(
         "which way the player faces: (-sin, -cos)",
         lambda g: math.atan2(-g.duel.p_fx, -g.duel.p_fy),
         _put_player_angle,
         unit="rad",
+        extremes=_between(-math.pi, math.pi),
     ),
-    "player.animation": Quantity(kind="animation", doc="the player's animation", get=player_animation),
-    "player.animation_time": _number("since it began", lambda g: g.duel.p_ticks / TICKS_PER_S, unit="s"),
-    "player.animation_length": _number("of the animation; 0 without end", _player_animation_length, unit="s"),
-    "boss.hp": _number("health", lambda g: g.duel.b_hp, _put_boss_hp, unit="hp", rounds_up=True),
-    "boss.max_hp": _number("full health", lambda g: g.fight.b_max_hp, unit="hp"),
+    "player.animation": Quantity(
+        kind="animation",
+        doc="the player's animation",
+        get=player_animation,
+        extremes=lambda _: tuple(load_knight().animations),
+    ),
+    "player.animation_time": _number(
+        "since it began", lambda g: g.duel.p_ticks / TICKS_PER_S, unit="s", extremes=_between(0.0, LONGEST_S)
+    ),
+    "player.animation_length": _number(
+        "of the animation; 0 without end",
+        _player_animation_length,
+        unit="s",
+        extremes=lambda g: (0.0, max(float(one.duration) for one in g.fight.animations) / TICKS_PER_S),
+    ),
+    "boss.hp": _level("health", "hp", lambda g: g.duel.b_hp, lambda g: g.fight.b_max_hp, _put_boss_hp),
+    "boss.max_hp": _full("full health", "hp", lambda g: g.fight.b_max_hp),
     "boss.position": Quantity(
         kind="vector",
         unit="m",
         doc="where the boss stands",
         get=lambda g: np.array([g.duel.b_x, g.duel.b_y, float(g.fight.floor)]),
         put=_put_boss_position,
+        extremes=_positions,
     ),
     "boss.angle": _number(
         "which way the boss faces: (-sin, -cos)",
         lambda g: math.atan2(-g.duel.b_fx, -g.duel.b_fy),
         _put_boss_angle,
         unit="rad",
+        extremes=_between(-math.pi, math.pi),
     ),
-    "boss.animation": Quantity(kind="animation", doc="the boss's animation", get=boss_animation),
-    "boss.animation_time": _number("since it began", lambda g: g.duel.b_anim_ticks / TICKS_PER_S, unit="s"),
-    "boss.animation_length": _number("of its move; 0 without end", _boss_animation_length, unit="s"),
-    "camera.position": Quantity(kind="vector", unit="m", doc="where the camera is", get=_camera_position),
+    "boss.animation": Quantity(
+        kind="animation", doc="the boss's animation", get=boss_animation, extremes=_boss_animations
+    ),
+    "boss.animation_time": _number(
+        "since it began", lambda g: g.duel.b_anim_ticks / TICKS_PER_S, unit="s", extremes=_between(0.0, LONGEST_S)
+    ),
+    "boss.animation_length": _number(
+        "of its move; 0 without end",
+        _boss_animation_length,
+        unit="s",
+        extremes=lambda g: (0.0, max(float(one.duration) for one in g.fight.moves) / TICKS_PER_S),
+    ),
+    "camera.position": Quantity(
+        kind="vector", unit="m", doc="where the camera is", get=_camera_position, extremes=_camera_positions
+    ),
     "camera.direction": Quantity(
-        kind="vector", doc="where it looks, a unit vector", get=_camera_direction, put=_put_camera_direction
+        kind="vector",
+        doc="where it looks, a unit vector",
+        get=_camera_direction,
+        put=_put_camera_direction,
+        extremes=lambda _: (np.full(3, -1.0), np.full(3, 1.0)),
     ),
     "lock_on": Quantity(
         kind="flag", doc="the camera is locked on the boss", get=lambda g: bool(g.duel.lock_on), put=_put_lock_on
     ),
-    "phase": _number("of the fight, 1 or 2", lambda g: int(g.duel.phase)),
-    "game.stage": _number(f"what the game is at: {', '.join(STAGES)}", lambda g: STAGES.index(g.stage)),
-    "game.speed": _number("factor of game time; 0 stops it", lambda g: g.speed, _put_speed),
-    "game.tick": _number("ticks since the game began", lambda g: g.n_ticks),
-    "game.time_s": _number("game time since it began", lambda g: g.n_ticks / TICKS_PER_S, unit="s"),
+    "phase": _number("of the fight, 1 or 2", lambda g: int(g.duel.phase), extremes=_between(1, 2)),
+    "game.stage": _number(
+        f"what the game is at: {', '.join(STAGES)}",
+        lambda g: STAGES.index(g.stage),
+        extremes=_between(0, len(STAGES) - 1),
+    ),
+    "game.speed": _number(
+        "factor of game time; 0 stops it", lambda g: g.speed, _put_speed, extremes=_between(0.0, 1.0)
+    ),
+    "game.tick": _number("ticks since the game began", lambda g: g.n_ticks, extremes=_COUNTED),
+    "game.time_s": _number(
+        "game time since it began", lambda g: g.n_ticks / TICKS_PER_S, unit="s", extremes=_between(0.0, LONGEST_S)
+    ),
     "game.history": Quantity(
         kind="bytes",
         length=HISTORY_TICKS,
         doc="what was done in each of the last ticks; tick n is at n modulo the length",
         get=lambda g: g.history.tobytes(),
     ),
-    "fight.rules": _number("CRC-32 of boss, phase, poses and knight", lambda g: g.rules_digest),
-    "fight.digest": _number("CRC-32 of the fight's whole state", lambda g: g.digest()),
-    "fight.generator": _number("state of the generator before the fight was begun", lambda g: g.generator),
-    "fight.number": _number("fights begun", lambda g: g.n_fights),
-    "fight.tick": _number("ticks of this fight", lambda g: int(g.duel.tick)),
-    "fight.seed": _number("it was begun with; -1 if it follows from the one before", lambda g: _or_none(g.seed)),
-    "fight.next_seed": _number("for the next fight; -1 for none", lambda g: _or_none(g.next_seed), _put_next_seed),
+    "fight.rules": _number("CRC-32 of boss, phase, poses and knight", lambda g: g.rules_digest, extremes=_CRC_32),
+    "fight.digest": _number("CRC-32 of the fight's whole state", lambda g: g.digest(), extremes=_CRC_32),
+    "fight.generator": _number(
+        "state of the generator before the fight was begun", lambda g: g.generator, extremes=_between(0, 2**64 - 1)
+    ),
+    "fight.number": _number("fights begun", lambda g: g.n_fights, extremes=_COUNTED),
+    "fight.tick": _number("ticks of this fight", lambda g: int(g.duel.tick), extremes=_COUNTED),
+    "fight.seed": _number(
+        "it was begun with; -1 if it follows from the one before", lambda g: _or_none(g.seed), extremes=_SEEDS
+    ),
+    "fight.next_seed": _number(
+        "for the next fight; -1 for none", lambda g: _or_none(g.next_seed), _put_next_seed, extremes=_SEEDS
+    ),
     "player.no_death": _flag("no_death", "the player cannot die"),
     "player.no_gravity": _flag("no_gravity", "the player does not fall"),
     "boss.no_attack": _flag("no_attack", "the boss begins no attack"),

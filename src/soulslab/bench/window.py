@@ -133,7 +133,7 @@ def paint(settings: WindowBenchSettings, size_px: tuple[int, int]) -> list[list[
     rng = np.random.default_rng(settings.seed)
     took = []
     with TemporaryDirectory(prefix="soulslab-bench-") as folder, ExitStack() as undo:
-        memory = ProfileMemory(profile, binding, Path(folder))
+        memory = ProfileMemory(profile, binding, game, Path(folder))
         undo.callback(memory.close)
         window = Window(window_settings)
         undo.callback(window.close)

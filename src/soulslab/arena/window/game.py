@@ -229,7 +229,7 @@ def new_fight(settings: WindowSettings) -> LiveFight:
     return LiveFight(boss, LiveFightOptions(phase=settings.phase, random_pose=settings.random_pose, seed=settings.seed))
 
 
-def run(settings: WindowSettings, open_memory: Callable[[], GameMemory], replay: Replay | None = None) -> None:
+def run(settings: WindowSettings, open_memory: Callable[[LiveFight], GameMemory], replay: Replay | None = None) -> None:
     """Play until the window is closed, the replay is over, or the process is asked to end (SIGTERM, Ctrl-C).
 
     Args:
@@ -249,7 +249,7 @@ def run(settings: WindowSettings, open_memory: Callable[[], GameMemory], replay:
         undo.callback(window.close)
         game = Game(settings, window, replay)
         undo.callback(game.close)
-        game.begin(undo.enter_context(closing(open_memory())))
+        game.begin(undo.enter_context(closing(open_memory(game.fight))))
         timer = TickTimer(time.monotonic_ns())
         while window.is_open and not is_asked_to_end and not game.is_over:
             game.turn(timer)

@@ -18,6 +18,7 @@ from soulslab.arena.binding import Binding
 from soulslab.arena.live_fight import LiveFight
 from soulslab.arena.quantities import QUANTITIES
 from soulslab.arena.window.memory.layout import Layout, Place
+from soulslab.config.checking import join_place
 from soulslab.errors import ImplausibleValueError, LayoutError
 from soulslab.siphon.profile import Attribute, Profile, Value
 from soulslab.siphon.values import NUMBER_CODES, Codec
@@ -53,9 +54,9 @@ class PackedField:
         self.place = place
         self._codec = Codec(name, attribute)
         self._attribute = attribute
-        self._get = QUANTITIES[quantity].get
+        self._quantity = quantity
+        self._facts = QUANTITIES[quantity]
         self._encode = encode
-        self._rounds_up = QUANTITIES[quantity].rounds_up
         self.size = self._codec.size
         self.mask = 1 << attribute.bit if attribute.type == "flag" else 0
         number = NUMBER_CODES.get(attribute.type, "")
@@ -67,9 +68,43 @@ class PackedField:
         self.at = 0
         self._texts: dict[str, bytes] = {}
 
-    def getter(self) -> Callable[[LiveFight], Any]:
-        """Return what reads it from a fight: a number, bytes, or a list of numbers."""
-        get, encode, kind = self._get, self._encode, self._attribute.type
+    def check(self, game: LiveFight) -> None:
+        """Check that it can hold whatever its quantity may become in the fights of a game.
+
+        Raises:
+            LayoutError: It cannot.
+        """
+        for value in self._facts.extremes(game):
+            stored = self.getter(lambda _, value=value: value)(game)  # type: ignore[misc]  # bound at once
+            if not self.fits(stored):
+                raise self.misfit(value, stored)
+
+    def fits(self, stored: Any) -> bool:
+        """Tell whether its type can hold what `getter` gave."""
+        try:
+            struct.pack(f"<{self.codes}", *(stored if isinstance(stored, list) else [stored]))
+        except (struct.error, OverflowError):
+            return False
+        return True
+
+    def misfit(self, value: Value, stored: Any) -> LayoutError:
+        """Return the error for a value that it cannot hold."""
+        what = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        as_stored = "" if what == stored else f", stored as {stored!r}"
+        return LayoutError(
+            f"a {self._attribute.type} cannot hold {what!r}{as_stored}, which {self._quantity} may become; give it a "
+            "wider type",
+            place=join_place("attributes", self.name),
+            other=join_place("duel.attributes", self._quantity),
+        )
+
+    def getter(self, get: Callable[[LiveFight], Any] | None = None) -> Callable[[LiveFight], Any]:
+        """Return what reads it from a fight, ready to be stored: a number, bytes, or a list of numbers.
+
+        Args:
+            get: What returns the quantity; by default the fight's own.
+        """
+        get, encode, kind = get or self._facts.get, self._encode, self._attribute.type
         if kind in ("utf8", "utf16"):
             return lambda game: self._text(encode(get(game)))
         if self.mask:
@@ -104,7 +139,7 @@ class PackedField:
         quotient = value / self._attribute.scale
         if self._attribute.type in ("f32", "f64"):
             return quotient
-        return math.ceil(quotient) if self._rounds_up else round(quotient)
+        return math.ceil(quotient) if self._facts.rounds_up else round(quotient)
 
     def _text(self, value: str) -> bytes:
         stored = self._texts.get(value)
@@ -113,7 +148,9 @@ class PackedField:
             stored = value.encode(encoding)
             if len(stored) > self.size:
                 raise LayoutError(
-                    f"has {self.size} bytes, and {value!r} needs {len(stored)}", place=f"attributes.{self.name}.length"
+                    f"has {self.size} bytes, and {value!r}, which {self._quantity} may become, needs {len(stored)}",
+                    place=f"{join_place('attributes', self.name)}.length",
+                    other=join_place("duel.attributes", self._quantity),
                 )
             self._texts[value] = stored = stored.ljust(self.size, b"\0")
         return stored
@@ -126,18 +163,24 @@ class Packing:
         profile: The game as data.
         binding: Which attributes hold what.
         layout: Where they are.
+        game: Whose fights they hold.
 
     Attributes:
         fields: In the order of their bytes.
         size: Bytes of all; flags that share a byte share it here, too.
         groups: Of each width: the width, and where its bytes begin and end.
+
+    Raises:
+        LayoutError: An attribute cannot hold what its quantity may become.
     """
 
-    def __init__(self, profile: Profile, binding: Binding, layout: Layout) -> None:
+    def __init__(self, profile: Profile, binding: Binding, layout: Layout, game: LiveFight) -> None:
         fields = [
             PackedField(name, profile.attributes[name], quantity, layout.places[name], binding.encoder(quantity))
             for quantity, name in binding.attributes.items()
         ]
+        for field in fields:
+            field.check(game)
         self.fields = sorted(fields, key=lambda field: (-field.width, field.place))
         self.size = 0
         self._codes = ""
@@ -228,9 +271,7 @@ class Packing:
     def _misfit(self, game: LiveFight, error: Exception) -> LayoutError:
         """Return the error for the first attribute that cannot hold its quantity."""
         for field in self.fields:
-            value = field.getter()(game)
-            try:
-                struct.pack(f"<{field.codes}", *(value if isinstance(value, list) else [value]))
-            except (struct.error, OverflowError):
-                return LayoutError(f"cannot hold {value!r}; give it a wider type", place=f"attributes.{field.name}")
+            stored = field.getter()(game)
+            if not field.fits(stored):
+                return field.misfit(stored, stored)
         return LayoutError(f"the fight cannot be packed: {error}")

@@ -34,20 +34,21 @@ class ProfileMemory:
     Args:
         profile: What can be found in it.
         binding: Which attributes hold the fight.
+        game: Whose fights they will be.
         folder: Where the file of the program is made; it must not hold another game's of the same name.
 
     Attributes:
         layout: What lies where.
 
     Raises:
-        LayoutError: The profile cannot be laid out.
+        LayoutError: The profile cannot be laid out, or an attribute cannot hold what its quantity may become.
         OSError: The system does not map it.
     """
 
-    def __init__(self, profile: Profile, binding: Binding, folder: Path) -> None:
+    def __init__(self, profile: Profile, binding: Binding, game: LiveFight, folder: Path) -> None:
         self.layout = layout = synthesise(profile)
         self._binding = binding
-        self._packing = Packing(profile, binding, layout)
+        self._packing = Packing(profile, binding, layout, game)
         self._program = map_program(folder / profile.process.executable, layout.sizes[PROGRAM])
         try:
             self._lasting = map_heap(layout.sizes[LASTING])

@@ -37,7 +37,7 @@ class Played:
         self.profile = profile
         self.binding = Binding(profile.duel, profile.attributes)
         self.game = LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions(seed=3))
-        self.memory = ProfileMemory(profile, self.binding, folder)
+        self.memory = ProfileMemory(profile, self.binding, self.game, folder)
         self.process = LinuxMemory(os.getpid())
 
     def attach(self):
@@ -261,14 +261,27 @@ def test_a_number_is_stored_as_the_attribute_says(play, stored, fields, wanted):
 @pytest.mark.parametrize(
     ("stored", "quantity", "fields", "problem"),
     [
-        ("i8", "boss.hp", {"bounds": (0, 100)}, "cannot hold 1037"),
-        ("utf16", "boss.animation", {"bounds": None, "length": 6}, "'IdleBattle' needs 20"),
+        ("i8", "boss.hp", {}, "a i8 cannot hold 1037.0, which boss.hp may become; give it a wider type"),
+        ("u8", "player.sp", {"scale": 0.01}, "cannot hold .*, stored as .*, which player.sp may become"),
+        ("i8", "boss.position", {"length": 3}, r"cannot hold \[.*\], stored as \[.*\], which boss.position may"),
+        ("u8", "camera.direction", {"length": 3}, "which camera.direction may become"),
+        ("u8", "boss.animation", {}, "cannot hold 'Attack3000', stored as -1, which boss.animation may become"),
+        ("u16", "fight.tick", {}, "which fight.tick may become"),
+        ("i32", "fight.digest", {}, "cannot hold 4294967295, which fight.digest may become"),
+        ("utf16", "player.animation", {"length": 38}, "has 38 bytes, and 'RollingMediumSelftra', .* needs 40"),
+        ("utf16", "boss.animation", {"length": 36}, "has 36 bytes, and 'TurnBattle_Right180', .* needs 38"),
     ],
 )
-def test_an_attribute_that_cannot_hold_its_quantity_is_an_error(play, stored, quantity, fields, problem):
+def test_an_attribute_that_may_not_hold_its_quantity_is_told_before_anything_is_mapped(
+    tmp_path, stored, quantity, fields, problem
+):
+    profile = one(stored, quantity, bounds=None if stored == "utf16" else (0, 100), **fields)
+    binding = Binding(profile.duel, profile.attributes)
+    game = LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions())
     with pytest.raises(LayoutError, match=problem) as error:
-        play(one(stored, quantity, **fields))
+        ProfileMemory(profile, binding, game, tmp_path)
     assert error.value.place.startswith("attributes.value")
+    assert error.value.other == f'duel.attributes."{quantity}"'
 
 
 @pytest.mark.parametrize("stored", ["utf8", "i32"])

@@ -34,7 +34,7 @@ def quantities_for(attribute):
     if attribute.type in ("bool", "flag"):
         return FLAGS
     if attribute.type in ("utf8", "utf16"):
-        return TEXTS if attribute.length >= 22 else ()
+        return TEXTS if attribute.length >= 40 else ()
     if attribute.type == "bytes" or not attribute.range[0] <= BEFORE <= AFTER <= attribute.range[1]:
         return ()
     return VECTORS if attribute.length == 3 else NUMBERS
@@ -61,7 +61,12 @@ def set_all(game, value, flag):
 
 @pytest.fixture(scope="module")
 def game():
-    return LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions())
+    """Return a game so small that the narrowest types hold its fights."""
+    game = LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions())
+    f = game.fight
+    f.p_max_hp = f.b_max_hp = f.p_max_sp = 60.0
+    f.centre_x, f.centre_y, f.radius, f.death_z, f.floor = 30.0, 30.0, 20.0, 0.0, BEFORE
+    return game
 
 
 @given(profile=profiles())
@@ -71,7 +76,7 @@ def test_a_fight_is_kept_by_any_profile(game, tmp_path_factory, profile):
     assume(profile.duel["attributes"] and not list(mistakes_of(profile)))
     binding = Binding(profile.duel, profile.attributes)
     try:
-        memory = ProfileMemory(profile, binding, tmp_path_factory.getbasetemp())
+        memory = ProfileMemory(profile, binding, game, tmp_path_factory.getbasetemp())
     except LayoutError:
         assume(False)
     process = LinuxMemory(os.getpid())
