@@ -20,7 +20,7 @@ _STYLES: dict[str, Style] = {
     "shoulder": "ram",
     "grab": "grab",
     "ground_slam": "slam",
-    "lash": "thrust",
+    "lash": "lash",
     "transformation": "burst",
     "mace_slam": "overhead",
     "delayed_slam": "overhead",

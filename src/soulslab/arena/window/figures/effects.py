@@ -15,15 +15,16 @@ from soulslab.arena.state import ATTACKING, MAX_PROJECTILES, PARRIED, THROWN, Re
 from soulslab.arena.window.figures import effect_mesh
 from soulslab.arena.window.figures.boss import is_hit
 from soulslab.arena.window.figures.boss_builds import figure_of
-from soulslab.arena.window.figures.boss_mesh import GLOW
+from soulslab.arena.window.figures.boss_mesh import GLOW, GROWTH
 from soulslab.arena.window.figures.boss_moves import styles_of, ticks_of_stage
 from soulslab.arena.window.figures.boss_poses import boss_pose, strike_now
 from soulslab.arena.window.figures.knight_poses import knock_back_of, player_strike
 from soulslab.arena.window.figures.mesh import Colour, Floats
 from soulslab.arena.window.figures.moment import Moments
 from soulslab.arena.window.figures.ribbon import Ribbon
-from soulslab.arena.window.figures.rig import tip_of
+from soulslab.arena.window.figures.rig import Vector, free_palm_of, tip_of
 from soulslab.arena.window.figures.strikes import BY_WEAPON, Strike, tip_at
+from soulslab.arena.window.figures.tendril import Tendril, tendril_line
 
 #: Position on the ground, height of the ground, direction, and scale: what a figure's own axes are in the world's.
 Stand: TypeAlias = tuple[float, float, float, float, float, float]
@@ -66,6 +67,7 @@ class Effects:
         self._glint.setBillboardPointEye()
         self._spikes = make(self.root, "spikes", effect_mesh.spikes(glow))
         self._breath = make(self.root, "breath", effect_mesh.breath(glow, _breath_half(boss)))
+        self._tendril = Tendril(self.root, GROWTH, glow)
         self._embers = [make(self.root, "embers", effect_mesh.embers(glow)) for _ in range(2)]
 
     def show(self, game: LiveFight) -> None:
@@ -129,6 +131,7 @@ class Effects:
     def _show_boss_blow(self, d: Record, f: Record, *, is_on: bool) -> None:
         """Show the trail or the wave of the boss's blow, and the glint before it."""
         self._trails[1].hide()
+        self._tendril.hide()
         for path in (self._wave, self._spikes, self._breath, self._glint):
             path.hide()
         if not is_on or d.b_mode != ATTACKING:
@@ -139,8 +142,9 @@ class Effects:
         blow, strike = found
         _, start, end = ticks_of_stage(d, f)
         now = int(d.b_ticks)
+        tip = self._show_tendril(d, f, blow, strike) if strike.style == "lash" else None
         if start - GLINT_TICKS <= now < start - 4:
-            self._show_glint(d, f, blow, (now - start + GLINT_TICKS) / (GLINT_TICKS - 4))
+            self._show_glint(d, f, blow, (now - start + GLINT_TICKS) / (GLINT_TICKS - 4), tip)
         if not start <= now < end + FADE_TICKS:
             return
         share = (now - start) / max(end - start - 1, 1)
@@ -148,12 +152,26 @@ class Effects:
         if strike.style in BY_WEAPON:
             colour = self._glow if d.phase == 2 else BOSS_TRAIL
             _show_trail(self._trails[1], strike, share, self._stand(d, f), (colour, 0.6 * fade))
-        elif strike.style != "throw":
+        elif strike.style not in ("throw", "lash"):
             self._show_wave(d, f, strike, min(share, 1.0), fade)
 
-    def _show_glint(self, d: Record, f: Record, blow: Blow, share: float) -> None:
+    def _show_tendril(self, d: Record, f: Record, blow: Blow, strike: Strike) -> Vector | None:
+        """Show the tendril that a blow is struck with; return where it ends, in the world."""
+        build = self._figure.build
         pose = boss_pose(self._figure, self._styles, d, f, "fighting", 0)
-        x, y, z = _in_world(tip_of(self._figure.build, pose), (*self._stand(d, f)[:5], 1.0))
+        line = tendril_line(strike, blow, np.array(free_palm_of(build, pose)) / build.scale_m)
+        if line is None:
+            return None
+        line = _all_in_world(line, self._stand(d, f))
+        self._tendril.show(line)
+        return float(line[-1, 0]), float(line[-1, 1]), float(line[-1, 2])
+
+    def _show_glint(self, d: Record, f: Record, blow: Blow, share: float, tip: Vector | None) -> None:
+        """Show the glint, at a tip or at the weapon's."""
+        if tip is None:
+            pose = boss_pose(self._figure, self._styles, d, f, "fighting", 0)
+            tip = _in_world(tip_of(self._figure.build, pose), (*self._stand(d, f)[:5], 1.0))
+        x, y, z = tip
         size = 0.28 * self._figure.build.scale_m * math.sin(math.pi * share)
         self._glint.setPos(x, y, z)
         self._glint.setScale(max(size, 0.01))

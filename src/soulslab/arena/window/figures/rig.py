@@ -147,6 +147,12 @@ def tip_of(build: Build, pose: Pose) -> Vector:
     return _at(places[WEAPON_PART], 0.0, stretch * build.weapon * build.scale_m, 0.0)
 
 
+def free_palm_of(build: Build, pose: Pose) -> Vector:
+    """Return where the palm of the left hand is in a pose, in m in the figure's own axes."""
+    places, _ = place_parts(build, pose)
+    return _at(places[_LEFT_FOREARM], 0.0, build.forearm * build.scale_m, 0.0)
+
+
 def turned(base: Place, turn: list[float] | Vector) -> tuple[Vector, Vector, Vector]:
     """Return the axes of a place turned by yaw, pitch and roll (rolled first, then pitched, then yawed)."""
     yaw, pitch, roll = turn

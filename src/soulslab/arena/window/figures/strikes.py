@@ -34,9 +34,10 @@ from soulslab.arena.window.figures.pose import (
 from soulslab.arena.window.figures.rig import Build
 
 Style: TypeAlias = Literal[
-    "sweep", "overhead", "thrust", "spin", "slam", "throw", "leap", "charge", "ram", "grab", "breath", "burst"
+    "sweep", "overhead", "thrust", "spin", "slam", "throw", "leap", "charge", "ram", "grab", "breath", "burst", "lash"
 ]
-#: Styles in which the weapon itself does the harm; in the others a wave around the body shows how far it reaches.
+#: Styles in which the weapon itself does the harm; a ``lash`` is done with a tendril, and in the others a wave around
+#: the body shows how far it reaches.
 BY_WEAPON: frozenset[Style] = frozenset(("sweep", "overhead", "thrust", "spin", "leap", "charge"))
 #: The body turns as a whole for blows farther to the side than this.
 MOST_TWIST_RAD = 1.2
@@ -74,6 +75,9 @@ def tip_at(strike: Strike, share: float) -> tuple[float, float, float]:
     if strike.style in ("overhead", "leap"):
         fall = 1.25 * (1.0 - ease(1.3 * share))
         return strike.face_rad, strike.radius * math.cos(fall), FLOOR_HEIGHT + 0.95 * strike.radius * math.sin(fall)
+    if strike.style == "lash":
+        fall = 1.1 * (1.0 - ease(1.6 * share))
+        return strike.face_rad, strike.radius * math.cos(fall), FLOOR_HEIGHT + 0.4 * strike.radius * math.sin(fall)
     out = ease(0.35 + 1.2 * share)
     return strike.face_rad, strike.radius * (0.55 + 0.45 * out), THRUST_HEIGHT
 
@@ -165,7 +169,7 @@ def _cocked_ram(rest: Pose, side: float) -> Pose:  # noqa: ARG001
 def _cocked_grab(rest: Pose, side: float) -> Pose:  # noqa: ARG001
     """The free hand wide open and far back, the weapon out of the way."""
     pose = shifted(rest, hips=(0.0, -0.12, -0.12), chest_turn=(0.8, 0.15, 0.0), head_turn=(-0.7, 0.0, 0.0))
-    return key(pose, right_hand=(0.45, 0.1, 0.85), left_hand=(-0.65, -0.3, 1.35), weapon=(-1.2, -0.5, 0.0))
+    return _one_handed(key(pose, right_hand=(0.45, 0.1, 0.85), left_hand=(-0.65, -0.3, 1.35), weapon=(-1.2, -0.5, 0.0)))
 
 
 def _cocked_breath(rest: Pose, side: float) -> Pose:  # noqa: ARG001
@@ -178,6 +182,12 @@ def _cocked_burst(rest: Pose, side: float) -> Pose:  # noqa: ARG001
     """Curled up, gathering strength."""
     pose = shifted(rest, hips=(0.0, 0.0, -0.3), chest_turn=(0.0, 0.8, 0.0), head_turn=(0.0, 0.4, 0.0))
     return key(_wide(pose), right_hand=(0.2, 0.25, 0.75), left_hand=(-0.2, 0.25, 0.75), weapon=(-0.9, -0.2, 0.0))
+
+
+def _cocked_lash(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+    """The free arm high and far back, the weapon low on the other side."""
+    pose = shifted(rest, hips=(0.0, -0.12, -0.08), chest_turn=(0.7, -0.2, 0.0), head_turn=(-0.6, 0.1, 0.0))
+    return _one_handed(key(pose, right_hand=(0.45, 0.15, 0.8), left_hand=(-0.5, -0.25, 1.7), weapon=(-0.8, -0.35, 0.0)))
 
 
 def _throwing(rest: Pose, out: float) -> Pose:  # noqa: ARG001
@@ -202,7 +212,16 @@ def _ramming(rest: Pose, out: float) -> Pose:
 
 def _grabbing(rest: Pose, out: float) -> Pose:
     pose = shifted(_lunge(rest, 0.6), chest_turn=(-0.6, 0.45, 0.0))
-    return key(pose, right_hand=(0.4, -0.25, 0.9), left_hand=(-0.05, 0.55 + 0.35 * out, 1.1), weapon=(-2.4, -0.3, 0.0))
+    return _one_handed(
+        key(pose, right_hand=(0.4, -0.25, 0.9), left_hand=(-0.05, 0.55 + 0.35 * out, 1.1), weapon=(-2.4, -0.3, 0.0))
+    )
+
+
+def _lashing(rest: Pose, out: float) -> Pose:
+    pose = shifted(_lunge(rest, 0.5), chest_turn=(-0.6, 0.35, 0.0), head_turn=(0.5, 0.0, 0.0))
+    return _one_handed(
+        key(pose, right_hand=(0.5, -0.2, 0.85), left_hand=(0.0, 0.5 + 0.25 * out, 1.1), weapon=(-1.1, -0.35, 0.0))
+    )
 
 
 def _breathing_out(rest: Pose, out: float) -> Pose:
@@ -212,7 +231,9 @@ def _breathing_out(rest: Pose, out: float) -> Pose:
 def _bursting(rest: Pose, out: float) -> Pose:
     """Everything thrown open."""
     pose = shifted(rest, chest_turn=(0.0, -0.55, 0.0), head_turn=(0.0, -0.5, 0.0), hips=(0.0, 0.0, 0.03 * out))
-    return key(_wide(pose), right_hand=(0.75, 0.05, 1.35), left_hand=(-0.75, 0.05, 1.35), weapon=(-1.4, 0.5, 0.0))
+    return _one_handed(
+        key(_wide(pose), right_hand=(0.75, 0.05, 1.35), left_hand=(-0.75, 0.05, 1.35), weapon=(-1.4, 0.5, 0.0))
+    )
 
 
 #: (rest, side) to the end of the wind-up.
@@ -227,6 +248,7 @@ _COCKED: dict[Style, Callable[[Pose, float], Pose]] = {
     "grab": _cocked_grab,
     "breath": _cocked_breath,
     "burst": _cocked_burst,
+    "lash": _cocked_lash,
 }
 #: (rest, how far out) to the blow.
 _STRUCK: dict[Style, Callable[[Pose, float], Pose]] = {
@@ -236,6 +258,7 @@ _STRUCK: dict[Style, Callable[[Pose, float], Pose]] = {
     "grab": _grabbing,
     "breath": _breathing_out,
     "burst": _bursting,
+    "lash": _lashing,
 }
 
 
@@ -283,6 +306,11 @@ def _lunge(rest: Pose, step: float) -> Pose:
     pose[HIPS] += (0.0, 0.35 * step, -0.25 * step)
     pose[LEFT_FOOT, 1] += 0.7 * step
     pose[RIGHT_FOOT, 1] -= 0.6 * step
+    return pose
+
+
+def _one_handed(pose: Pose) -> Pose:
+    pose[EXTRA, 0] = 0.0
     return pose
 
 

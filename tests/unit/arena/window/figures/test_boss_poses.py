@@ -18,8 +18,9 @@ from soulslab.arena.state import ATTACKING, PARRIED, ROAMING, STAGGERED, THROWN
 from soulslab.arena.window.figures.boss_builds import figure_of
 from soulslab.arena.window.figures.boss_moves import styles_of
 from soulslab.arena.window.figures.boss_poses import boss_pose, strike_now
-from soulslab.arena.window.figures.rig import place_parts, tip_of
+from soulslab.arena.window.figures.rig import free_palm_of, place_parts, tip_of
 from soulslab.arena.window.figures.strikes import BY_WEAPON, Strike, Style, cocked
+from soulslab.arena.window.figures.tendril import tendril_line
 
 KNOCK_BACKS = list(load_knight().knock_backs)
 
@@ -95,6 +96,31 @@ def test_the_weapon_is_where_the_rules_hit(name: str) -> None:
     assert n_blows >= 4
 
 
+def test_a_lash_ends_where_the_rules_hit_and_is_drawn_in_again() -> None:
+    game = new_game("judge")
+    figure, styles = figure_of(game.boss), styles_of(game.boss)
+    d, f = game.duel, game.fight
+    move = next(i for i, one in enumerate(game.boss.moves) if one.id == "lash")
+    window, tips, lengths = f.windows[f.moves[move].first_window], [], {}
+    for ticks in range(int(f.moves[move].duration)):
+        at(game, move, ticks)
+        found = strike_now(figure, styles, d, f)
+        assert found is not None
+        blow, strike = found
+        pose = boss_pose(figure, styles, d, f, "fighting", 0)
+        assert place_parts(figure.build, pose)[1] == 1.0, "the halberd keeps its length"
+        root = np.array(free_palm_of(figure.build, pose)) / figure.build.scale_m
+        line = tendril_line(strike, blow, root)
+        lengths[ticks] = 0.0 if line is None else float(np.linalg.norm(line[-1] - root))
+        if line is not None:
+            np.testing.assert_allclose(line[0], root, atol=1e-9)
+            if blow.stage == "active":
+                tips.append(line[-1] * figure.build.scale_m)
+    check_sweeps_window(np.array(tips), strike, float(f.b_radius + window.reach))
+    assert lengths[0] == lengths[max(lengths)] == 0.0
+    assert lengths[int(window.start) - 1] > 0.5, "it can be seen before it hits"
+
+
 def check_sweeps_window(tips: np.ndarray, strike: Strike, reach_m: float) -> None:
     """Tips, (n, 3) in the boss's axes, stay within the arc and the reach, and go through all of it."""
     reaches = np.hypot(tips[:, 0], tips[:, 1])
@@ -115,6 +141,7 @@ def test_wind_ups_differ(name: str) -> None:
     """Whoever sees the end of a wind-up can tell it from all other kinds of blow, and from standing."""
     figure = figure_of(load_boss(name, KNOCK_BACKS))
     styles: list[Style] = ["sweep", "overhead", "thrust", "spin", "slam", "throw", "ram", "grab", "breath", "burst"]
+    styles += ["lash"]
     poses = {style: cocked(figure.rest, Strike(style, 0.0, 1.2, 2.0, -1.0)) for style in styles}
     poses["sweep"] = cocked(figure.rest, Strike("sweep", 0.0, 1.2, 2.0, 1.0))
     tips = {style: np.array(tip_of(figure.build, pose)) for style, pose in poses.items()}

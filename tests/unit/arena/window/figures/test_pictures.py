@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from soulslab.arena.boss_file import boss_names, load_boss
 from soulslab.arena.knight import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
-from soulslab.arena.state import ATTACKING, PARRIED, ROAMING
+from soulslab.arena.state import ATTACKING, PARRIED, ROAMING, THROWN
 from soulslab.arena.window.figures.boss import BossFigure
 from soulslab.arena.window.figures.effects import Effects
 from soulslab.arena.window.figures.knight import KnightFigure
@@ -113,6 +113,16 @@ def test_a_parry_strikes_sparks(figures: Figures) -> None:
     d.b_mode = ROAMING
     figures.picture()
     assert sparks.isHidden()
+
+
+def test_a_riposte_strikes_sparks(figures: Figures) -> None:
+    d, f = figures.game.duel, figures.game.fight
+    d.b_mode, d.b_move, d.p_anim = THROWN, -1, f.riposte
+    d.b_ticks = d.p_ticks = f.riposte_hit + 2
+    figures.picture()
+    sparks = figures.root.find("**/sparks")
+    assert not sparks.isHidden()
+    assert sparks.getColorScale()[3] > 0.5
 
 
 def test_a_projectile_is_seen_where_it_is(figures: Figures) -> None:

@@ -1,0 +1,93 @@
+"""The whip that grows from the judge's arm in the second phase: reared up in the wind-up, then flung out and drawn in.
+
+Its line is a pure function of the blow, as the poses are; it ends where `strikes.tip_at` says that the rules hit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from panda3d.core import NodePath
+
+from soulslab.arena.motion import Blow, ease
+from soulslab.arena.window.figures.mesh import Colour, Floats
+from soulslab.arena.window.figures.ribbon import Ribbon
+from soulslab.arena.window.figures.strikes import Strike, tip_at
+
+N_POINTS: Final = 18
+#: Where it ends at the end of the wind-up, in units of the body's scale: high and behind the shoulder.
+REARED: Final = np.array((-0.55, -0.95, 2.15))
+#: It is not there yet before this share of the wind-up, and no more after this one of the recovery.
+GROWS_FROM, GONE_AFTER = 0.2, 0.5
+#: Half its width at the root and at the tip, in m.
+ROOT_M, TIP_M = 0.22, 0.04
+_CORE_SHARE = 0.25
+
+
+def tendril_line(strike: Strike, blow: Blow, root: Floats) -> Floats | None:
+    """Return the line that it follows, (`N_POINTS`, 3) in the figure's own axes and units; None if it is not there.
+
+    Args:
+        strike: The blow's.
+        blow: What the move is at.
+        root: Where it grows from, (3,).
+    """
+    if blow.stage == "wind-up":
+        grown = ease((blow.share - GROWS_FROM) / (1.0 - GROWS_FROM))
+        tip = root + (REARED - root) * grown
+        return _bent(root, tip, 0.5 * grown, 5.0 * blow.share) if grown > 0.0 else None
+    out = 1.0 if blow.stage == "active" else 1.0 - ease(blow.share / GONE_AFTER)
+    if out <= 0.0:
+        return None
+    angle, distance, height = tip_at(strike, blow.share if blow.stage == "active" else 1.0)
+    tip = np.array((-math.sin(angle) * distance, math.cos(angle) * distance, height))
+    return _bent(root, root + (tip - root) * out, 0.3 + 0.2 * (1.0 - out), 4.0 * blow.share)
+
+
+def _bent(root: Floats, tip: Floats, rise: float, phase: float) -> Floats:
+    """Return a line from root to tip that rises between them, and winds more the more of it there is."""
+    share = np.linspace(0.0, 1.0, N_POINTS)[:, None]
+    way = tip - root
+    aside = np.array((way[1], -way[0], 0.0)) / max(float(np.hypot(way[0], way[1])), 1e-6)
+    belly = np.sin(math.pi * share)
+    winding = 0.035 * float(np.linalg.norm(way)) * np.sin(3.0 * math.pi * share - phase)
+    line: Floats = root + way * share + belly * (np.array((0.0, 0.0, rise)) + winding * aside)
+    return line
+
+
+class Tendril:
+    """The whip's node: two crossed bands, so that it has a width from every side, and a glowing core.
+
+    Args:
+        parent: What it is in; its axes are the world's.
+        skin: Its colour.
+        core: The colour of what glows in it.
+    """
+
+    def __init__(self, parent: NodePath, skin: Colour, core: Colour) -> None:
+        self._bands = tuple((Ribbon(parent, N_POINTS), colour, size) for colour, size in _bands(skin, core))
+
+    def show(self, line: Floats) -> None:
+        """Show it along a line, (`N_POINTS`, 3) in m."""
+        along = np.gradient(line, axis=0)
+        flat = np.hypot(along[:, 0], along[:, 1])[:, None] + 1e-6
+        aside = np.stack([along[:, 1], -along[:, 0], np.zeros(N_POINTS)], axis=1) / flat
+        above = np.cross(aside, along)
+        above /= np.linalg.norm(above, axis=1, keepdims=True) + 1e-6
+        half = np.linspace(ROOT_M, TIP_M, N_POINTS)[:, None]
+        solid = np.ones(N_POINTS)
+        for i, (ribbon, colour, size) in enumerate(self._bands):
+            out = (above if i % 2 else aside) * half * size
+            ribbon.show((line - out, line + out), colour, (solid, solid))
+
+    def hide(self) -> None:
+        """Show nothing."""
+        for ribbon, _, _ in self._bands:
+            ribbon.hide()
+
+
+def _bands(skin: Colour, core: Colour) -> tuple[tuple[Colour, float], ...]:
+    """Return colour and width of each band, those across and those upright in turn."""
+    return (skin, 1.0), (skin, 1.0), (core, _CORE_SHARE), (core, _CORE_SHARE)
