@@ -86,10 +86,25 @@ def test_all_that_was_recorded_plays_again(every):
     assert log.header.first_tick == 0
     replay = play_all(log)
     last = int(found.attributes["game.tick"].max())
-    assert replay.fight.n_ticks == last - SLACK_TICKS
+    assert replay.fight.n_ticks == last, "to the state of the last sample"
+    assert replay.fight.digest() == int(found.attributes["fight.digest"][-1])
     assert replay.fight.n_fights > 1, "a restart, and the fight after it"
     assert len(log.checks) >= (1500 - 4 * SLACK_TICKS) // every
     assert game.n_fights >= replay.fight.n_fights
+
+
+def test_without_a_state_to_reach_it_ends_a_little_before_the_last_sample():
+    _, found = played(6, 900, 20)
+    found.attributes["fight.digest"][-1] += 1
+    last = int(found.attributes["game.tick"].max())
+    assert play_all(key_log_of(found)).fight.n_ticks == last - SLACK_TICKS
+
+
+def test_a_last_sample_that_is_older_than_its_tick_is_reached_as_well():
+    game, found = played(6, 900, 20)
+    later = int(found.attributes["game.tick"][-1])
+    found.attributes["game.tick"][-1] = later - 5
+    assert play_all(key_log_of(found)).fight.digest() == game.digest() == int(found.attributes["fight.digest"][-1])
 
 
 def test_a_sample_may_be_read_while_the_game_runs():

@@ -6,11 +6,13 @@ tick. A recording reads a game that runs: what is read in one sample may be some
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any, Final, cast
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +21,8 @@ from soulslab.arena.knight import load_knight
 from soulslab.arena.live_fight import HISTORY_TICKS, STAGES, LiveFight, LiveFightOptions
 from soulslab.arena.state import PHASES
 from soulslab.arena.window.keylog import Check, Header, KeyLog, Phase, Ticks, runs_of
-from soulslab.errors import RecordingError
+from soulslab.arena.window.replay import Replay
+from soulslab.errors import KeyLogError, RecordingError
 from soulslab.siphon.recording.reading import Recording
 
 #: What one sample reads may be this far apart: the game publishes at most 12 ticks at once.
@@ -34,6 +37,7 @@ _NEEDED: Final = (
     "fight.digest",
     "fight.generator",
 )
+_log = logging.getLogger(__name__)
 _FIGHTING: Final = STAGES.index("fighting")
 
 
@@ -60,13 +64,14 @@ def key_log_of(recording: Recording, boss: str | Path = "judge") -> KeyLog:
         first_tick=first_tick,
     )
     later = samples.generators.items()
-    return KeyLog(
+    log = KeyLog(
         source=recording.path,
         header=header,
         lines=(Ticks(runs=runs_of(codes)),),
         checks=tuple(samples.checks(first_tick, first_tick + len(codes))),
         generators={n - samples.first_number + 1: state for n, state in later if n > samples.first_number},
     )
+    return _to_the_end(log, *samples.tail(first_tick + len(codes)))
 
 
 class _Samples:
@@ -135,6 +140,13 @@ class _Samples:
             )
         return [found[tick] for tick in wanted]
 
+    def tail(self, last_tick: int) -> tuple[list[int], int]:
+        """Return the codes after a tick that the last sample may hold already, and what the fight had come to then."""
+        i = int(self._ticks.argmax())
+        history = self._values["game.history"][i]
+        ticks = range(last_tick + 1, int(self._ticks[i]) + SLACK_TICKS + 1)
+        return [int(history[n % HISTORY_TICKS]) for n in ticks], int(self._values["fight.digest"][i])
+
     def checks(self, first_tick: int, last_tick: int) -> Iterator[Check]:
         """Yield what the fight was seen to have come to."""
         for tick, digest in zip(self._ticks.tolist(), self._values["fight.digest"].tolist(), strict=True):
@@ -159,6 +171,23 @@ class _Samples:
             told, counts = np.unique(states[numbers == number], return_counts=True)
             found[int(number)] = int(told[np.argmax(counts)])
         return found
+
+
+def _to_the_end(log: KeyLog, tail: list[int], digest: int) -> KeyLog:
+    """Return a log with as much of a tail as leads to the fight of this digest; as it is if no part of it does."""
+    longer = msgspec.structs.replace(log, lines=(*log.lines, Ticks(runs=runs_of(tail))))
+    try:
+        replay = Replay(longer)
+        while replay.n_ticks < log.n_ticks:
+            replay.tick()
+        for n in range(len(tail) + 1):
+            if replay.fight.digest() == digest:
+                end = Ticks(runs=runs_of(tail[:n]), digest=digest)
+                return msgspec.structs.replace(log, lines=(*log.lines, end))
+            replay.tick()
+    except KeyLogError as error:
+        _log.debug("%s; whoever plays it hears of it", error)
+    return log
 
 
 def _rules(path: Path, digest: int, boss: str | Path) -> tuple[str, LiveFightOptions]:
