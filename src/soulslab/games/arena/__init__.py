@@ -13,6 +13,8 @@ import msgspec
 from soulslab.siphon.profile import ClockFacts, Profile, load_profile
 
 PROFILE_PATH = Path(__file__).parent / "profile.toml"
+#: Pauses a stand-in; no game of the kind has a use for it.
+PAUSE_KEY = "F10"
 
 
 def stand_in(path: Path) -> Profile:
@@ -27,7 +29,8 @@ def stand_in(path: Path) -> Profile:
     profile, own = load_profile(path), load_profile(PROFILE_PATH)
     process = msgspec.structs.replace(
         profile.process,
-        command=(*own.process.command, "--mask", str(path.resolve())),
+        # Esc opens the menu of the game that it stands in for, and whoever presses it there pauses nothing.
+        command=(*own.process.command, "--mask", str(path.resolve()), "--key", f"pause={PAUSE_KEY}"),
         environment=own.process.environment,
         directory="",
         options=own.process.options,

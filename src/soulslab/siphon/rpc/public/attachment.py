@@ -204,9 +204,9 @@ class Attachment:
         served = self._served()
         if served is None or self._options.pid:
             return self._options.pid
-        info = served.info
-        is_same = _file_name(info.executable) == _file_name(self._configured().process.executable)
-        return info.pid if is_same else 0
+        # A game that a script or another program runs goes by the name in its profile, not by that of its file.
+        names = {_file_name(served.info.executable), _file_name(served.profile.process.executable)}
+        return served.info.pid if _file_name(self._configured().process.executable) in names else 0
 
     def _is_alive(self, title: str | None) -> bool:
         """Tell whether the session can go on: the process lives, and so does the window of that title, if one is asked.

@@ -4,6 +4,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import numpy as np
@@ -635,10 +636,13 @@ def test_bytes_that_are_no_message_are_refused_and_the_connection_goes_on(ready)
     assert ready("GetServerStatus").success
 
 
-def test_the_process_of_a_served_session_is_taken(server, client):
+@pytest.mark.parametrize(("file", "name"), [("/games/TOY", "Toy"), ("/usr/bin/python3", "toy"), ("/games/toy", "x.sh")])
+def test_the_process_of_a_served_session_is_taken(server, client, file, name):
+    """By the name of its program, or by that of its profile: a game may be run by another program."""
+
     class Served:
-        class info:  # noqa: N801
-            pid, executable = 77, "/games/TOY"
+        info = SimpleNamespace(pid=77, executable=file)
+        profile = SimpleNamespace(process=SimpleNamespace(executable=name))
 
     server.service._served = Served
     client.configure()

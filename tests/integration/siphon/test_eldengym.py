@@ -1,0 +1,122 @@
+"""EldenGym 0.6.0 as it is on PyPI, unchanged, against our public server: it plays the built-in fight as Elden Ring.
+
+Its own sleeps are cut short, so that what is not there yet has to be waited for here.
+"""
+
+import threading
+import time
+from pathlib import Path
+
+import eldengym
+import numpy as np
+import pytest
+from eldengym.client import elden_client
+from eldengym.env import EldenGymEnv
+
+from soulslab.arena.binding import Binding
+from soulslab.bench.live_peer import mask_with_public_attributes
+from soulslab.config.writing import dump_settings
+from soulslab.games import profile_path
+from soulslab.games.arena import stand_in
+from soulslab.siphon.local import open_session
+from soulslab.siphon.profile import load_profile
+from soulslab.siphon.rpc.public.service import PublicOptions, PublicService
+from soulslab.siphon.rpc.server import ServerOptions, serve
+from soulslab.siphon.session import LOADING, SessionOptions
+from support.waiting import wait_for
+
+FILES = Path(eldengym.__file__).parent / "files" / "Margit-v0"
+CONFIG = FILES / "er_siphon_config.toml"
+SIZE_PX = (320, 180)
+#: Of all the half minutes that EldenGym sleeps through.
+SLEEP_S = 0.02
+
+
+@pytest.fixture(scope="module")
+def game(tmp_path_factory):
+    """The window, laid out as Elden Ring with all that EldenGym's profile reads."""
+    path = tmp_path_factory.mktemp("mask") / "profile.toml"
+    path.write_text(dump_settings(mask_with_public_attributes(load_profile(CONFIG))))
+    size = "x".join(map(str, SIZE_PX))
+    options = SessionOptions(launch="always", options={"size": size}, screen_px=SIZE_PX, clock="realtime")
+    with open_session(stand_in(path), options) as session:
+        yield session
+
+
+@pytest.fixture
+def address(game, tmp_path):
+    known = {game.profile.process.executable: load_profile(profile_path(Path("elden_ring")))}
+    options = PublicOptions(open_session=open_session, known=known, recordings=tmp_path)
+    with PublicService(options) as service, serve(game, ServerOptions(extra_handlers=service.handlers)) as server:
+        yield server.address
+
+
+@pytest.fixture
+def env(address, monkeypatch):
+    sleep, mine = time.sleep, threading.current_thread()
+
+    def sleep_less(seconds):
+        # Our server runs in other threads of this process, and sleeps as long as it wants.
+        sleep(min(seconds, SLEEP_S) if threading.current_thread() is mine else seconds)
+
+    monkeypatch.setattr(time, "sleep", sleep_less)
+    monkeypatch.setattr(elden_client, "sleep", sleep_less)
+    env = EldenGymEnv("Margit-v0", str(FILES / "keybinds_v2.json"), str(CONFIG), host=address, launch_game=False)
+    yield env
+    env.close()
+
+
+def truth(game):
+    """Return what there is to know of a fight that goes on; nothing while there is none."""
+    binding = Binding(game.profile.duel, game.profile.attributes)
+    try:
+        seen = game.snapshot(tuple(binding.attributes.values()))
+    except LOADING:
+        return None
+    known = {name: binding.decode(name, seen[place]) for name, place in binding.attributes.items()}
+    return known if known["player.hp"] > 0 and known["boss.hp"] > 0 else None
+
+
+def step(env, *actions):
+    """Hold these actions for a step, and no others."""
+    return env.step(np.array([name in actions for name in env.action_keys], np.int8))
+
+
+@pytest.fixture
+def fight(game, env):
+    """A fight that has begun, after a reset of EldenGym's own."""
+    env.reset(seed=0)
+    # Its keys have fought meanwhile, and it has put the player where Margit's gate is.
+    wait_for(lambda: truth(game), "a fight")
+
+
+@pytest.mark.usefixtures("fight")
+def test_eldengym_sees_and_plays_the_built_in_fight(game, env):
+    env.client.set_game_speed(0.0)  # so that both look at the same tick
+    wait_for(lambda: truth(game)["game.speed"] == 0.0, "the game to stand")
+    seen, reward, is_won_or_lost, is_cut, _ = step(env)
+    known = truth(game)
+    assert (seen["HeroHp"], seen["HeroMaxHp"]) == (known["player.hp"], 454)
+    assert (seen["NpcHp"], seen["NpcMaxHp"]) == (known["boss.hp"], 1037)
+    animations = game.profile.duel["player_animations"], game.profile.duel["boss_animations"]
+    assert seen["HeroAnimId"] == animations[0][known["player.animation"]]
+    assert seen["NpcAnimId"] == animations[1][known["boss.animation"]]
+    between = (known["boss.position"] - known["player.position"])[:2]
+    assert seen["dist_to_boss"] == pytest.approx(np.hypot(*between), abs=1e-3)
+    assert (reward, is_won_or_lost, is_cut) == (0.0, False, False)
+    assert seen["frame"].shape == (SIZE_PX[1], SIZE_PX[0], 3)
+    assert seen["frame"].std() > 5.0
+
+    env.client.set_game_speed(1.0)
+    wait_for(lambda: (step(env, "attack"), truth(game))[1]["player.sp"] < 95, "an attack")
+    assert (step(env)[0]["frame"] != seen["frame"]).any()
+
+
+@pytest.mark.usefixtures("fight")
+def test_what_eldengym_writes_is_so_in_the_fight(game, env):
+    env.client.set_game_speed(0.0)
+    env.client.set_player_hp(77)
+    env.client.set_target_hp(88)  # by an injected library, with the server that EldenGym comes with
+    assert (env.client.player_hp, env.client.target_hp) == (77, 88)
+    wait_for(lambda: (truth(game)["player.hp"], truth(game)["boss.hp"]) == (77, 88), "health as it was written")
+    env.client.set_game_speed(1.0)
