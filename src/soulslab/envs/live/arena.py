@@ -85,7 +85,7 @@ class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
             # Several games of one program would all fight the same fight.
             seed = secrets.randbelow(MAX_DRAWN_SEED) if self.mask else 0
         return {
-            "boss": str(self.boss),
+            "boss": _boss_argument(self.boss),
             # In place, episodes of any phase take place within a whole fight of the game, and are placed by themselves.
             "phase": "full" if is_in_place else str(self.phase),
             "poses": "random" if self.random_pose and not is_in_place else "fixed",
@@ -142,6 +142,11 @@ def _profile(given: ArenaLiveOptions) -> tuple[Profile, str]:
         return given.session.profile, given.session.profile.name
     path = profile_path(Path(given.mask)) if given.mask else PROFILE_PATH
     return (stand_in(path) if given.mask else load_profile(path)), str(path)
+
+
+def _boss_argument(boss: str | Path) -> str:
+    """Return the name of a shipped boss, or a file's whole path: the game starts in a folder of its own."""
+    return str(Path(boss).resolve() if Path(boss).suffix == ".toml" else boss)
 
 
 def _is_whole(value: Any) -> bool:

@@ -1,5 +1,7 @@
 """The environment of a running game: what it gives, how it meets wrong use, and how it gets over failures."""
 
+from pathlib import Path
+
 import gymnasium
 import msgspec
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import FrameStackObservation, RecordEpisodeStatistics, TimeLimit
 
+from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.arena.vocabulary import LIGHT_ATTACK, NOTHING
 from soulslab.envs.live.arena import ArenaLiveEnv, ArenaLiveOptions
 from soulslab.envs.live.timing import StepTimes
@@ -291,6 +294,16 @@ def test_games_that_take_no_seed_do_not_all_fight_the_same():
     masked = ArenaLiveOptions(mask="dark_souls_3")
     assert len({masked.launch_options()["seed"] for _ in range(5)}) == 5
     assert ArenaLiveOptions(mask="dark_souls_3", launch_seed=7).launch_options()["seed"] == "7"
+
+
+def test_a_boss_file_of_ones_own_is_found_from_the_folder_of_the_game(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.toml").write_bytes((BOSS_DIR / "judge.toml").read_bytes())
+    for boss in ("own.toml", Path("own.toml")):
+        given = ArenaLiveOptions(boss=boss)
+        given.check()
+        assert given.launch_options()["boss"] == str(tmp_path / "own.toml")
+    assert ArenaLiveOptions(boss="trickster").launch_options()["boss"] == "trickster"
 
 
 def test_in_place_the_game_fights_a_whole_fight():
