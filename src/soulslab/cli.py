@@ -185,6 +185,7 @@ class EvaluateFlags:
 
     Attributes:
         fights: Number of fresh fights.
+        envs: Environments side by side, each a game of its own if it is one; by default as many as in training.
         boss: Another boss than the one it was trained on.
         phase: Another phase: 1, 2 or full.
         seed: Seed of the fights.
@@ -194,6 +195,7 @@ class EvaluateFlags:
     """
 
     fights: Annotated[int, Parameter(validator=Number(gte=1))] = 1000
+    envs: Annotated[int | None, Parameter(validator=Number(gte=1, lte=65536))] = None
     boss: str | None = None
     phase: str | None = None
     seed: Annotated[int, Parameter(validator=A_SEED)] = 0
@@ -238,6 +240,7 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
             env_id=env_id,
             env_options=options,
             n_fights=flags.fights,
+            n_envs=flags.envs,
             seed=flags.seed,
             deterministic=way == "greedy",
         )

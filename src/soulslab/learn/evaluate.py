@@ -9,7 +9,7 @@ not looked at.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -24,6 +24,9 @@ from soulslab.learn.statistics import Interval, wilson_interval
 from soulslab.learn.telemetry import EvaluationProgress, Sink, tell
 from soulslab.learn.threads import one_core
 
+MANY: Final = 1024
+"""Environments that play side by side where nothing speaks for fewer."""
+
 
 class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is played.
@@ -32,16 +35,17 @@ class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
         env_id: Gymnasium id, with its version.
         env_options: Keyword arguments of the environment.
         n_fights: Fights that count.
-        n_envs: Environments that play side by side, at most; never more than ``n_fights``, nor than the policy was
-            trained in, for each may be a game in a window.
-        seed: Seed of the fights. Equal seeds give equal fights; none of them is one of training's.
+        n_envs: Environments that play side by side, never more than ``n_fights``. None: ``MANY``, but not more than
+            the policy was trained in, for each may be a game in a window.
+        seed: Seed of the fights. In as many environments equal seeds give equal fights; none of them is one of
+            training's.
         deterministic: Always the likeliest action, instead of drawing from the policy.
     """
 
     env_id: str
     env_options: dict[str, Any] = {}
     n_fights: Annotated[int, Meta(ge=1)] = 300
-    n_envs: Annotated[int, Meta(ge=1, le=65536)] = 1024
+    n_envs: Annotated[int, Meta(ge=1, le=65536)] | None = None
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
     deterministic: bool = True
 
@@ -125,7 +129,7 @@ def evaluate(policy: Policy, settings: EvaluationSettings, *, sinks: Sequence[Si
         ConfigError: An option names a Python function that was not passed, or is not the environment's.
     """
     require_functions(settings.env_options, "evaluation")
-    n_envs = min(settings.n_envs, settings.n_fights, policy.header.n_envs or settings.n_envs)
+    n_envs = min(settings.n_envs or min(MANY, policy.header.n_envs or MANY), settings.n_fights)
     env = make_vector(settings.env_id, n_envs, settings.env_options)
     try:
         _, n_features, n_actions, pixels = sizes(env)

@@ -86,7 +86,7 @@ def test_a_function_known_by_name_only_is_asked_for(policy):
         evaluate(policy, msgspec.structs.replace(SETTINGS, env_options=options))
 
 
-def test_no_more_games_are_started_than_training_had(policy, monkeypatch):
+def test_no_more_games_are_started_than_training_had_unless_asked_for(policy, monkeypatch):
     policy.header = msgspec.structs.replace(policy.header, n_envs=3)
     started = []
 
@@ -95,9 +95,10 @@ def test_no_more_games_are_started_than_training_had(policy, monkeypatch):
         return make_vector(env_id, n_envs, options)
 
     monkeypatch.setattr("soulslab.learn.evaluate.make_vector", counted)
-    assert evaluate(policy, msgspec.structs.replace(SETTINGS, n_fights=7)).n_fights == 7
-    assert evaluate(policy, msgspec.structs.replace(SETTINGS, n_fights=2)).n_fights == 2
-    assert started == [3, 2]
+    for n_fights, n_envs in ((7, None), (2, None), (7, 5), (4, 5)):
+        asked = msgspec.structs.replace(SETTINGS, n_fights=n_fights, n_envs=n_envs)
+        assert evaluate(policy, asked).n_fights == n_fights
+    assert started == [3, 2, 5, 4]
 
 
 def test_a_fight_that_a_failure_ended_is_fought_again(policy, monkeypatch):
