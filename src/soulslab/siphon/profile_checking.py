@@ -237,6 +237,12 @@ def _clock_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> I
     for field in ("tick_hz", "game_time_s", "catch_up_s"):
         if not math.isfinite(getattr(clock, field)):
             yield "must be a finite number", f"clock.{field}"
+    # A rounded 1/60 will do.
+    if 0.0 < clock.catch_up_s < 0.99 / (clock.tick_hz or math.inf):
+        yield (
+            f"is shorter than a step of the game's simulation (1/{clock.tick_hz:g} s); leave it out",
+            "clock.catch_up_s",
+        )
 
 
 def _key_mistakes(keys: Mapping[str, str]) -> Iterator[Mistake]:

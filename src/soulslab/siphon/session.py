@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.errors import EntityNotFoundError, ImplausibleValueError, PointerError
+from soulslab.errors import EntityNotFoundError, ImplausibleValueError, InputError, PointerError
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.input import Input
@@ -152,6 +152,9 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         attributes: What to read then; None for all of the profile.
         frame: Picture to take then; None for none.
         deadline_s: Wall time that the game may take.
+
+    Raises:
+        InputError: Keys are to be pressed again, but nothing is said of what is held.
     """
 
     held: tuple[str, ...] | None = None
@@ -161,6 +164,13 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     attributes: tuple[str, ...] | None = None
     frame: FrameFormat | None = None
     deadline_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        """Refuse what would do nothing."""
+        if self.again and self.held is None:
+            raise InputError(
+                f"a step presses {', '.join(self.again)} again, but has no keys held; name them in held, too"
+            )
 
 
 class StepResult(msgspec.Struct, frozen=True, eq=False):

@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
 from soulslab.errors import ConfigError, LaunchError
 from soulslab.siphon import launch as launch_module
-from soulslab.siphon.launch import MARK, launch
+from soulslab.siphon.launch import MARK, find_program, launch
 from soulslab.siphon.profile import Process
 from soulslab.siphon.started import living, marked
 from support.counts import held
@@ -55,6 +56,12 @@ def started():
     yield start
     for game in games:
         game.kill(grace_s=0.0)
+
+
+def test_a_program_beside_this_python_needs_no_path(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert Path(find_program("soulslab")).parent == Path(sysconfig.get_path("scripts"))
+    assert find_program("no-such-game") == ""
 
 
 def test_a_program_is_started_in_a_group_and_an_empty_folder_of_its_own(started):

@@ -3,6 +3,7 @@
 import pytest
 
 from soulslab.errors import (
+    InputError,
     LaunchError,
     ProcessExitedError,
     ReadOnlyError,
@@ -62,6 +63,11 @@ def test_a_session_without_a_window_has_memory_and_time():
         for use in (session.capture, lambda: session.input, lambda: session.step(Step(held=("W",)))):
             with pytest.raises(WindowNotFoundError, match="with_window=False"):
                 use()
+
+
+def test_a_step_that_presses_again_says_what_is_held():
+    with pytest.raises(InputError, match="presses SPACE again, but has no keys held"):
+        Step(again=("SPACE",), advance_s=0.1)
 
 
 def test_a_closed_window_is_told_from_a_game_that_ended():

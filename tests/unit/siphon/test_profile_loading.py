@@ -50,6 +50,15 @@ def test_a_bit_of_everything(write):
     assert profile.env == {"step_ticks": 4, "reward": {"hp": {"attribute": "player.hp", "weight": -0.01}}}
 
 
+@pytest.mark.parametrize(
+    ("facts", "step_hz"),
+    [("", 0.0), ("tick_hz = 60", 60.0), ("catch_up_s = 0.1", 10.0), ("tick_hz = 60\ncatch_up_s = 0.1", 10.0)],
+)
+def test_time_goes_on_in_what_the_game_can_make_up_for_at_once(write, facts, step_hz):
+    profile = load_profile(write(f'name = "x"\n[process]\nexecutable = "x"\n[clock]\n{facts}\n'))
+    assert profile.clock.step_hz == pytest.approx(step_hz)
+
+
 def test_the_least_that_a_profile_needs(write):
     profile = load_profile(write('name = "x"\n[process]\nexecutable = "x"\n'))
     assert (profile.format, profile.attributes, profile.env) == (1, {}, None)
