@@ -4,6 +4,7 @@ A line of these becomes a table::
 
     <!-- settings: soulslab.learn.settings:TrainSettings -->    the settings of that type
     <!-- table: duel_state -->, <!-- table: features -->         the fields and the features of a duel
+    <!-- table: quantities -->                                   what a profile's [duel] table may bind
     <!-- results: train -->                                      docs/results/train.json, as `soulslab bench` wrote it
     <!-- results: fights -->                                     the same, with a column for each phase
 """
@@ -20,6 +21,7 @@ import msgspec
 
 from soulslab.arena.duel_state import DUEL_FIELDS
 from soulslab.arena.features import FEATURE_NAMES, feature_bounds
+from soulslab.arena.quantities import QUANTITIES
 from soulslab.config import describe_settings
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -49,10 +51,14 @@ def settings_table(what: str) -> str:
 
 
 def duel_table(what: str) -> str:
-    """Return the fields (``duel_state``) or the features (``features``) of a duel."""
+    """Return the fields (``duel_state``), the features (``features``) or the ``quantities`` of a duel."""
     if what == "duel_state":
         rows = ((f"`{field.name}`", str(field.size), field.unit, field.doc) for field in DUEL_FIELDS)
         return _table(("field", "numbers", "unit", "what it is"), rows)
+    if what == "quantities":
+        head = ("quantity", "kind", "unit", "may be written", "what it is")
+        told = QUANTITIES.items()
+        return _table(head, ((f"`{name}`", q.kind, q.unit, "yes" if q.put else "no", q.doc) for name, q in told))
     low, high = feature_bounds()
     return _table(
         ("place", "feature", "from", "to"),

@@ -203,10 +203,12 @@ _CRC_32 = _between(0, 2**32 - 1)
 _SEEDS = _between(-1, 2**63 - 1)
 
 QUANTITIES: dict[str, Quantity] = {
-    "player.hp": _level("health", "hp", lambda g: g.duel.p_hp, lambda g: g.fight.p_max_hp, _put_player_hp),
-    "player.max_hp": _full("full health", "hp", lambda g: g.fight.p_max_hp),
-    "player.sp": _level("stamina", "sp", lambda g: g.duel.p_sp, lambda g: g.fight.p_max_sp, _put_player_sp),
-    "player.max_sp": _full("full stamina", "sp", lambda g: g.fight.p_max_sp),
+    "player.hp": _level("the player's health", "hp", lambda g: g.duel.p_hp, lambda g: g.fight.p_max_hp, _put_player_hp),
+    "player.max_hp": _full("the player's full health", "hp", lambda g: g.fight.p_max_hp),
+    "player.sp": _level(
+        "the player's stamina", "sp", lambda g: g.duel.p_sp, lambda g: g.fight.p_max_sp, _put_player_sp
+    ),
+    "player.max_sp": _full("the player's full stamina", "sp", lambda g: g.fight.p_max_sp),
     "player.position": Quantity(
         kind="vector",
         unit="m",
@@ -229,16 +231,19 @@ QUANTITIES: dict[str, Quantity] = {
         extremes=lambda _: tuple(load_knight().animations),
     ),
     "player.animation_time": _number(
-        "since it began", lambda g: g.duel.p_ticks / TICKS_PER_S, unit="s", extremes=_between(0.0, LONGEST_S)
+        "since the player's animation began",
+        lambda g: g.duel.p_ticks / TICKS_PER_S,
+        unit="s",
+        extremes=_between(0.0, LONGEST_S),
     ),
     "player.animation_length": _number(
-        "of the animation; 0 without end",
+        "how long the player's animation is; 0 without end",
         _player_animation_length,
         unit="s",
         extremes=lambda g: (0.0, max(float(one.duration) for one in g.fight.animations) / TICKS_PER_S),
     ),
-    "boss.hp": _level("health", "hp", lambda g: g.duel.b_hp, lambda g: g.fight.b_max_hp, _put_boss_hp),
-    "boss.max_hp": _full("full health", "hp", lambda g: g.fight.b_max_hp),
+    "boss.hp": _level("the boss's health", "hp", lambda g: g.duel.b_hp, lambda g: g.fight.b_max_hp, _put_boss_hp),
+    "boss.max_hp": _full("the boss's full health", "hp", lambda g: g.fight.b_max_hp),
     "boss.position": Quantity(
         kind="vector",
         unit="m",
@@ -258,10 +263,13 @@ QUANTITIES: dict[str, Quantity] = {
         kind="animation", doc="the boss's animation", get=boss_animation, extremes=_boss_animations
     ),
     "boss.animation_time": _number(
-        "since it began", lambda g: g.duel.b_anim_ticks / TICKS_PER_S, unit="s", extremes=_between(0.0, LONGEST_S)
+        "since the boss's animation began",
+        lambda g: g.duel.b_anim_ticks / TICKS_PER_S,
+        unit="s",
+        extremes=_between(0.0, LONGEST_S),
     ),
     "boss.animation_length": _number(
-        "of its move; 0 without end",
+        "how long the boss's move is; 0 without end",
         _boss_animation_length,
         unit="s",
         extremes=lambda g: (0.0, max(float(one.duration) for one in g.fight.moves) / TICKS_PER_S),
@@ -279,7 +287,7 @@ QUANTITIES: dict[str, Quantity] = {
     "lock_on": Quantity(
         kind="flag", doc="the camera is locked on the boss", get=lambda g: bool(g.duel.lock_on), put=_put_lock_on
     ),
-    "phase": _number("of the fight, 1 or 2", lambda g: int(g.duel.phase), extremes=_between(1, 2)),
+    "phase": _number("phase of the fight, 1 or 2", lambda g: int(g.duel.phase), extremes=_between(1, 2)),
     "game.stage": _number(
         f"what the game is at: {', '.join(STAGES)}",
         lambda g: STAGES.index(g.stage),
@@ -303,13 +311,18 @@ QUANTITIES: dict[str, Quantity] = {
     "fight.generator": _number(
         "state of the generator before the fight was begun", lambda g: g.generator, extremes=_between(0, 2**64 - 1)
     ),
-    "fight.number": _number("fights begun", lambda g: g.n_fights, extremes=_COUNTED),
+    "fight.number": _number("fights begun, this one included", lambda g: g.n_fights, extremes=_COUNTED),
     "fight.tick": _number("ticks of this fight", lambda g: int(g.duel.tick), extremes=_COUNTED),
     "fight.seed": _number(
-        "it was begun with; -1 if it follows from the one before", lambda g: _or_none(g.seed), extremes=_SEEDS
+        "what this fight was begun with; -1 if it follows from the one before",
+        lambda g: _or_none(g.seed),
+        extremes=_SEEDS,
     ),
     "fight.next_seed": _number(
-        "for the next fight; -1 for none", lambda g: _or_none(g.next_seed), _put_next_seed, extremes=_SEEDS
+        "what the next fight will be begun with; -1 for none",
+        lambda g: _or_none(g.next_seed),
+        _put_next_seed,
+        extremes=_SEEDS,
     ),
     "player.no_death": _flag("no_death", "the player cannot die"),
     "player.no_gravity": _flag("no_gravity", "the player does not fall"),
