@@ -98,6 +98,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self.action_names = self._actions.names
         self.attack_names = self._score.attack_names
         self._is_ready = False
+        self._max_decisions = options.max_decisions
         self._n_masked = self._n_restarts = 0
         self._latest: Any = None
 
@@ -268,7 +269,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
             n += 1
             is_over = bool(play.verdict)
             score.add(action, play.state, play.boss_animation, is_falling=play.is_falling, is_over=is_over)
-            is_truncated = not is_over and score.n_decisions >= options.max_episode_steps
+            is_truncated = not is_over and score.n_decisions >= self._max_decisions
             if is_over or is_truncated or not options.skip_locked or n_open > 1:
                 return n, is_truncated
             action = NOTHING

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from soulslab.arena.state import MAX_DECISIONS, PHASES
+from soulslab.arena.state import DECISION_S, MAX_DECISIONS, PHASES
 from soulslab.envs.live.actions import ACTION_MODES, Actions
 from soulslab.envs.live.observation import OBSERVATIONS
 from soulslab.envs.live.timing import TIMINGS, TimingOptions
@@ -43,7 +43,9 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
         latency_ms: Game time from a look to the keys that come of it, beside what the agent takes.
         episodes: ``"demo"`` (changes nothing in the game, fights to the end) or ``"in_place"`` (the game never ends a
             fight by itself; health is counted by the environment).
-        max_episode_steps: Decisions until truncation.
+        max_episode_steps: Decisions until truncation; None for 300 s of game time, which are the 3000 decisions of
+            ``soulslab/Arena-v0``. `gymnasium.make` keeps an argument of this name for a `TimeLimit` of its own, which
+            counts steps.
         hard_reset_minutes: The game is restarted at a reset after so much wall time; None for never.
         step_deadline_s: Wall time that the game may take for a decision.
         reset_deadline_s: Wall time that a reset may take, with all retries.
@@ -66,7 +68,7 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
     game_speed: float = 1.0
     latency_ms: float = 0
     episodes: str = "demo"
-    max_episode_steps: int = MAX_DECISIONS
+    max_episode_steps: int | None = None
     hard_reset_minutes: float | None = None
     step_deadline_s: float = 10.0
     reset_deadline_s: float = 120.0
@@ -79,7 +81,8 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
             if not isinstance(getattr(self, name), bool):
                 raise EnvironmentUsageError(f"{name} must be True or False, not {getattr(self, name)!r}")
         _check_whole("n_last_actions", self.n_last_actions, 0, _MAX_LAST_ACTIONS)
-        _check_whole("max_episode_steps", self.max_episode_steps, 1, 10**9)
+        if self.max_episode_steps is not None:
+            _check_whole("max_episode_steps", self.max_episode_steps, 1, 10**9)
         _check_number("step_ms", self.step_ms, 1, 10_000)
         _check_number("game_speed", self.game_speed, 0.01, 1000)
         _check_number("latency_ms", self.latency_ms, 0, 10_000)
@@ -107,6 +110,13 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if value not in known:
                 raise EnvironmentUsageError(f"{name}: unknown kind {value!r}{did_you_mean(str(value), known)}")
+
+    @property
+    def max_decisions(self) -> int:
+        """Decisions until truncation."""
+        if self.max_episode_steps is not None:
+            return self.max_episode_steps
+        return max(round(MAX_DECISIONS * DECISION_S * 1000 / self.step_ms), 1)
 
     @property
     def picture(self) -> Pixels:

@@ -6,8 +6,10 @@ import pytest
 
 from soulslab.arena.boss_file import boss_names
 from soulslab.arena.live_fight import BUTTONS
+from soulslab.arena.state import MAX_DECISIONS
 from soulslab.arena.vocabulary import ACTIONS, NOTHING
 from soulslab.envs.arena import ArenaEnv
+from soulslab.envs.live.options import DuelOptions
 from support.live_env import live_env
 from support.players import script
 from support.same_fight import ALL_TERMS, check_fight, check_observation
@@ -86,3 +88,9 @@ def test_the_limit_of_decisions():
     steps = [env.step(NOTHING) for _ in range(7)]
     assert [step[2:4] for step in steps] == [(False, False)] * 6 + [(False, True)]
     assert steps[-1][4]["fight"]["n_decisions"] == 7
+
+
+@pytest.mark.parametrize(("options", "n_decisions"), [({}, MAX_DECISIONS), ({"step_ms": 20}, 5 * MAX_DECISIONS)])
+def test_without_a_limit_of_its_own_a_fight_lasts_as_long_as_in_the_simulator(options, n_decisions):
+    assert DuelOptions(**options).max_decisions == n_decisions
+    assert DuelOptions(**options, max_episode_steps=9).max_decisions == 9
