@@ -90,7 +90,7 @@ def place_program(profile: Profile, plan: CodePlan, objects: Objects) -> PlacedP
     for attempt in range(N_ATTEMPTS):
         placer = _Placer(plan, objects, fixed)
         placer.place_code()
-        data_at = placer.place_data([0] * attempt and rng.integers(0, 256, 256).tolist())
+        data_at = placer.place_data(rng.integers(0, 256, 256).tolist() if attempt else [])
         try:
             code = assemble(plan, placer.starts, placer.starts, placer.runs)
         except LayoutError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import struct
+from contextlib import ExitStack
 from pathlib import Path
 from typing import cast
 
@@ -49,17 +50,20 @@ class ProfileMemory:
         self.layout = layout = synthesise(profile)
         self._binding = binding
         self._packing = Packing(profile, binding, layout, game)
-        self._program = map_program(folder / profile.process.executable, layout.sizes[PROGRAM])
-        try:
-            self._lasting = map_heap(layout.sizes[LASTING])
+        with ExitStack() as undo:
+
+            def own(mapping: Mapping) -> Mapping:
+                undo.callback(mapping.close)
+                return mapping
+
+            self._program = own(map_program(folder / profile.process.executable, layout.sizes[PROGRAM]))
+            self._lasting = own(map_heap(layout.sizes[LASTING]))
             #: The objects of a fight lie in one, those of the next in the other.
-            self._heaps = [map_heap(layout.sizes[FIGHT]) for _ in range(2)]
-        except OSError:
-            self._program.close()
-            raise
-        self._fill(self._program, PROGRAM)
-        for pages in layout.code_pages:
-            self._program.protect(*pages)
+            self._heaps = [own(map_heap(layout.sizes[FIGHT])) for _ in range(2)]
+            self._fill(self._program, PROGRAM)
+            for pages in layout.code_pages:
+                self._program.protect(*pages)
+            undo.pop_all()
         self._fill(self._lasting, LASTING)
         size = self._packing.size
         self._wanted, self._known, self._found = bytearray(size), bytearray(size), bytearray(size)
