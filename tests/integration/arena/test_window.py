@@ -9,6 +9,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -35,6 +36,7 @@ from support.waiting import wait_for
 
 PROFILE = load_profile(PROFILE_PATH)
 EVENTS = Path(__file__).parents[2] / "support" / "window_events.py"
+PICTURE = EVENTS.with_name("window_picture.py")
 PROGRAM = (str(Path(sys.executable).parent / "soulslab"), "arena", "--size", "160x90")
 FIGHTING = 0
 
@@ -185,6 +187,27 @@ def test_without_a_display_it_says_what_to_do():
         )
         assert done.returncode == 1
         assert done.stderr.splitlines()[-1].startswith("soulslab: there is no display to open a window on; start it")
+
+
+def test_opengl_draws_what_the_software_renderer_draws(display, tmp_path):
+    pictures, drivers = {}, {}
+    for renderer in ("gpu", "software"):
+        folder = tmp_path / renderer
+        folder.mkdir()
+        command = [sys.executable, str(PICTURE), renderer, str(folder)]
+        environment = os.environ | display.environment()
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+        drivers[renderer] = done.stdout.strip()
+        pictures[renderer] = cv2.imread(str(next(folder.glob("*.png")))).astype(int)
+    assert drivers["gpu"], "OpenGL names its driver"
+    assert not drivers["software"]
+    assert pictures["software"].std() > 20.0
+    apart = np.abs(pictures["gpu"] - pictures["software"]).max(axis=2)
+    # Textures are filtered and edges fall differently; light, figures and bars are the same.
+    assert apart.mean() < 12.0
+    assert np.percentile(apart, 90) < 30.0
+    fighters = [pictures[renderer][50:150, 140:180].mean(axis=(0, 1)) for renderer in ("gpu", "software")]
+    np.testing.assert_allclose(*fighters, atol=6.0)
 
 
 def test_every_key_arrives_by_its_place(display, x):

@@ -6,7 +6,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any, Protocol
 
@@ -46,10 +46,6 @@ class GameMemory(Protocol):
         """Bring the fight into memory."""
         ...
 
-    def close(self) -> None:
-        """Let go of the memory."""
-        ...
-
 
 class NoMemory:
     """A game whose state is laid out nowhere."""
@@ -58,9 +54,6 @@ class NoMemory:
         """Do nothing."""
 
     def publish(self, game: LiveFight) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
         """Do nothing."""
 
 
@@ -100,7 +93,7 @@ class Game:
         self._controls = Controls(settings.keys, settings.pad)
         self._pressed: list[str] = []  # since the last tick: a tap may be shorter than one
         self._is_stale = False  # what is seen is no longer what is
-        self._show()
+        self.show()
         self._window.events()  # of the time before there was anything to see
 
     def begin(self, memory: GameMemory) -> None:
@@ -123,14 +116,14 @@ class Game:
             n_unseen += n_due
         if n_unseen or self._is_stale:
             self._memory.publish(self.fight)
-            self._show()
+            self.show()
 
     @property
     def speed(self) -> float:
         """Factor of game time now."""
         return 0.0 if self.is_paused else self.fight.speed
 
-    def _show(self) -> None:
+    def show(self) -> None:
         """Draw the fight as it is now."""
         if self._window.size_px != self._size_px and all(self._window.size_px):
             self._size_px = self._window.size_px
@@ -249,7 +242,8 @@ def run(settings: WindowSettings, open_memory: Callable[[LiveFight], GameMemory]
         undo.callback(window.close)
         game = Game(settings, window, replay)
         undo.callback(game.close)
-        game.begin(undo.enter_context(closing(open_memory(game.fight))))
+        # Nobody lets go of it: whoever reads it finds it whole for as long as there is a process.
+        game.begin(open_memory(game.fight))
         timer = TickTimer(time.monotonic_ns())
         while window.is_open and not is_asked_to_end and not game.is_over:
             game.turn(timer)

@@ -91,7 +91,11 @@ class Window:
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has closed it."""
+        """Whether nobody has closed it.
+
+        panda3d does not notice when another program destroys it behind its back (XDestroyWindow), as no desktop does:
+        to panda3d it is minimised then, and the game goes on unseen. A session does notice (`WindowGoneError`).
+        """
         return not self._window.isClosed()
 
     @property

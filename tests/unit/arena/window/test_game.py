@@ -75,9 +75,6 @@ class Memory:
     def publish(self, _):
         self.n_published += 1
 
-    def close(self):
-        pass
-
 
 @pytest.fixture
 def window(offscreen):

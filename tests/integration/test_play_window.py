@@ -1,0 +1,42 @@
+"""Watching a policy in the window: fight after fight on this screen, until somebody closes it."""
+
+import psutil
+
+import soulslab  # noqa: F401 (registers the environments)
+from soulslab.arena.vocabulary import NOTHING
+from soulslab.play.window import watch
+from soulslab.siphon.display import PrivateDisplay
+from soulslab.siphon.window import find_window
+from soulslab.siphon.x11 import XConnection
+
+
+def test_a_policy_fights_until_the_window_is_closed(monkeypatch, caplog):
+    caplog.set_level("INFO", "soulslab.play.window")
+    with PrivateDisplay((320, 200)) as display:
+        for name, value in display.environment().items():
+            monkeypatch.setenv(name, value)
+        x = XConnection(display.name)
+        masks, closed = [], []
+
+        def stand_and_die(observation, mask):
+            assert len(observation) > 20
+            masks.append(mask)
+            if "0 of 1 fights won" in caplog.text and not closed:
+                closed.append(close_window(x))
+            return NOTHING
+
+        options = {"size_px": (160, 90), "renderer": "software", "game_speed": 20.0}
+        try:
+            tally = watch(stand_and_die, options, seed=5)
+        finally:
+            x.close()
+    assert (tally.fights, tally.wins) == (1, 0)
+    assert all(mask[NOTHING] for mask in masks)
+    assert "the window was closed" in caplog.text
+
+
+def close_window(x):
+    """Close the game's window as its owner would; return its process."""
+    game = next(one for one in psutil.Process().children(recursive=True) if one.name().startswith("soulslab-arena"))
+    find_window(x, game.pid, "soulslab arena").ask_to_close()
+    return game.pid

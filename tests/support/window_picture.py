@@ -1,0 +1,28 @@
+"""A window of the game that saves one picture of a fight and tells what drew it: RENDERER, FOLDER."""
+
+import sys
+from pathlib import Path
+
+from soulslab.arena.window.game import Game
+from soulslab.arena.window.settings import WindowSettings
+from soulslab.arena.window.window import Window
+
+N_TICKS = 90
+
+
+def main(renderer: str, folder: str) -> None:
+    """Play a while without keys; draw and save what is seen then."""
+    window = Window(WindowSettings(size_px=(320, 180), renderer=renderer))
+    game = Game(WindowSettings(seed=3, shows_help=False), window)
+    for _ in range(N_TICKS):
+        game.fight.tick(())
+    # The second one is of the camera at rest.
+    for _ in range(2):
+        game.show()
+    window.save_screenshot(Path(folder))
+    sys.stdout.write(window.driver + "\n")
+    window.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
