@@ -17,6 +17,7 @@ from gymnasium.vector import VectorEnv
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.environment import EVALUATION, Info, decisions_taken, environment_seed, layout, make_vector, sizes
 from soulslab.learn.inputs import Observer
 from soulslab.learn.policy import Policy, require_functions
@@ -26,6 +27,9 @@ from soulslab.learn.threads import one_core
 
 MANY: Final = 1024
 """Environments that play side by side where nothing speaks for fewer."""
+
+MAX_FAILURES: Final = 8
+"""Fights in a row, for each environment, that may be cut off by failing games before there is no use in going on."""
 
 
 class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -125,7 +129,7 @@ def evaluate(policy: Policy, settings: EvaluationSettings, *, sinks: Sequence[Si
 
     Raises:
         IncompatibleCheckpointError: The policy cannot play this environment.
-        EnvironmentUsageError: The environment cannot be played by any policy.
+        EnvironmentUsageError: The environment cannot be played by any policy, or its games do nothing but fail.
         ConfigError: An option names a Python function that was not passed, or is not the environment's.
     """
     require_functions(settings.env_options, "evaluation")
@@ -182,6 +186,7 @@ def _play(
     observer = Observer(layout(env), env.num_envs, policy.header.frame_stack)
     obs, info = env.reset(seed=seed)
     observer.begin(obs)
+    n_failures = 0  # in a row
     while fights.n_done < settings.n_fights:
         actions = policy.act(observer.inputs, info.get("action_mask"), deterministic=settings.deterministic)
         obs, rewards, terminated, truncated, info = env.step(actions)
@@ -193,6 +198,9 @@ def _play(
             continue
         # A fight that was cut off because its game failed is fought again.
         failed = info.get("final_info", {}).get("_failure", np.zeros(env.num_envs, np.bool_))
+        n_failures = n_failures + len(finished) if failed[finished].all() else 0
+        if n_failures > MAX_FAILURES * env.num_envs:
+            raise _never_ending(info, n_failures)
         counted = finished[(left[finished] > 0) & ~failed[finished]]
         fights.add(counted, {"return": returns, "decisions": decisions, **_told(info)})
         left[counted] -= 1
@@ -203,6 +211,14 @@ def _play(
             EvaluationProgress(n_done=fights.n_done, n_fights=settings.n_fights, n_wins=fights.n_wins()),
         )
     return fights
+
+
+def _never_ending(info: Info, n_failures: int) -> EnvironmentUsageError:
+    """Return the error for games that do nothing but fail, with what the last one said."""
+    failure = info["final_info"].get("failure", {})
+    said = [message for message in failure.get("message", ()) if message]
+    why = said[-1] if said else "the environment does not say why"
+    return EnvironmentUsageError(f"{n_failures} fights in a row were cut off as their game failed; the last: {why}")
 
 
 def _told(info: Info) -> dict[str, NDArray[Any]]:

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulslab.errors import ConfigError, IncompatibleCheckpointError
+from soulslab.errors import ConfigError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.learn.environment import make_vector
 from soulslab.learn.evaluate import EvaluationSettings, evaluate, quotas
 from soulslab.learn.policy import Policy, PolicyHeader
@@ -99,6 +99,27 @@ def test_no_more_games_are_started_than_training_had_unless_asked_for(policy, mo
         asked = msgspec.structs.replace(SETTINGS, n_fights=n_fights, n_envs=n_envs)
         assert evaluate(policy, asked).n_fights == n_fights
     assert started == [3, 2, 5, 4]
+
+
+def test_games_that_do_nothing_but_fail_end_the_evaluation(policy, monkeypatch):
+    def make_failing(*arguments):
+        env = make_vector(*arguments)
+        step = env.step
+
+        def failing(actions):
+            *rest, terminated, truncated, info = step(actions)
+            failed = terminated | truncated
+            if failed.any():
+                message = np.where(failed, "its window was closed", None)
+                info["final_info"] |= {"_failure": failed, "failure": {"message": message}}
+            return *rest, terminated, truncated, info
+
+        env.step = failing
+        return env
+
+    monkeypatch.setattr("soulslab.learn.evaluate.make_vector", make_failing)
+    with pytest.raises(EnvironmentUsageError, match=r"(1[7-9]|2\d) fights in a row .* the last: its window was closed"):
+        evaluate(policy, msgspec.structs.replace(SETTINGS, n_fights=5, n_envs=2))
 
 
 def test_a_fight_that_a_failure_ended_is_fought_again(policy, monkeypatch):
