@@ -107,11 +107,19 @@ class Deadline:
         self._start = time.monotonic()
         self._seconds = seconds
 
+    @property
+    def has_passed(self) -> bool:
+        """Whether there is no time left."""
+        return self._waited_s > self._seconds
+
     def check(self, what: str, cause: Exception | None = None) -> None:
         """Raise `WaitTimeoutError` once it has passed."""
-        waited = time.monotonic() - self._start
-        if waited > self._seconds:
-            raise WaitTimeoutError(what, waited, f"the last error was: {cause}" if cause else "") from cause
+        if self.has_passed:
+            raise WaitTimeoutError(what, self._waited_s, f"the last error was: {cause}" if cause else "") from cause
+
+    @property
+    def _waited_s(self) -> float:
+        return time.monotonic() - self._start
 
 
 class EpisodeStart:

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from soulslab.arena.state import Record
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.envs.live.actions import Actions
+from soulslab.envs.live.demo import DemoEpisode
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.episode import Episode, EpisodeSettings
+from soulslab.envs.live.in_place import InPlaceEpisode
 from soulslab.envs.live.observation import Observer
 from soulslab.envs.live.options import DuelOptions
 from soulslab.envs.live.play import DuelPlay
@@ -306,10 +308,4 @@ def make_episode(options: DuelOptions, scenario: Scenario) -> Episode:
     settings = EpisodeSettings(
         phase=str(options.phase), random_pose=options.random_pose, hard_reset_minutes=options.hard_reset_minutes
     )
-    if options.episodes == "demo":
-        from soulslab.envs.live.demo import DemoEpisode  # noqa: PLC0415  (one of the two is enough)
-
-        return DemoEpisode(scenario, settings)
-    from soulslab.envs.live.in_place import InPlaceEpisode  # noqa: PLC0415
-
-    return InPlaceEpisode(scenario, settings)
+    return DemoEpisode(scenario, settings) if options.episodes == "demo" else InPlaceEpisode(scenario, settings)

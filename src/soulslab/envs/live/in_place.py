@@ -61,7 +61,7 @@ class InPlaceEpisode:
         self._start = Start(scenario.player_pose, scenario.boss_pose, -1)
         self._game_phase = 1
         self._is_forcing = False
-        self._has_no_death = False
+        self._has_no_death = self._has_lock_key = False
         self._n_unlocked = 0
 
     @property
@@ -81,8 +81,8 @@ class InPlaceEpisode:
 
     @property
     def presses(self) -> tuple[str, ...]:
-        """See `Episode.presses`: the lock-on, where it has been lost for long."""
-        is_due = self._n_unlocked and self._n_unlocked % UNLOCKED_LOOKS == 0
+        """See `Episode.presses`: the lock-on, where it has been lost for long and has a key."""
+        is_due = self._has_lock_key and self._n_unlocked and self._n_unlocked % UNLOCKED_LOOKS == 0
         return (LOCK_ON_KEY,) if is_due else ()
 
     # --- the start ------------------------------------------------------------------------------------------
@@ -108,6 +108,7 @@ class InPlaceEpisode:
         self.boss.begin(boss_hp, self._scenario.boss_max_hp)
         self._is_forcing = False
         self._has_no_death = is_writable(game, "player.no_death")
+        self._has_lock_key = LOCK_ON_KEY in game.profile.keys
         self._n_unlocked = 0
 
     def _begin_fight(self, game: DuelGame, deadline: Deadline, *, is_fresh: bool, needs_another: bool) -> None:

@@ -185,7 +185,7 @@ class ResetRunner:
             attempt: Gets the number of the try, from 0, and whether the game has been started since the last reset.
 
         Raises:
-            ResetFailedError: All tries failed.
+            ResetFailedError: All tries failed, or the deadline passed with one of them.
             SiphonError: The game could not be started, or there is a mistake in the profile.
         """
         begun = time.monotonic()
@@ -203,7 +203,8 @@ class ResetRunner:
                     game.keeper.is_lost = True
                 if not game.keeper.is_open:
                     raise
-                if n == self._max_retries:
+                # Once its time is up, a game that takes minutes to start is not started three times more.
+                if n == self._max_retries or deadline.has_passed:
                     raise self._final(error, time.monotonic() - begun) from error
                 self.log.n_retries += 1
         self.log.n_resets += 1

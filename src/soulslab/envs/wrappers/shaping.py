@@ -12,14 +12,14 @@ import msgspec
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
-from soulslab.arena.boss_file import Boss
+from soulslab.arena.boss_file import MOVE_ANIMATIONS, Boss
 from soulslab.arena.knight import Knight, load_knight
 from soulslab.arena.state import Record
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 from soulslab.envs.wrappers.boundary import Boundary
 from soulslab.envs.wrappers.duel_source import duel_of
 from soulslab.envs.wrappers.extended_observation import Env, Wrapper
-from soulslab.errors import EnvironmentUsageError
+from soulslab.errors import EnvironmentUsageError, did_you_mean
 
 WindUps: TypeAlias = Mapping[str, Sequence[tuple[float, float]]]
 """By the boss's animation: times since its start, (from, to) in s, between which a roll is well begun."""
@@ -211,8 +211,11 @@ def _boss_wind_ups(env: Env) -> WindUps:
 
 
 def _numbered(wind_ups: WindUps) -> dict[int, tuple[tuple[float, float], ...]]:
-    """Return the windows by the animation's number; those of animations without one can never count."""
+    """Return the windows by the animation's number; the change of phase has none, and can never count."""
     for name, windows in wind_ups.items():
+        if name not in MOVE_ANIMATIONS and name not in BOSS_ANIMATIONS:
+            hint = did_you_mean(str(name), MOVE_ANIMATIONS)
+            raise EnvironmentUsageError(f"DodgeShaping: wind_ups: unknown animation {name!r}{hint}")
         if any(not 0.0 <= start <= end for start, end in windows):
             raise EnvironmentUsageError(f"DodgeShaping: wind_ups[{name!r}] must be (from, to) with 0 <= from <= to")
     return {BOSS_ANIMATIONS.index(name): tuple(w) for name, w in wind_ups.items() if name in BOSS_ANIMATIONS}

@@ -277,6 +277,15 @@ def test_a_fall_is_a_loss_and_the_reset_puts_the_player_back():
     assert live.arena.fight.n_fights == number
 
 
+def test_a_lock_that_has_no_key_stays_lost():
+    live = LiveDuel(profile_without(keys=("lock_on",)))
+    episode = fought(live, n=1)
+    for _ in range(2 * UNLOCKED_LOOKS):
+        live.game.write({"lock_on": False})
+        live.look(episode, 0.0)
+        assert episode.presses == ()
+
+
 @pytest.mark.parametrize("position", [(1e3, 1e3, -68.8), (142.0, 594.0, 200.0), (142.0, 594.0, -1e3)])
 def test_a_player_that_was_put_out_of_bounds_is_brought_back(position):
     live = LiveDuel()

@@ -168,6 +168,14 @@ def test_the_final_error_has_all_reasons(duel):
     assert "gone" in str(caught.value)
 
 
+def test_after_the_deadline_no_game_is_started_again(duel):
+    log = ResetLog()
+    with pytest.raises(ResetFailedError, match="gone"):
+        ResetRunner(log, 3, None).run(duel.game, Deadline(0.0), Attempts(ProcessExitedError("gone", pid=1)))
+    assert log.n_game_restarts == 0
+    assert duel.game.keeper.is_lost, "the next reset brings a new one"
+
+
 def test_mistakes_are_not_tried_again(duel):
     with pytest.raises(InvalidValueError):
         run(duel, InvalidValueError("hp", -1, "is out of range"))

@@ -159,6 +159,11 @@ def test_without_a_boss_file_windows_are_needed():
         DodgeShaping(ScriptedDuel())
 
 
+def test_windows_of_an_animation_that_no_boss_has_are_refused():
+    with pytest.raises(EnvironmentUsageError, match=r"unknown animation 'Atack3000'; did you mean 'Attack3000'\?"):
+        DodgeShaping(ScriptedDuel(), {"Atack3000": [(0.2, 0.6)]})
+
+
 @settings(max_examples=15)
 @given(boss=st.sampled_from(boss_names()), seed=st.integers(0, 2**32), timed=st.floats(0, 5), panic=st.floats(0, 5))
 def test_shaping_is_bounded_and_accounted_for(boss, seed, timed, panic):
