@@ -72,10 +72,24 @@ class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
                 f"size_px must be a width and a height, from 64, 36 to {MAX_SIZE_PX[0]}, {MAX_SIZE_PX[1]}, "
                 f"not {self.size_px!r}"
             )
+        self._check_origin()
+
+    def _check_origin(self) -> None:
+        """Check what is said of where the game comes from."""
         if not _is_whole(self.pid) or self.pid < 0:
             raise EnvironmentUsageError(f"pid must be the number of a process, not {self.pid!r}")
         if bool(self.server) + bool(self.pid) + (self.session is not None) > 1:
             raise EnvironmentUsageError("give only one of server, pid and session")
+        for name in ("token", "tls"):
+            if getattr(self, name) and not self.server:
+                raise EnvironmentUsageError(f"{name} is for a server; say which with server='host:port'")
+        if self.display is not None and not isinstance(self.display, str):
+            raise EnvironmentUsageError(f"display must be 'private', '' or the name of one, not {self.display!r}")
+        is_open = isinstance(getattr(self.session, "profile", None), Profile)
+        if self.session is not None and not is_open and not callable(self.session):
+            raise EnvironmentUsageError(f"session must be an open session, or what opens one, not {self.session!r}")
+        if self.mask and is_open:
+            raise EnvironmentUsageError("mask: an open session has its game already; open it with that game's profile")
 
     def launch_options(self) -> dict[str, str]:
         """Return the options of the command that starts the game."""

@@ -24,6 +24,7 @@ from soulslab.errors import (
     ProfileError,
     WindowGoneError,
 )
+from soulslab.games import profile_path
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.profile import load_profile
@@ -296,6 +297,11 @@ def test_games_that_take_no_seed_do_not_all_fight_the_same():
     assert ArenaLiveOptions(mask="dark_souls_3", launch_seed=7).launch_options()["seed"] == "7"
 
 
+def test_what_opens_a_session_may_do_so_for_a_mask():
+    env = ArenaLiveEnv(session=FakeArenaSession, mask="dark_souls_3")
+    assert env.profile.name == load_profile(profile_path(Path("dark_souls_3"))).name
+
+
 def test_a_boss_file_of_ones_own_is_found_from_the_folder_of_the_game(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.toml").write_bytes((BOSS_DIR / "judge.toml").read_bytes())
@@ -330,6 +336,10 @@ def test_a_profile_that_lacks_something_is_refused_at_once():
 WRONG_OPTIONS = [
     ({"bos": "judge"}, "has no option 'bos'; did you mean 'boss'?"),
     ({"boss": 5}, "boss must be a name or the path of a boss file, not 5"),
+    ({"session": 5}, "session must be an open session, or what opens one, not 5"),
+    ({"session": FakeArenaSession(), "mask": "elden_ring"}, "mask: an open session has its game already"),
+    ({"tls": "server.pem"}, "tls is for a server"),
+    ({"display": 5}, "display must be 'private'"),
     ({"phase": "ful"}, "did you mean 'full'?"),
     ({"observation": "pixel"}, "observation: unknown kind 'pixel'; did you mean 'pixels'?"),
     ({"action_mode": "discreet"}, "action_mode: unknown kind 'discreet'; did you mean 'discrete'?"),
@@ -361,7 +371,7 @@ WRONG_OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("options", "message"), WRONG_OPTIONS, ids=[str(row[0]) for row in WRONG_OPTIONS])
+@pytest.mark.parametrize(("options", "message"), WRONG_OPTIONS, ids=["-".join(row[0]) for row in WRONG_OPTIONS])
 def test_a_wrong_option_is_a_clear_error(options, message):
     with pytest.raises(EnvironmentUsageError) as caught:
         ArenaLiveEnv(**options)
