@@ -25,12 +25,12 @@ class BenchFlags:
 
     Attributes:
         quick: Rough numbers, and no learning to speak of, in less than a minute.
-        config: What train and bosses train with.
-        boss: Name, or path of a boss file, of the only boss to meet (fights, bosses).
-        steps: Environment steps per measurement (arena).
-        fights: Fights per row (fights, train, bosses).
-        seeds: Seeds of the training runs (train, bosses).
-        limit_s: Longest training time of a run in seconds (train, bosses).
+        config: What train, bosses and transfer train with.
+        boss: Name, or path of a boss file, of the only boss to meet (fights, bosses, window).
+        steps: Environment steps per measurement (arena, window, live, soak).
+        fights: Fights per row (fights, train, bosses, doom, pixels; transfer: those in lockstep).
+        seeds: Seeds of the training runs (train, bosses), or the only one (doom, pixels, soak).
+        limit_s: Longest training time of a run in seconds (train, bosses, doom, pixels, transfer).
         policy: Policy file, in place of training one (transfer).
         json: Also write the rows of the tables to this file; all also writes one per benchmark into bench-results/.
     """

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.arena.vocabulary import LIGHT_ATTACK, NOTHING
 from soulslab.envs.arena import ArenaEnv
 from soulslab.envs.live.arena import ArenaLiveEnv
@@ -30,8 +31,11 @@ def test_the_same_fight_as_in_the_simulator(judge, skip_locked):
     check_fight(live, sim, 3)
 
 
-@pytest.mark.parametrize(("boss", "phase"), [("trickster", "2"), ("frost_beast", "1")])
-def test_the_same_fight_against_the_others(boss, phase):
+@pytest.mark.parametrize(("boss", "phase"), [("trickster", "2"), ("own.toml", "1")])
+def test_the_same_fight_against_the_others(boss, phase, tmp_path, monkeypatch):
+    # A boss file beside the script: the game itself starts in another folder.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.toml").write_bytes((BOSS_DIR / "frost_beast.toml").read_bytes())
     options = {"boss": boss, "phase": phase, "random_pose": True, "observation": "dict", "reward": ALL_TERMS}
     live, sim = ArenaLiveEnv(**options), ArenaEnv(**options)
     try:
