@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from soulslab.arena.window.game import Game
+from soulslab.arena.window.game import Game, new_fight
 from soulslab.arena.window.settings import WindowSettings
 from soulslab.arena.window.window import Window
 
@@ -13,7 +13,8 @@ N_TICKS = 90
 def main(renderer: str, folder: str) -> None:
     """Play a while without keys; draw and save what is seen then."""
     window = Window(WindowSettings(size_px=(320, 180), renderer=renderer))
-    game = Game(WindowSettings(seed=3, shows_help=False), window)
+    settings = WindowSettings(seed=3, shows_help=False)
+    game = Game(settings, window, new_fight(settings))
     for _ in range(N_TICKS):
         game.fight.tick(())
     # The second one is of the camera at rest.

@@ -131,6 +131,17 @@ def test_wrong_flags_are_told(capsys, flags, problem):
     assert problem in said(capsys)
 
 
+@pytest.mark.parametrize(
+    ("boss", "problem"),
+    [("juge", "unknown boss 'juge'; did you mean 'judge'"), ("none.toml", "none.toml: cannot be read: ")],
+)
+def test_a_boss_that_is_not_there_is_told_before_a_window_opens(capsys, monkeypatch, boss, problem):
+    monkeypatch.setattr("soulslab.arena.window.game.Window", lambda _: pytest.fail("a window was opened"))
+    monkeypatch.setattr("soulslab.arena.window.memory.process_name.set_process_name", lambda _: None)
+    assert cli.run(["arena", "--boss", boss]) != 0
+    assert problem in said(capsys)
+
+
 def test_a_log_that_is_not_there_is_told(capsys):
     assert cli.run(["arena", "--replay", "none.log"]) == cli.EXIT_FAILED
     assert "none.log: cannot be read: No such file" in said(capsys)

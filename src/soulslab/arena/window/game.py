@@ -63,7 +63,8 @@ class Game:
     Args:
         settings: What is fought and how it is shown.
         window: Where it is shown.
-        replay: What plays in place of the keys, if anything does.
+        fight: The fight.
+        replay: What plays it in place of the keys, if anything does.
 
     Attributes:
         fight: The fight.
@@ -74,8 +75,10 @@ class Game:
         KeyLogError: The log cannot be written.
     """
 
-    def __init__(self, settings: WindowSettings, window: Window, replay: Replay | None = None) -> None:
-        self.fight = replay.fight if replay else new_fight(settings)
+    def __init__(
+        self, settings: WindowSettings, window: Window, fight: LiveFight, replay: Replay | None = None
+    ) -> None:
+        self.fight = fight
         self.fight.speed = settings.speed
         self.is_paused = False
         self.is_over = False
@@ -238,9 +241,10 @@ def run(settings: WindowSettings, open_memory: Callable[[LiveFight], GameMemory]
     """
     with ExitStack() as undo:
         is_asked_to_end = undo.enter_context(_end_signals())
+        fight = replay.fight if replay else new_fight(settings)  # what is wrong with it is told before a window opens
         window = Window(settings)
         undo.callback(window.close)
-        game = Game(settings, window, replay)
+        game = Game(settings, window, fight, replay)
         undo.callback(game.close)
         # Nobody lets go of it: whoever reads it finds it whole for as long as there is a process.
         game.begin(open_memory(game.fight))

@@ -11,7 +11,7 @@ from soulslab.arena.window.figures.knight import KnightFigure
 from soulslab.arena.window.figures.shadow import Shadow
 from soulslab.arena.window.hud.hud import Hud, HudOptions
 from soulslab.arena.window.stage.camera import CameraRig
-from soulslab.arena.window.stage.light import is_drawn_by_tinydisplay, light_direction, light_up, make_opaque, whiten
+from soulslab.arena.window.stage.light import is_drawn_by_tinydisplay, light_direction, light_up, shadow_colour, whiten
 from soulslab.arena.window.stage.mood import mood_of
 from soulslab.arena.window.stage.stage import Stage
 
@@ -47,10 +47,9 @@ class Scene:
             whiten(fighters)
         self._knight, self._boss = KnightFigure(fighters), BossFigure(fighters, boss)
         self._effects = Effects(root, boss)
-        light, floor = light_direction(boss.ground, mood), boss.ground.floor_m
-        self._shadow = Shadow(root, self._knight.root, light, floor)
-        for shadow in (self._shadow, Shadow(root, self._boss.root, light, floor)):
-            make_opaque(shadow.root, mood)
+        falls = light_direction(boss.ground, mood), boss.ground.floor_m, shadow_colour(mood)
+        Shadow(root, self._boss.root, *falls)
+        self._shadow = Shadow(root, self._knight.root, *falls)
         self._rig = CameraRig(camera, game, size_px[0] / size_px[1])
         self._camera, self._options = camera, options
         self.hud = Hud(camera, game, size_px, options)

@@ -88,7 +88,8 @@ def play(window):
 
 
 def start(window, settings, replay=None):
-    game, memory, timer = Game(settings, window, replay), Memory(), Due()
+    game = Game(settings, window, replay.fight if replay else new_fight(settings), replay)
+    memory, timer = Memory(), Due()
     game.begin(memory)
 
     def turn(*names, n_ticks=1):

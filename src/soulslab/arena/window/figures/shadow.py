@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from panda3d.core import LMatrix4f, NodePath, TransparencyAttrib
+from panda3d.core import LMatrix4f, NodePath
+
+from soulslab.arena.window.figures.mesh import Colour
 
 #: Above the floor, so that it does not shine through, in m.
 LIFT_M = 0.012
 #: Height that is left of a figure. Not 0: panda3d inverts the matrix.
 FLATNESS = 1e-4
-#: Parts overlap, and each darkens the ground once more. With a colour not far below that of the ground and little
-#: transparency the first layer has nearly the tone of all of them, and the shadow looks like one.
-COLOUR = (0.17, 0.165, 0.18, 0.76)
 
 
 class Shadow:
@@ -23,7 +22,7 @@ class Shadow:
         figure_root: Of the figure (`KnightFigure.root`, `BossFigure.root`).
         light: Direction in which the light falls, z below 0.
         floor_m: Height of the floor.
-        colour: Red, green, blue and opacity: best about half as bright as the ground, and hardly transparent.
+        colour: That of the ground in the shadow. It is opaque: parts overlap, and would darken each other.
     """
 
     def __init__(
@@ -32,7 +31,7 @@ class Shadow:
         figure_root: NodePath,
         light: tuple[float, float, float],
         floor_m: float,
-        colour: tuple[float, float, float, float] = COLOUR,
+        colour: Colour,
     ) -> None:
         x, y, z = light
         slant_x, slant_y = -x / z, -y / z
@@ -48,8 +47,7 @@ class Shadow:
             )
         )
         figure_root.instanceTo(self.root)
-        self.root.setColor(colour, 2)
+        self.root.setColor(*colour, 1.0, 2)
         self.root.setColorScaleOff(2)
         self.root.setLightOff(2)
-        self.root.setTransparency(TransparencyAttrib.MAlpha, 2)
         self.root.setBin("fixed", -10)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from panda3d.core import AmbientLight, DirectionalLight, Material, NodePath, TransparencyAttrib, Vec3
+from panda3d.core import AmbientLight, DirectionalLight, Material, NodePath, Vec3
 
 from soulslab.arena.boss_file import Ground
-from soulslab.arena.window.stage.mood import Mood
+from soulslab.arena.window.stage.mood import Mood, Rgb
 
 #: Sun and moon shine down on the fighters more steeply than they stand, or shadows would cross the whole floor.
 STEEPNESS = 1.3
@@ -39,10 +39,10 @@ def light_up(fighters: NodePath, ground: Ground, mood: Mood) -> None:
     fighters.setLight(fighters.attachNewNode(ambient))
 
 
-def make_opaque(shadow: NodePath, mood: Mood) -> None:
-    """Give a shadow the colour that stone has in it; see-through parts of one would darken each other."""
-    shadow.setTransparency(TransparencyAttrib.MNone, 3)
-    shadow.setColor(*(SHADOW_SHARE * part for part in mood.stone), 1.0, 3)
+def shadow_colour(mood: Mood) -> Rgb:
+    """Return the colour that stone has in a shadow."""
+    red, green, blue = mood.stone
+    return SHADOW_SHARE * red, SHADOW_SHARE * green, SHADOW_SHARE * blue
 
 
 def is_drawn_by_tinydisplay(camera: NodePath) -> bool:

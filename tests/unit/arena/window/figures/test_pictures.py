@@ -32,7 +32,7 @@ class Figures:
         self._effects = Effects(self.root, self.game.boss)
         floor = float(self.game.fight.floor)
         for figure in (self._knight, self._boss):
-            Shadow(self.root, figure.root, (0.4, 0.4, -1.0), floor)
+            Shadow(self.root, figure.root, (0.4, 0.4, -1.0), floor, (0.17, 0.165, 0.18))
         d = self.game.duel
         d.b_x, d.b_y, d.b_fx, d.b_fy = 0.0, 4.0 + float(self.game.fight.b_radius), 0.0, -1.0
         d.p_x, d.p_y, d.p_fx, d.p_fy = 0.0, 0.0, 0.0, 1.0
