@@ -93,8 +93,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         game.step_deadline_s = options.step_deadline_s
         episode, timing = make_episode(options, setup.scenario), make_timing(options.timing, times)
         is_late = options.skip_locked and options.timing == "lockstep"
-        frame = self._observer.frame
-        self._play = DuelPlay(game, setup.scenario, episode, timing, frame, is_late_frame=is_late)
+        self._play = DuelPlay(game, setup.scenario, episode, timing, self._observer.frame, is_late_frame=is_late)
         self.observation_space = self._observer.space
         self.action_space = self._actions.space
         self.action_names = self._actions.names
@@ -163,10 +162,8 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         reward, shares = self._score.end_step(verdict, is_truncated=is_truncated)
         self._is_ready = not (verdict or is_truncated)
         info = self._info()
-        info["n_decisions"] = n_decisions
-        info["n_masked"] = self._n_masked
-        info["reward_terms"] = shares
-        info["late_s"] = self._play.late_s
+        late_s = self._play.late_s
+        info |= {"n_decisions": n_decisions, "n_masked": self._n_masked, "reward_terms": shares, "late_s": late_s}
         if tick >= 0:
             info["ticks"] = self._play.tick - tick
         if not self._is_ready:
