@@ -111,17 +111,16 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         chosen = np.flatnonzero(which).tolist()
         calls = [self._resetter(i, seeds[i], options) for i in chosen]
         infos: Info = {}
-        failures: list[BaseException] = []
+        failures: dict[int, BaseException] = {}
         for i, result in zip(chosen, self._crew.call(calls), strict=True):
             if isinstance(result, BaseException):
-                failures.append(result)
+                failures[i] = result
                 continue
             self._latest[i], info = result
             self._is_over[i] = False
             infos = self._add_info(infos, info, i)
         self._has_begun = True
-        if failures:
-            raise failures[0]
+        _raise_first(failures)
         return self._observation(), infos
 
     def step(self, actions: Any) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Info]:
@@ -147,10 +146,10 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         rewards = np.zeros(self.num_envs)
         terminated, truncated = np.zeros(self.num_envs, np.bool_), np.zeros(self.num_envs, np.bool_)
         infos: Info = {}
-        failures: list[BaseException] = []
+        failures: dict[int, BaseException] = {}
         for i, result in enumerate(self._crew.call(calls)):
             if isinstance(result, BaseException):
-                failures.append(result)
+                failures[i] = result
                 continue
             outcome, fresh = result
             self._latest[i], rewards[i], terminated[i], truncated[i], info = outcome
@@ -159,8 +158,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
                 self._latest[i], info = fresh
             infos = self._add_info(infos, info, i)
         self._is_over = terminated | truncated
-        if failures:
-            raise failures[0]
+        _raise_first(failures)
         return self._observation(), rewards, terminated, truncated, infos
 
     def render(self) -> tuple[Any, ...] | None:
@@ -197,6 +195,17 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
             create_empty_array(self.single_observation_space, self.num_envs) if self.copy else self._observations
         )
         return concatenate(self.single_observation_space, self._latest, observations)  # type: ignore[arg-type]
+
+
+def _raise_first(failures: dict[int, BaseException]) -> None:
+    """Raise the first of the games' failures, if there are any, with a note of which games failed."""
+    if not failures:
+        return
+    (number, first), *others = failures.items()
+    first.add_note(f"This was game {number}, counted from 0.")
+    for i, other in others:
+        first.add_note(f"Game {i} failed, too: {type(other).__name__}: {other}")
+    raise first
 
 
 def _seeds(seed: int | Sequence[int | None] | None, n_envs: int) -> Sequence[int | None]:

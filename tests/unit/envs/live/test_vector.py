@@ -146,6 +146,19 @@ def test_raising_is_a_choice():
         vector(on_failure="ignore")
 
 
+def test_an_error_tells_which_games_failed():
+    env = vector(on_failure="raise")
+    env.reset(seed=1)
+    break_game(env, 1, "is_alive")
+    break_game(env, 2, "is_alive")
+    with pytest.raises(ProcessExitedError) as caught:
+        env.step(nothing())
+    first, other = caught.value.__notes__
+    assert first == "This was game 1, counted from 0."
+    assert other.startswith("Game 2 failed, too: ProcessExitedError: ")
+    env.close()
+
+
 def test_a_single_game_may_be_cut_off_as_well():
     env = gymnasium.make(ARENA_LIVE_ID, session=FakeArenaSession, on_failure="truncate")
     env.reset(seed=1)
