@@ -47,9 +47,9 @@ class TransferBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     train: TrainSettings
     policy: Path | None = None
     n_fights: int = 100
-    n_real_time_fights: int = 30
+    n_real_time_fights: int = 24
     n_games: int = 2
-    n_real_time_games: int = 5
+    n_real_time_games: int = 8
     delays_ms: tuple[float, ...] = (16.0, 33.0, 50.0, 100.0)
     masks: tuple[str, ...] = ("dark_souls_3", "elden_ring")
     limit_s: float = float("inf")
