@@ -11,7 +11,7 @@ Its values lie in a `FakeMemory`, behind pointers, and are found, read and writt
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping
 
 import msgspec
 import numpy as np
@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 
 from soulslab.errors import ClockStalledError, ProcessExitedError, WindowGoneError
 from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.capture.fake import FakeCapture
-from soulslab.siphon.clock.fake import FakeClock
+from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
 from soulslab.siphon.input.fake import FakeInput
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.profile import Attribute, Base, ClockFacts, NumberType, Process, Profile, Value
-from soulslab.siphon.session import SessionInfo, SessionOptions
+from soulslab.siphon.session import SessionOptions
 
 TICK_HZ = 60.0
 WINDOW_PX = (64, 48)
@@ -216,59 +215,6 @@ class Toy:
         return pixels
 
 
-class _ToyGame:
-    """The parts of one start of the toy (`soulslab.siphon.local.Game`)."""
-
-    def __init__(self, toy: Toy, profile: Profile, options: SessionOptions) -> None:
-        self.attributes = AttributeTable(profile, toy.memory, {"toy": ROOT_AT})
-        self._toy = toy
-        self.clock = FakeClock(self._pass_time, check_alive=toy.check_alive)
-        self.input = toy.input if options.with_window else None
-        self.capture = FakeCapture(toy.draw) if options.with_window else None
-        self.info = SessionInfo(
-            pid=TOY_PID,
-            executable="/toy",
-            version="",
-            module_base=MODULE_BASE,
-            is_child=True,
-            is_read_only=options.is_read_only,
-            clock_grade="lockstep",
-            input_backend="fake" if options.with_window else "",
-            capture_backend="fake" if options.with_window else "",
-            window_px=WINDOW_PX,
-            display="",
-        )
-
-    def _pass_time(self, seconds: float) -> None:
-        self._toy.pass_time(seconds)  # looked up each time: tests put their own in its place
-
-    def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:
-        return error
-
-    def check_alive(self) -> None:
-        self._toy.check_alive()
-
-    def close(self) -> None:
-        if self.input:
-            self.input.close()
-        self.clock.close()
-
-
-class _ToyOpener:
-    """Starts toys; tells its session of each."""
-
-    def __init__(self, on_start: Callable[[Toy], None]) -> None:
-        self._on_start = on_start
-
-    def open(self, profile: Profile, options: SessionOptions) -> _ToyGame:
-        toy = Toy(level=int({**profile.process.options, **options.options}["level"]))
-        self._on_start(toy)
-        return _ToyGame(toy, profile, options)
-
-    def close(self) -> None:
-        return
-
-
 class FakeSession(LocalSession):
     """A session with the toy: the logic of a local session over parts that need no game.
 
@@ -284,7 +230,9 @@ class FakeSession(LocalSession):
 
     def __init__(self, options: SessionOptions | None = None, env: dict[str, Value] | None = None) -> None:
         profile = msgspec.structs.replace(TOY_PROFILE, env=env)
-        super().__init__(profile, options or SessionOptions(), _ToyOpener(self._started))
+        super().__init__(profile, options or SessionOptions(), FakeOpener(self._start))
 
-    def _started(self, toy: Toy) -> None:
-        self.toy = toy
+    def _start(self, profile: Profile, options: SessionOptions) -> FakeGame:
+        self.toy = toy = Toy(level=int({**profile.process.options, **options.options}["level"]))
+        info = msgspec.structs.replace(fake_info(TOY_PID, "/toy", WINDOW_PX, options), module_base=MODULE_BASE)
+        return FakeGame(toy, AttributeTable(profile, toy.memory, {"toy": ROOT_AT}), options, info)

@@ -5,7 +5,7 @@ Keys, game time, attributes and writes act on the fight as they do in the real w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,11 @@ from soulslab.errors import (
     WindowGoneError,
 )
 from soulslab.games.arena import PROFILE_PATH
-from soulslab.siphon.capture.fake import FakeCapture
-from soulslab.siphon.clock.fake import FakeClock
+from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
 from soulslab.siphon.input.fake import FakeInput
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.profile import Profile, Value, load_profile
-from soulslab.siphon.session import SessionInfo, SessionOptions
+from soulslab.siphon.session import SessionOptions
 
 PID = 4343
 WINDOW_PX = (320, 180)
@@ -141,56 +140,6 @@ class _Attributes:
         arena.binding.apply(arena.fight, values)
 
 
-class _Game:
-    """The parts of one start (`soulslab.siphon.local.Game`)."""
-
-    def __init__(self, arena: FakeArena, options: SessionOptions) -> None:
-        self.attributes = _Attributes(arena)
-        self._arena = arena
-        self.clock = FakeClock(arena.pass_time, check_alive=arena.check_alive)
-        self.input = arena.input if options.with_window else None
-        self.capture = FakeCapture(arena.draw) if options.with_window else None
-        self.info = SessionInfo(
-            pid=PID,
-            executable="/arena",
-            version="",
-            module_base=0,
-            is_child=True,
-            is_read_only=options.is_read_only,
-            clock_grade="lockstep",
-            input_backend="fake" if options.with_window else "",
-            capture_backend="fake" if options.with_window else "",
-            window_px=WINDOW_PX,
-            display="",
-        )
-
-    def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:
-        return error
-
-    def check_alive(self) -> None:
-        self._arena.check_alive()
-
-    def close(self) -> None:
-        if self.input:
-            self.input.close()
-        self.clock.close()
-
-
-class _Opener:
-    """Starts fights; tells its session of each."""
-
-    def __init__(self, on_start: Callable[[FakeArena], None]) -> None:
-        self._on_start = on_start
-
-    def open(self, profile: Profile, options: SessionOptions) -> _Game:
-        arena = FakeArena(profile, {**profile.process.options, **options.options})
-        self._on_start(arena)
-        return _Game(arena, options)
-
-    def close(self) -> None:
-        return
-
-
 class FakeArenaSession(LocalSession):
     """A session with the built-in fight, in this process.
 
@@ -206,7 +155,8 @@ class FakeArenaSession(LocalSession):
     arena: FakeArena
 
     def __init__(self, options: SessionOptions | None = None, profile: Profile | None = None) -> None:
-        super().__init__(profile or load_profile(PROFILE_PATH), options or SessionOptions(), _Opener(self._started))
+        super().__init__(profile or load_profile(PROFILE_PATH), options or SessionOptions(), FakeOpener(self._start))
 
-    def _started(self, arena: FakeArena) -> None:
-        self.arena = arena
+    def _start(self, profile: Profile, options: SessionOptions) -> FakeGame:
+        self.arena = FakeArena(profile, {**profile.process.options, **options.options})
+        return FakeGame(self.arena, _Attributes(self.arena), options, fake_info(PID, "/arena", WINDOW_PX, options))

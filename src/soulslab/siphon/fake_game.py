@@ -1,0 +1,109 @@
+"""The parts of a game that is no process: what the sessions with made-up games share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.errors import ProcessExitedError
+from soulslab.siphon.capture.fake import FakeCapture
+from soulslab.siphon.clock.fake import FakeClock
+from soulslab.siphon.input.fake import FakeInput
+from soulslab.siphon.local import Attributes
+from soulslab.siphon.profile import Profile
+from soulslab.siphon.session import SessionInfo, SessionOptions
+
+
+class MadeUp(Protocol):
+    """A game in this process.
+
+    Attributes:
+        input: Its keys.
+    """
+
+    input: FakeInput
+
+    def check_alive(self) -> None:
+        """Raise `ProcessExitedError` after its end."""
+        ...
+
+    def pass_time(self, seconds: float) -> None:
+        """Let so much of its time pass."""
+        ...
+
+    def draw(self) -> NDArray[np.uint8]:
+        """Return its window, (H, W, 3) RGB."""
+        ...
+
+
+class FakeGame:
+    """The parts of one start of a made-up game (`soulslab.siphon.local.Game`).
+
+    Args:
+        game: It.
+        attributes: Reads and writes its values.
+        options: How it was opened.
+        info: Process id, path and window of the game; the rest is filled in here.
+    """
+
+    def __init__(self, game: MadeUp, attributes: Attributes, options: SessionOptions, info: SessionInfo) -> None:
+        self.attributes = attributes
+        self.info = info
+        self._game = game
+        # Looked up at each call: tests put their own in the place of the game's.
+        self.clock = FakeClock(lambda seconds: game.pass_time(seconds), check_alive=game.check_alive)  # noqa: PLW0108
+        self.input = game.input if options.with_window else None
+        self.capture = FakeCapture(game.draw) if options.with_window else None
+
+    def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:
+        """See `soulslab.siphon.local.Game.explain_exit`: nothing more is known."""
+        return error
+
+    def check_alive(self) -> None:
+        """See `soulslab.siphon.local.Game.check_alive`."""
+        self._game.check_alive()
+
+    def close(self) -> None:
+        """See `soulslab.siphon.local.Game.close`."""
+        if self.input:
+            self.input.close()
+        self.clock.close()
+
+
+class FakeOpener:
+    """Starts made-up games (`soulslab.siphon.local.GameOpener`).
+
+    Args:
+        start: Starts one.
+    """
+
+    def __init__(self, start: Callable[[Profile, SessionOptions], FakeGame]) -> None:
+        self._start = start
+
+    def open(self, profile: Profile, options: SessionOptions) -> FakeGame:
+        """See `soulslab.siphon.local.GameOpener.open`."""
+        return self._start(profile, options)
+
+    def close(self) -> None:
+        """See `soulslab.siphon.local.GameOpener.close`: nothing is kept."""
+
+
+def fake_info(pid: int, executable: str, window_px: tuple[int, int], options: SessionOptions) -> SessionInfo:
+    """Return what a session with a made-up game says it is attached to."""
+    backend = "fake" if options.with_window else ""
+    return SessionInfo(
+        pid=pid,
+        executable=executable,
+        version="",
+        module_base=0,
+        is_child=True,
+        is_read_only=options.is_read_only,
+        clock_grade="lockstep",
+        input_backend=backend,
+        capture_backend=backend,
+        window_px=window_px,
+        display="",
+    )
