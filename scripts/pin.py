@@ -1,7 +1,7 @@
 """Writes ``constraints.txt`` from what is installed; run it after trying newer packages: ``make pin``.
 
-To raise every version: ``.venv/bin/pip install --upgrade -e .[siphon,window,learn,peers,dev,docs]``, then ``make pin``, then
-``make check test``. Use the oldest Python that soulslab runs on, as packages drop old ones all the time.
+To raise every version: ``.venv/bin/pip install --upgrade -e .[siphon,window,learn,peers,dev,docs]``, then ``make pin``,
+then ``make check test``. Use the oldest Python that soulslab runs on, as packages drop old ones all the time.
 """
 
 from __future__ import annotations
