@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from soulslab.arena.binding import Binding
 from soulslab.errors import ConfigError, ProfileError, SiphonError
 from soulslab.siphon.fake import TOY_PROFILE
 from soulslab.siphon.profile import Attribute, Base, Entity, Profile, load_profile
@@ -230,8 +231,14 @@ DOCS = Path(__file__).parents[3] / "docs" / "profiles.md"
 
 
 def test_the_examples_of_the_documentation_load():
-    example, entity = re.findall(r"```toml\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    example, entity, duel = re.findall(r"```toml\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
     profile = parse_profile(tomllib.loads(example), "docs")
     assert profile.attributes["health"].range == (-200.0, 200.0)
     world = '[bases.world]\npattern = "48 8B 05"\nsource = "made up"\n'
     assert parse_profile(tomllib.loads(f"{example}\n{world}\n{entity}"), "docs").entities["boss"].id == 21300520
+    stored = {
+        "player.hp": Attribute(base="b", offsets=(0,), type="i32", range=(0, 1), source="made up"),
+        "iudex.hp": Attribute(base="b", offsets=(4,), type="i32", range=(0, 1), source="made up"),
+        "iudex.animation": Attribute(base="b", offsets=(8,), type="i32", range=(0, 1), source="made up"),
+    }
+    assert Binding(tomllib.loads(duel)["duel"], stored).decode("boss.animation", 3000) == "Attack3000"
