@@ -26,7 +26,7 @@ WARM_PART = 0.2
 #: A game that takes longer for a tenth of a second counts as frozen.
 STEP_DEADLINE_S = 3.0
 #: Nobody looks, and a small window leaves more time to the rest.
-SIZE_PX = (96, 54)
+SIZE_PX = (128, 72)
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):

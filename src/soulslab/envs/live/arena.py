@@ -21,6 +21,8 @@ from soulslab.siphon.profile import Profile, load_profile
 RENDERERS = ("auto", "gpu", "software")
 #: Largest width and height of the window: those of a private display.
 MAX_SIZE_PX = (1280, 720)
+#: The least that the window takes.
+MIN_SIZE_PX = (64, 64)
 #: Seeds that nobody asked for are drawn below this.
 MAX_DRAWN_SEED = 2**31
 
@@ -69,8 +71,7 @@ class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
             raise EnvironmentUsageError(f"renderer: unknown kind {self.renderer!r}{hint}")
         if not _is_size(self.size_px):
             raise EnvironmentUsageError(
-                f"size_px must be a width and a height, from 64, 36 to {MAX_SIZE_PX[0]}, {MAX_SIZE_PX[1]}, "
-                f"not {self.size_px!r}"
+                f"size_px must be a width and a height, from {MIN_SIZE_PX} to {MAX_SIZE_PX}, not {self.size_px!r}"
             )
         self._check_origin()
 
@@ -170,5 +171,5 @@ def _is_whole(value: Any) -> bool:
 def _is_size(size: Any) -> bool:
     if not isinstance(size, tuple | list) or len(size) != 2:
         return False
-    limits = zip(size, (64, 36), MAX_SIZE_PX, strict=True)
+    limits = zip(size, MIN_SIZE_PX, MAX_SIZE_PX, strict=True)
     return all(_is_whole(value) and low <= value <= high for value, low, high in limits)
