@@ -1,7 +1,7 @@
 """``soulslab bench transfer``: a policy of the simulator in the real window, through memory, keys and game time alone.
 
-The policy is the demo's, unchanged. It fights in the simulator, in the window in lockstep and in real time, there also with a
-delay from a look to its keys as real games have it, and in the window laid out as other games are.
+The policy is the demo's, unchanged. It fights in the simulator; in the window in lockstep and in real time, there also
+with a delay from a look to its keys as real games have it; and in the window laid out as other games are.
 """
 
 from __future__ import annotations
