@@ -34,7 +34,7 @@ class TransferBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         train: The config that the policy comes from, where none is given.
         policy: A policy file; None trains one first.
-        n_fights: Fights in each place in lockstep; in the simulator ten times as many.
+        n_fights: Fights in the window in lockstep; in the simulator ten times, under each mask half as many.
         n_real_time_fights: Fights in each place in real time; one takes half a minute.
         n_games: Windows at a time in lockstep, which keeps a core busy with each.
         n_real_time_games: Windows at a time in real time, which leaves most of a core idle.
@@ -127,6 +127,8 @@ def _places(settings: TransferBenchSettings) -> Iterator[_Place]:
 
 def _live(name: str, delay_ms: float, settings: TransferBenchSettings, **options: Any) -> _Place:
     n_fights, n_games = settings.n_fights, settings.n_games
+    if "mask" in options:
+        n_fights = max(n_fights // 2, 1)
     if "timing" in options:
         n_fights, n_games = settings.n_real_time_fights, settings.n_real_time_games
     return _Place(name, ARENA_LIVE_ID, {"episodes": "demo", **options}, delay_ms, n_fights, n_games)
