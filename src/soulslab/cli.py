@@ -337,7 +337,7 @@ def play(
     env = gymnasium.make(ARENA_ID, **fight)
     if player:
         n_features, n_actions = flatdim(env.observation_space), flatdim(env.action_space)
-        player.check_env(ARENA_ID, n_features, n_actions, str(policy))
+        player.header.check_env(ARENA_ID, n_features, n_actions, str(policy))
     play_fights(env, seed=seed, act=player.act if player else None)
     return EXIT_OK
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.environment import EVALUATION, Info, decisions_taken, environment_seed, layout, make_vector, sizes
 from soulslab.learn.inputs import Observer
-from soulslab.learn.policy import Policy, require_functions
+from soulslab.learn.player import Player
+from soulslab.learn.policy import require_functions
 from soulslab.learn.statistics import Interval, wilson_interval
 from soulslab.learn.telemetry import EvaluationProgress, Sink, tell
 from soulslab.learn.threads import one_core
@@ -116,7 +117,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     by_pose: tuple[PoseRow, ...] = ()
 
 
-def evaluate(policy: Policy, settings: EvaluationSettings, *, sinks: Sequence[Sink] = ()) -> Evaluation:
+def evaluate(policy: Player, settings: EvaluationSettings, *, sinks: Sequence[Sink] = ()) -> Evaluation:
     """Play a policy on fresh fights.
 
     Args:
@@ -139,7 +140,7 @@ def evaluate(policy: Policy, settings: EvaluationSettings, *, sinks: Sequence[Si
         _, n_features, n_actions, pixels = sizes(env)
         # The same fight behind another door: what one environment taught is good for the other.
         alike = env.metadata.get("policies_of", ())
-        policy.check_env(settings.env_id, n_features, n_actions, pixels=pixels, alike=alike)
+        policy.header.check_env(settings.env_id, n_features, n_actions, pixels=pixels, alike=alike)
         with one_core():
             fights = _play(policy, env, settings, sinks)
         names = tuple(getattr(env.unwrapped, "attack_names", ()))
@@ -176,23 +177,25 @@ class _Fights:
 
 
 def _play(
-    policy: Policy, env: VectorEnv[Any, Any, Any], settings: EvaluationSettings, sinks: Sequence[Sink]
+    policy: Player, env: VectorEnv[Any, Any, Any], settings: EvaluationSettings, sinks: Sequence[Sink]
 ) -> _Fights:
     seed = environment_seed(settings.seed, EVALUATION)
     policy.seed(seed)
     left = quotas(settings.n_fights, env.num_envs)
     returns, decisions = np.zeros(env.num_envs), np.zeros(env.num_envs, np.int64)
     fights = _Fights(settings.n_fights)
-    observer = Observer(layout(env), env.num_envs, policy.header.frame_stack)
+    header = policy.header
+    observer = Observer(layout(env), env.num_envs, header.frame_stack, extras=header.extras, n_actions=header.n_actions)
     obs, info = env.reset(seed=seed)
     observer.begin(obs)
     n_failures = 0  # in a row
     while fights.n_done < settings.n_fights:
         actions = policy.act(observer.inputs, info.get("action_mask"), deterministic=settings.deterministic)
         obs, rewards, terminated, truncated, info = env.step(actions)
-        observer.follow(obs, terminated | truncated)
+        taken = decisions_taken(info, env.num_envs)
+        observer.follow(obs, terminated | truncated, actions, taken)
         returns += rewards
-        decisions += decisions_taken(info, env.num_envs)
+        decisions += taken
         finished = np.flatnonzero(terminated | truncated)
         if len(finished) == 0:
             continue

@@ -8,13 +8,14 @@ The channels stand last everywhere: so frames are stacked by one copy, and convo
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 from gymnasium import Space
 from gymnasium.spaces import Box
 from gymnasium.spaces import Dict as DictSpace
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from soulslab.errors import EnvironmentUsageError
@@ -55,6 +56,24 @@ class Inputs(NamedTuple):
 
     features: NDArray[np.float32]
     pixels: NDArray[np.uint8] | None = None
+
+
+class ExtraInputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the network sees beside the observation, appended to its features.
+
+    Attributes:
+        previous_actions: Actions chosen last, each one-hot, the newest first; all 0 at the beginning of an episode. A
+            world that answers late cannot be understood without them.
+        time_left_decisions: Decisions after which an episode is cut off; the share that is left becomes an input. 0
+            leaves it out.
+    """
+
+    previous_actions: Annotated[int, Meta(ge=0, le=16)] = 0
+    time_left_decisions: Annotated[int, Meta(ge=0)] = 0
+
+    def n_features(self, n_actions: int) -> int:
+        """Return how many features they are, for A actions."""
+        return self.previous_actions * n_actions + (self.time_left_decisions > 0)
 
 
 class Layout:
@@ -121,7 +140,7 @@ class Layout:
 
 
 class Observer:
-    """What the policy of N environments looks at, with the last K frames of each kept and stacked.
+    """What the policy of N environments looks at: features, extra inputs, and the last K frames of each stacked.
 
     A new episode begins with its first frame K times, as with Gymnasium's ``FrameStackObservation``.
 
@@ -129,13 +148,23 @@ class Observer:
         inputs: The current ones; written in place.
     """
 
-    def __init__(self, layout: Layout, n_envs: int, n_frames: int = 1) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        n_envs: int,
+        n_frames: int = 1,
+        *,
+        extras: ExtraInputs | None = None,
+        n_actions: int = 0,
+    ) -> None:
         """Make room; :meth:`begin` or :meth:`load` must follow.
 
         Args:
             layout: Of the observations.
             n_envs: N.
             n_frames: K.
+            extras: What is seen beside the observation; nothing by default.
+            n_actions: A; needed for extra inputs alone.
 
         Raises:
             EnvironmentUsageError: Frames are to be stacked, and there are none.
@@ -147,22 +176,40 @@ class Observer:
             )
         self._layout = layout
         self._n_frames = n_frames
+        self._extras = extras or ExtraInputs()
+        self._n_actions = n_actions
+        self._decisions = np.zeros(n_envs, np.int64)
         self.inputs = self._room(n_envs)
+        self._observed, self._actions, self._time_left = self._views(self.inputs.features)
 
     def begin(self, obs: Any) -> None:
         """Take the first observations of fresh episodes in all N environments."""
-        self._layout.read_features(obs, self.inputs.features)
+        self._layout.read_features(obs, self._observed)
+        self._begin_extras(slice(None))
         if self.inputs.pixels is not None:
             self._fill(slice(None), obs)
 
-    def follow(self, obs: Any, dones: NDArray[np.bool_]) -> None:
+    def follow(
+        self,
+        obs: Any,
+        dones: NDArray[np.bool_],
+        actions: NDArray[np.int64] | None = None,
+        decisions: NDArray[np.int64] | None = None,
+    ) -> None:
         """Take the next observations.
 
         Args:
             obs: Of all N environments.
             dones: Where the observation is the first of a new episode, bool (N,).
+            actions: What was chosen before, int64 (N,); needed for extra inputs alone.
+            decisions: Game decisions that the step took, int64 (N,); needed for extra inputs alone.
         """
-        self._layout.read_features(obs, self.inputs.features)
+        self._layout.read_features(obs, self._observed)
+        if actions is not None and decisions is not None:
+            self._decisions += decisions
+            self._write_extras(self._actions, self._time_left, actions, self._decisions)
+        if dones.any():
+            self._begin_extras(dones)
         pixels = self.inputs.pixels
         if pixels is None:
             return
@@ -170,19 +217,32 @@ class Observer:
         if self._n_frames > 1 and dones.any():
             self._fill(np.flatnonzero(dones), obs)
 
-    def final(self, final_obs: NDArray[Any], index: NDArray[np.intp]) -> Inputs:
+    def final(
+        self,
+        final_obs: NDArray[Any],
+        index: NDArray[np.intp],
+        actions: NDArray[np.int64] | None = None,
+        decisions: NDArray[np.int64] | None = None,
+    ) -> Inputs:
         """Return what stood at the end of the episodes that just ended; to be asked for before :meth:`follow`.
 
         Args:
             final_obs: One observation per environment that ended an episode, object (N,): ``info["final_obs"]``.
             index: The environments asked for, (B,).
+            actions: What was chosen before, int64 (N,); needed for extra inputs alone.
+            decisions: Game decisions that the step took, int64 (N,); needed for extra inputs alone.
 
         Returns:
             A new batch.
         """
         result = self._room(len(index))
+        result.features[:] = self.inputs.features[index]
+        observed, last_actions, time_left = self._views(result.features)
+        if actions is not None and decisions is not None:
+            taken = (self._decisions + decisions)[index]
+            self._write_extras(last_actions, time_left, actions[index], taken)
         for row, i in enumerate(index):
-            self._layout.read_features(final_obs[i], result.features[row])
+            self._layout.read_features(final_obs[i], observed[row])
             if result.pixels is not None and self.inputs.pixels is not None:
                 result.pixels[row] = self.inputs.pixels[i]
                 self._push(result.pixels[row], self._layout.view_pixels(final_obs[i]))
@@ -191,21 +251,51 @@ class Observer:
     def state(self) -> dict[str, NDArray[Any]]:
         """Return copies of everything that :meth:`load` needs."""
         features, pixels = self.inputs
-        return {"obs": features.copy()} | ({} if pixels is None else {"pixels": pixels.copy()})
+        state: dict[str, NDArray[Any]] = {"obs": features.copy(), "decisions": self._decisions.copy()}
+        return state | ({} if pixels is None else {"pixels": pixels.copy()})
 
     def load(self, state: dict[str, NDArray[Any]]) -> None:
         """Continue from what :meth:`state` returned."""
         self.inputs.features[:] = state["obs"]
+        if "decisions" in state:  # checkpoints of before extra inputs have none
+            self._decisions[:] = state["decisions"]
         if self.inputs.pixels is not None:
             self.inputs.pixels[:] = state["pixels"]
 
     def _room(self, n: int) -> Inputs:
         shape = self._layout.pixels
-        features = np.zeros((n, self._layout.n_features), np.float32)
+        n_features = self._layout.n_features + self._extras.n_features(self._n_actions)
+        features = np.zeros((n, n_features), np.float32)
         if shape is None:
             return Inputs(features)
         n_channels = shape.n_channels * self._n_frames
         return Inputs(features, np.zeros((n, shape.height_px, shape.width_px, n_channels), np.uint8))
+
+    def _views(self, features: NDArray[np.float32]) -> tuple[NDArray[np.float32], ...]:
+        """Return the columns of the observation, of the previous actions and of the time left, as views."""
+        n_observed = self._layout.n_features
+        n_last = n_observed + self._extras.previous_actions * self._n_actions
+        return features[:, :n_observed], features[:, n_observed:n_last], features[:, n_last:]
+
+    def _write_extras(
+        self,
+        last_actions: NDArray[np.float32],
+        time_left: NDArray[np.float32],
+        actions: NDArray[np.int64],
+        taken: NDArray[np.int64],
+    ) -> None:
+        """Push actions (B,) into the previous ones, and write what is left after so many decisions (B,)."""
+        if last_actions.size:
+            last_actions[:, self._n_actions :] = last_actions[:, : -self._n_actions].copy()
+            last_actions[:, : self._n_actions] = 0.0
+            last_actions[np.arange(len(actions)), actions] = 1.0
+        if time_left.size:
+            time_left[:, 0] = np.maximum(0.0, 1.0 - taken / self._extras.time_left_decisions)
+
+    def _begin_extras(self, where: NDArray[np.bool_] | slice) -> None:
+        self._decisions[where] = 0
+        self._actions[where] = 0.0
+        self._time_left[where] = 1.0
 
     def _push(self, stacked: NDArray[np.uint8], frames: NDArray[np.uint8]) -> None:
         """Drop the oldest frame of each and append the newest, in place."""

@@ -7,7 +7,7 @@ soulslab.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,9 +19,10 @@ from torch import Tensor
 
 from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.learn.archive import Tensors, read_archive, write_archive
-from soulslab.learn.inputs import Inputs, PixelShape
+from soulslab.learn.inputs import Inputs
 from soulslab.learn.network import ActorCritic, masked_log_probs, sample
 from soulslab.learn.normalise import RunningMoments
+from soulslab.learn.player import Header
 from soulslab.learn.settings import NetworkSettings
 
 FORMAT: Final = "soulslab-policy"
@@ -34,45 +35,18 @@ _VALUE_MEMORY: Final = 1_000_000.0
 """Transitions after which the value normaliser forgets; returns grow while the policy learns."""
 
 
-class PolicyHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a policy is and where it comes from.
+class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What an actor-critic policy is and where it comes from; see also :class:`soulslab.learn.player.Header`.
 
     Attributes:
         format: Kind of file, ``FORMAT``.
         version: Version of the format.
-        env_id: Gymnasium id, with its version, that it was trained on.
-        env_options: Keyword arguments of that environment; a Python function stands there by name only.
-        n_features: F, length of one observation's flat part.
-        n_actions: A.
-        pixels: Size of one observation's pixels; None if it sees none.
-        frame_stack: Observations whose pixels it sees at once.
         network: Shape of the network.
-        soulslab: Version of soulslab that wrote it.
-        commit: Git commit of that soulslab, ``+`` appended when it had been changed; "" if unknown.
-        env_steps: Game decisions it was trained for.
-        n_envs: Environments that it was trained in side by side, so many at least fit on that machine; 0 if unknown.
     """
 
     format: str = FORMAT
     version: int = FORMAT_VERSION
-    env_id: str
-    env_options: dict[str, Any]
-    n_features: int
-    n_actions: int
-    pixels: PixelShape | None = None
-    frame_stack: int = 1
     network: NetworkSettings
-    soulslab: str
-    commit: str
-    env_steps: int = 0
-    n_envs: int = 0
-
-    @property
-    def stacked_pixels(self) -> tuple[int, int, int] | None:
-        """Height, width and channels of all the pixels that the network sees at once; None if it sees none."""
-        if self.pixels is None:
-            return None
-        return self.pixels.height_px, self.pixels.width_px, self.pixels.n_channels * self.frame_stack
 
 
 class Policy:
@@ -160,49 +134,6 @@ class Policy:
     def seed(self, seed: int) -> None:
         """Seed the draws of :meth:`act`."""
         self._generator.manual_seed(seed)
-
-    def check_env(
-        self,
-        env_id: str,
-        n_features: int,
-        n_actions: int,
-        path: str | Path = "policy",
-        *,
-        pixels: PixelShape | None = None,
-        alike: Collection[str] = (),
-    ) -> None:
-        """Check that the policy can play an environment.
-
-        Args:
-            env_id: Gymnasium id with its version.
-            n_features: Length of the flat part of the environment's observations.
-            n_actions: Number of its actions.
-            path: The policy's file, for the message.
-            pixels: Size of their pixels; None if they have none.
-            alike: Ids whose policies the environment takes as they are (``metadata["policies_of"]``).
-
-        Raises:
-            IncompatibleCheckpointError: The id, its version or a size differs.
-        """
-        header = self.header
-        if header.env_id not in (env_id, *alike):
-            raise IncompatibleCheckpointError(
-                path, f"was trained on {header.env_id}, not on {env_id}; use that id, or train anew"
-            )
-        if pixels != header.pixels:
-            raise IncompatibleCheckpointError(
-                path,
-                f"looks at {header.pixels or 'no'} pixels, but {env_id} gives {pixels or 'none'}; check the "
-                "environment's options",
-            )
-        for what, here, there in (
-            ("features", header.n_features, n_features),
-            ("actions", header.n_actions, n_actions),
-        ):
-            if here != there:
-                raise IncompatibleCheckpointError(
-                    path, f"has {here} {what}, but {env_id} has {there}; check the environment's options"
-                )
 
     def state(self) -> Tensors:
         """Return all tensors of the policy by name, as copies."""

@@ -108,6 +108,106 @@ class TrainFinished(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     reason: str
 
 
+class LearningStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """What the Rainbow updates since the last message did, as means over them.
+
+    Attributes:
+        env_steps: Game decisions taken.
+        n_updates: Updates made so far.
+        updates_per_second: Updates per second of training time since the last message.
+        loss: Quantile Huber loss, importance weights included.
+        q_mean: Value of the actions taken.
+        q_max: Largest value of an open action, mean over the batches' observations.
+        td_error: Mean size of the temporal-difference error.
+        priority_mean: Mean priority of what was drawn.
+        priority_max: Largest priority so far.
+        grad_norm: Norm of the gradient before clipping.
+        lr: Learning rate.
+        epsilon: Share of random actions.
+        n_steps: Rewards summed up before the bootstrap.
+        gamma: Discount per game decision.
+        beta: Share of the sampling bias that is corrected.
+        n_replay: Environment steps in the replay buffer.
+        n_resets: Resets of the network so far.
+    """
+
+    env_steps: int
+    n_updates: int
+    updates_per_second: float
+    loss: float
+    q_mean: float
+    q_max: float
+    td_error: float
+    priority_mean: float
+    priority_max: float
+    grad_norm: float
+    lr: float
+    epsilon: float
+    n_steps: int
+    gamma: float
+    beta: float
+    n_replay: int
+    n_resets: int
+
+
+class ActorStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """How the actor fares beside the learner.
+
+    Attributes:
+        env_steps: Game decisions taken.
+        staleness_updates: Updates that the weights it acts with lie behind the learner's.
+        n_dropped: Steps lost so far because the channel was full.
+        n_late: Steps so far that came later than the game's own pace allows.
+        lateness_p99_ms: 99th percentile of how late a step came since the last message (ms); None if nothing is to
+            be kept up with.
+        n_restarts: Times that it was started anew.
+    """
+
+    env_steps: int
+    staleness_updates: int
+    n_dropped: int
+    n_late: int
+    lateness_p99_ms: float | None
+    n_restarts: int
+
+
+class FightStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """What the episodes since the last message were like, as means over them.
+
+    Attributes:
+        env_steps: Game decisions taken.
+        n_fights: Episodes that the means are over, at least 1.
+        reward_terms: Share of each term of the reward in the return.
+        damage_by_attack: Hit points that each attack of the boss took.
+        action_shares: Share of each action among those chosen, by its number, (A,).
+    """
+
+    env_steps: int
+    n_fights: int
+    reward_terms: dict[str, float]
+    damage_by_attack: dict[str, float]
+    action_shares: tuple[float, ...]
+
+
+class Evaluated(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """What the policy came to on fresh fights in the middle of a run.
+
+    Attributes:
+        env_steps: Game decisions taken.
+        n_fights: Greedy fights played.
+        mean_return: Their mean return.
+        win_rate: Share of wins, 0..1; None where nobody can win.
+        low: Lower end of its 95 % Wilson interval, and ``high`` the upper.
+    """
+
+    env_steps: int
+    n_fights: int
+    mean_return: float
+    win_rate: float | None
+    low: float | None
+    high: float | None
+
+
 class EvaluationProgress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """How far an evaluation is.
 
@@ -122,7 +222,18 @@ class EvaluationProgress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     n_wins: int
 
 
-Message = TrainStarted | TrainProgress | UpdateStats | CheckpointSaved | TrainFinished | EvaluationProgress
+Message = (
+    TrainStarted
+    | TrainProgress
+    | UpdateStats
+    | LearningStats
+    | ActorStats
+    | FightStats
+    | Evaluated
+    | CheckpointSaved
+    | TrainFinished
+    | EvaluationProgress
+)
 
 
 class Sink(Protocol):

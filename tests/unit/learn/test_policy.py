@@ -85,9 +85,9 @@ def test_normalised_observations_have_mean_0_and_std_1_and_are_clipped(policy):
     ],
 )
 def test_another_environment_is_refused(policy, arguments, message):
-    policy.check_env("toys/Corridor-v0", 6, 4)
+    policy.header.check_env("toys/Corridor-v0", 6, 4)
     with pytest.raises(IncompatibleCheckpointError, match=message):
-        policy.check_env(*arguments)
+        policy.header.check_env(*arguments)
 
 
 @pytest.fixture
@@ -113,13 +113,13 @@ def test_a_policy_that_sees_is_loaded_as_it_was_saved(seeing, tmp_path):
 
 
 def test_pixels_of_another_size_are_refused(seeing, policy):
-    seeing.check_env("toys/Corridor-v0", 0, 4, pixels=PixelShape(40, 48, 1))
+    seeing.header.check_env("toys/Corridor-v0", 0, 4, pixels=PixelShape(40, 48, 1))
     with pytest.raises(IncompatibleCheckpointError, match=r"looks at 40x48x1 pixels, but .* gives 84x84x1; check"):
-        seeing.check_env("toys/Corridor-v0", 0, 4, pixels=PixelShape(84, 84, 1))
+        seeing.header.check_env("toys/Corridor-v0", 0, 4, pixels=PixelShape(84, 84, 1))
     with pytest.raises(IncompatibleCheckpointError, match=r"looks at 40x48x1 pixels, but .* gives none; check"):
-        seeing.check_env("toys/Corridor-v0", 6, 4)
+        seeing.header.check_env("toys/Corridor-v0", 6, 4)
     with pytest.raises(IncompatibleCheckpointError, match=r"looks at no pixels, but .* gives 84x84x1; check"):
-        policy.check_env("toys/Corridor-v0", 6, 4, pixels=PixelShape(84, 84, 1))
+        policy.header.check_env("toys/Corridor-v0", 6, 4, pixels=PixelShape(84, 84, 1))
 
 
 def test_a_policy_is_shown_what_it_looks_at(seeing, policy):

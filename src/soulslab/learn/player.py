@@ -1,0 +1,124 @@
+"""Who plays: what all trained policies have in common, whatever learned them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.errors import IncompatibleCheckpointError
+from soulslab.learn.inputs import ExtraInputs, Inputs, PixelShape
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a policy is and where it comes from.
+
+    Attributes:
+        env_id: Gymnasium id, with its version, that it was trained on.
+        env_options: Keyword arguments of that environment; a Python function stands there by name only.
+        n_features: F, length of one observation's flat part.
+        n_actions: A.
+        pixels: Size of one observation's pixels; None if it sees none.
+        frame_stack: Observations whose pixels it sees at once.
+        extras: What it sees beside the observation.
+        soulslab: Version of soulslab that wrote it.
+        commit: Git commit of that soulslab, ``+`` appended when it had been changed; "" if unknown.
+        env_steps: Game decisions it was trained for.
+        n_envs: Environments that it was trained in side by side, so many at least fit on that machine; 0 if unknown.
+    """
+
+    env_id: str
+    env_options: dict[str, Any]
+    n_features: int
+    n_actions: int
+    pixels: PixelShape | None = None
+    frame_stack: int = 1
+    extras: ExtraInputs = ExtraInputs()
+    soulslab: str
+    commit: str
+    env_steps: int = 0
+    n_envs: int = 0
+
+    @property
+    def n_inputs(self) -> int:
+        """Features that the network sees, extra inputs included."""
+        return self.n_features + self.extras.n_features(self.n_actions)
+
+    @property
+    def stacked_pixels(self) -> tuple[int, int, int] | None:
+        """Height, width and channels of all the pixels that the network sees at once; None if it sees none."""
+        if self.pixels is None:
+            return None
+        return self.pixels.height_px, self.pixels.width_px, self.pixels.n_channels * self.frame_stack
+
+    def check_env(
+        self,
+        env_id: str,
+        n_features: int,
+        n_actions: int,
+        path: str | Path = "policy",
+        *,
+        pixels: PixelShape | None = None,
+        alike: Collection[str] = (),
+    ) -> None:
+        """Check that the policy can play an environment.
+
+        Args:
+            env_id: Gymnasium id with its version.
+            n_features: Length of the flat part of the environment's observations.
+            n_actions: Number of its actions.
+            path: The policy's file, for the message.
+            pixels: Size of their pixels; None if they have none.
+            alike: Ids whose policies the environment takes as they are (``metadata["policies_of"]``).
+
+        Raises:
+            IncompatibleCheckpointError: The id, its version or a size differs.
+        """
+        if self.env_id not in (env_id, *alike):
+            raise IncompatibleCheckpointError(
+                path, f"was trained on {self.env_id}, not on {env_id}; use that id, or train anew"
+            )
+        if pixels != self.pixels:
+            raise IncompatibleCheckpointError(
+                path,
+                f"looks at {self.pixels or 'no'} pixels, but {env_id} gives {pixels or 'none'}; check the "
+                "environment's options",
+            )
+        for what, here, there in (("features", self.n_features, n_features), ("actions", self.n_actions, n_actions)):
+            if here != there:
+                raise IncompatibleCheckpointError(
+                    path, f"has {here} {what}, but {env_id} has {there}; check the environment's options"
+                )
+
+
+class Player(Protocol):
+    """A trained policy of any kind: an actor-critic, action values, one of either for each phase."""
+
+    @property
+    def header(self) -> Header:
+        """What it is and where it comes from."""
+
+    def act(
+        self, obs: NDArray[np.float32] | Inputs, mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
+    ) -> NDArray[np.int64]:
+        """Choose an action per observation.
+
+        Args:
+            obs: Features as the environment gives them, float32 (B, F) or (F,), or what an
+                :class:`soulslab.learn.inputs.Observer` made of its observations.
+            mask: True where an action is allowed, bool (B, A) or (A,); None allows everything.
+            deterministic: Take the best allowed action; otherwise draw one (see :meth:`seed`).
+
+        Returns:
+            Actions, int64 (B,); for one observation, an array without axes.
+        """
+
+    def seed(self, seed: int) -> None:
+        """Seed the draws of :meth:`act`."""
+
+    def save(self, path: Path) -> None:
+        """Write the policy to one file, atomically."""

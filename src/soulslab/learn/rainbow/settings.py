@@ -1,0 +1,176 @@
+"""The settings of a Rainbow run; every default stands here and nowhere else.
+
+A run is configured by a TOML file that begins with ``algorithm = "rainbow"`` and has the tables below. "Decisions" are
+the game's own steps, "steps" those of the environment, which may take several decisions where moments are locked.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from soulslab.learn.inputs import ExtraInputs
+from soulslab.learn.settings import Coefficient, EnvSettings, Positive, RunSettings, Share
+
+Rate = Annotated[float, Meta(gt=0.0, le=1.0)]
+Count = Annotated[int, Meta(ge=0)]
+
+
+class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How the learner learns. What each number does is told in :mod:`soulslab.learn.rainbow.learner`.
+
+    Attributes:
+        batch_size: Transitions per update (B).
+        updates_per_step: Updates for each environment step, the update-to-data ratio; below 1 one update follows
+            several steps.
+        learning_starts: Environment steps with random actions before the first update.
+        lr: AdamW's learning rate.
+        adam_epsilon: AdamW's epsilon.
+        weight_decay: AdamW's weight decay.
+        max_grad_norm: The gradient's global norm is clipped to this.
+        is_double: The online network chooses the action that the target network judges.
+        n_steps: Rewards summed up before the bootstrap, at the start and after each reset.
+        n_steps_end: The same once annealed; exponential in between.
+        gamma: Discount per game decision, at the start and after each reset.
+        gamma_end: The same once annealed; 1 - gamma falls exponentially in between.
+        anneal_updates: Updates that both take to anneal; 0 has the ends at once.
+        target_tau: Share of the online weights that the target network takes over at each update; 1 with
+            ``target_every`` copies them whole.
+        target_every: Updates between two moves of the target network.
+        munchausen: Weight of the log-policy that is added to the reward (alpha); 0 leaves it out.
+        munchausen_temperature: Temperature of that policy (tau), in units of the return.
+        reset_every: Updates between two shrink-and-perturb resets; 0 never resets.
+        reset_until: Updates after which no reset comes any more.
+        reset_share: How far a reset moves the weights of the trunk towards fresh ones, 0..1; heads become fresh.
+        epsilon: Share of random open actions at the start.
+        epsilon_end: The same once annealed; linear in between.
+        epsilon_decisions: Decisions that epsilon takes to anneal.
+    """
+
+    batch_size: Positive = 64
+    updates_per_step: Annotated[float, Meta(gt=0.0, le=64.0)] = 2.0
+    learning_starts: Positive = 1_000
+    lr: Rate = 3e-4
+    adam_epsilon: Rate = 1.5e-4
+    weight_decay: Coefficient = 0.0
+    max_grad_norm: Annotated[float, Meta(gt=0.0)] = 10.0
+    is_double: bool = True
+    n_steps: Annotated[int, Meta(ge=1, le=64)] = 10
+    n_steps_end: Annotated[int, Meta(ge=1, le=64)] = 3
+    gamma: Rate = 0.97
+    gamma_end: Rate = 0.99
+    anneal_updates: Count = 10_000
+    target_tau: Rate = 0.005
+    target_every: Positive = 1
+    munchausen: Share = 0.0
+    munchausen_temperature: Rate = 0.03
+    reset_every: Count = 0
+    reset_until: Count = 2**53
+    reset_share: Share = 0.5
+    epsilon: Share = 1.0
+    epsilon_end: Share = 0.01
+    epsilon_decisions: Positive = 10_000
+
+
+class ReplaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is remembered, and what is looked at again.
+
+    Attributes:
+        capacity: Environment steps that are kept; the oldest go first.
+        alpha: How much likelier surprising transitions are drawn: priority ** alpha; 0 draws uniformly.
+        beta: How much of the bias of that is corrected, at the start.
+        beta_end: The same at ``run.total_steps``; linear in between.
+        is_mapped: Keep the steps in a file of the run's folder instead of in memory.
+    """
+
+    capacity: Annotated[int, Meta(ge=1, le=2**31)] = 1_000_000
+    alpha: Share = 0.5
+    beta: Share = 0.4
+    beta_end: Share = 1.0
+    is_mapped: bool = False
+
+
+class QNetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The network of action values.
+
+    Attributes:
+        widths: Units of each hidden layer.
+        has_layer_norm: Normalise each hidden layer (Ba, Kiros & Hinton 2016).
+        is_dueling: A value and an advantage per action, instead of one value per action.
+        n_quantiles: Quantiles of the return that are learned for each action; 1 learns the mean.
+        is_noisy: Learned noise on the head's weights explores (Fortunato et al. 2018) beside epsilon.
+        channels: Channels of each residual stage that looks at pixels (Espeholt et al. 2018); passed over where there
+            are none.
+    """
+
+    widths: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=8)] = (256, 256)
+    has_layer_norm: bool = True
+    is_dueling: bool = True
+    n_quantiles: Annotated[int, Meta(ge=1, le=512)] = 16
+    is_noisy: bool = False
+    channels: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=4)] = (16, 32, 32)
+
+
+class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Recorded fights to learn from.
+
+    Attributes:
+        path: Minari data set: its folder, or its id among those of this machine; "" for none.
+        share: Share of each batch that is drawn from them.
+        cloning_updates: Updates of behaviour cloning before the first environment step.
+    """
+
+    path: str = ""
+    share: Share = 0.5
+    cloning_updates: Count = 0
+
+
+class RainbowRunSettings(RunSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How long a run lasts, how it is watched, and what it leaves behind.
+
+    Attributes:
+        seed: Seed of the networks, the actions, the sampling and the environments.
+        total_steps: Game decisions after which the run is complete; the schedules end there.
+        max_seconds: Training time after which the run stops, schedules finished or not (s).
+        stop_win_rate: The run is complete once an evaluation, or the moving win rate where there are none, lies above
+            this; 1 never stops early.
+        checkpoint_every_s: Time between checkpoints (s).
+        keep_checkpoints: The newest checkpoints that are kept.
+        evaluate_every: Game decisions between two evaluations; 0 evaluates never, as a real game must.
+        evaluate_fights: Greedy fights of each evaluation.
+        start_from: Policy file, or folder of a run, whose weights the run begins with; "" begins with random ones.
+        actor: Where the environments are played: ``here`` alternates with learning, ``apart`` is a process of its own
+            that never waits.
+    """
+
+    total_steps: Positive = 200_000
+    evaluate_every: Count = 10_000
+    evaluate_fights: Positive = 200
+    start_from: str = ""
+    actor: Literal["here", "apart"] = "here"
+
+
+class RainbowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything that defines a Rainbow run.
+
+    Attributes:
+        algorithm: Always ``rainbow``.
+        env: What is trained on.
+        learner: How it is learned.
+        replay: What is remembered.
+        network: The network of action values.
+        inputs: What the network sees beside the observation.
+        demonstrations: Recorded fights to learn from.
+        run: How long, and what is left behind.
+    """
+
+    algorithm: Literal["rainbow"] = "rainbow"
+    env: EnvSettings = EnvSettings(n_envs=1)
+    learner: QLearningSettings = QLearningSettings()
+    replay: ReplaySettings = ReplaySettings()
+    network: QNetworkSettings = QNetworkSettings()
+    inputs: ExtraInputs = ExtraInputs()
+    demonstrations: DemonstrationSettings = DemonstrationSettings()
+    run: RainbowRunSettings = RainbowRunSettings()
