@@ -30,9 +30,10 @@ class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         adam_epsilon: AdamW's epsilon.
         weight_decay: AdamW's weight decay.
         max_grad_norm: The gradient's global norm is clipped to this.
+        is_target_masked: What is forbidden in the next observation is no choice there; else the bootstrap may take it.
         is_double: The online network chooses the action that the target network judges.
         n_steps: Rewards summed up before the bootstrap, at the start and after each reset.
-        n_steps_end: The same once annealed; exponential in between.
+        n_steps_end: The same once annealed; falls exponentially in between.
         gamma: Discount per game decision, at the start and after each reset.
         gamma_end: The same once annealed; 1 - gamma falls exponentially in between.
         anneal_updates: Updates that both take to anneal; 0 has the ends at once.
@@ -56,6 +57,7 @@ class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     adam_epsilon: Rate = 1.5e-4
     weight_decay: Coefficient = 0.0
     max_grad_norm: Annotated[float, Meta(gt=0.0)] = 10.0
+    is_target_masked: bool = True
     is_double: bool = True
     n_steps: Annotated[int, Meta(ge=1, le=64)] = 10
     n_steps_end: Annotated[int, Meta(ge=1, le=64)] = 3

@@ -1,0 +1,257 @@
+"""Rainbow, told from top to bottom.
+
+Hessel et al. 2018, "Rainbow: Combining improvements in deep reinforcement learning", with what was found since. One
+update:
+
+1. Draw transitions from the replay buffer, the surprising ones more often (:mod:`soulslab.learn.replay`). Each leads
+   over n steps; a step of k game decisions counts ``gamma ** k``.
+2. Say what they were worth: rewards, and what the best open action of the observation they led to is worth
+   (:mod:`soulslab.learn.rainbow.targets`).
+3. Move the quantiles of the actions taken towards that, one step of AdamW.
+4. Move the target network after the online network, and tell the buffer how surprising each transition still is.
+
+Early on n is large and gamma small, which spreads rewards quickly; both anneal to what is nearer the truth. Where resets
+are asked for, the weights shrink towards fresh ones every so many updates, and n and gamma begin anew: a network that
+is trained many times on each transition stops being able to learn. (Schwarzer et al. 2023, "Bigger, better, faster".)
+
+The masks of the environment hold in acting and in the targets alike: a forbidden action is no choice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from soulslab.learn.archive import Tensors
+from soulslab.learn.rainbow.policy import QPolicy
+from soulslab.learn.rainbow.settings import QLearningSettings, ReplaySettings
+from soulslab.learn.rainbow.targets import (
+    QuantileLoss,
+    greedy_bootstrap,
+    mean_values,
+    munchausen_bonus,
+    soft_bootstrap,
+)
+from soulslab.learn.replay.elements import Batch
+
+_ADAM_STATE: Final = ("step", "exp_avg", "exp_avg_sq")
+_TINY: Final = 1e-6
+
+
+class Replay(Protocol):
+    """What the learner draws from: one buffer, or two that fill a batch together."""
+
+    def make_batch(self, batch_size: int) -> Batch:
+        """Return room for so many transitions."""
+
+    def sample(self, batch: Batch, *, n_steps: int, gamma: float, beta: float, rng: np.random.Generator) -> None:
+        """Fill a batch."""
+
+    def set_priorities(self, places: NDArray[np.int64], errors: NDArray[np.float32]) -> None:
+        """Say how large the errors of the transitions in these places were."""
+
+
+class Schedule(NamedTuple):
+    """What the schedules say for one update.
+
+    Attributes:
+        n_steps: Rewards summed up before the bootstrap.
+        gamma: Discount per game decision.
+        beta: Share of the sampling bias that is corrected.
+    """
+
+    n_steps: int
+    gamma: float
+    beta: float
+
+
+class Measured(NamedTuple):
+    """What one update did; see ``telemetry.LearningStats``."""
+
+    loss: float
+    q_mean: float
+    q_max: float
+    td_error: float
+    grad_norm: float
+
+
+class Learner:
+    """A policy, its target network, its optimiser.
+
+    Attributes:
+        n_updates: Updates so far.
+        n_resets: Resets so far.
+    """
+
+    def __init__(
+        self,
+        settings: QLearningSettings,
+        replay_settings: ReplaySettings,
+        policy: QPolicy,
+        replay: Replay,
+        rng: np.random.Generator,
+    ) -> None:
+        """Set up the learner.
+
+        Args:
+            settings: How it learns.
+            replay_settings: How the sampling bias is corrected.
+            policy: What is trained.
+            replay: What is drawn from.
+            rng: Source of the draws.
+        """
+        self._settings = settings
+        self._replay_settings = replay_settings
+        self._policy = policy
+        self._replay = replay
+        self._rng = rng
+        self.n_updates = 0
+        self.n_resets = 0
+        self._updates_since_reset = 0
+        network = policy.network
+        self._target = QPolicy(policy.header).network
+        self._target.parameters_flat.copy_(network.parameters_flat)
+        self._flat = nn.Parameter(network.parameters_flat)
+        self._flat.grad = network.gradients_flat
+        self._optimiser = self._new_optimiser()
+        self._batch = replay.make_batch(settings.batch_size)
+        self._features = torch.empty(2 * settings.batch_size, policy.header.n_inputs)
+        self._loss = QuantileLoss(settings.batch_size, network.taus)
+
+    def update(self, progress: float) -> Measured:
+        """Learn from one batch.
+
+        Args:
+            progress: How far the run is, 0..1; the correction of the sampling bias follows it.
+
+        Returns:
+            What the update did.
+
+        Raises:
+            EnvironmentUsageError: There is nothing to draw yet.
+        """
+        schedule = self.schedule(progress)
+        batch = self._batch
+        self._replay.sample(batch, n_steps=schedule.n_steps, gamma=schedule.gamma, beta=schedule.beta, rng=self._rng)
+        measured = self.learn(batch)
+        self._replay.set_priorities(batch.places.numpy(), self._loss.errors.numpy())
+        if self._settings.reset_every and self.n_updates % self._settings.reset_every == 0:
+            self._reset()
+        return measured
+
+    def schedule(self, progress: float) -> Schedule:
+        """Return what the schedules say now, for a run that is so far, 0..1."""
+        settings, replay = self._settings, self._replay_settings
+        share = 1.0
+        if settings.anneal_updates:
+            share = min(1.0, self._updates_since_reset / settings.anneal_updates)
+        n_steps = settings.n_steps * (settings.n_steps_end / settings.n_steps) ** share
+        horizons = (1.0 - settings.gamma + _TINY, 1.0 - settings.gamma_end + _TINY)
+        gamma = 1.0 + _TINY - horizons[0] * (horizons[1] / horizons[0]) ** share
+        return Schedule(round(n_steps), min(1.0, gamma), replay.beta + (replay.beta_end - replay.beta) * progress)
+
+    @torch.no_grad()
+    def learn(self, batch: Batch) -> Measured:
+        """Take one step of gradient descent on a batch, and move the target network."""
+        settings, network = self._settings, self._policy.network
+        n_rows = len(batch.actions)
+        features = self._features
+        self._policy.normalise(batch.features, out=features[:n_rows])
+        self._policy.normalise(batch.next_features, out=features[n_rows:])
+        network.draw_noise()
+        self._target.draw_noise()
+        if settings.is_double and not settings.munchausen:
+            pixels = None
+            if batch.pixels is not None and batch.next_pixels is not None:
+                pixels = torch.cat((batch.pixels, batch.next_pixels))
+            both = network.forward_both(features, pixels, n_rows)
+            online, chooser = both[:n_rows], both[n_rows:]
+        else:
+            online, chooser = network.forward_both(features[:n_rows], batch.pixels, n_rows), None
+        targets = self._targets(batch, features, chooser)
+        chosen = online[torch.arange(n_rows), batch.actions.squeeze(1)]
+        loss = self._loss(chosen.contiguous(), targets, batch.weights)
+        network.backward(self._loss.gradient, batch.actions)
+        grad_norm = self._step()
+        self.n_updates += 1
+        self._updates_since_reset += 1
+        if self.n_updates % settings.target_every == 0:
+            self._target.parameters_flat.lerp_(network.parameters_flat, settings.target_tau)
+        open_values = mean_values(online).masked_fill_(batch.blocked, -math.inf)
+        return Measured(
+            loss=loss,
+            q_mean=float(chosen.mean()),
+            q_max=float(open_values.amax(1).mean()),
+            td_error=float(self._loss.errors.mean()),
+            grad_norm=grad_norm,
+        )
+
+    def _targets(self, batch: Batch, features: Tensor, chooser: Tensor | None) -> Tensor:
+        """Return what the quantiles of the actions taken should be, float32 (B, Q)."""
+        settings = self._settings
+        n_rows = len(batch.actions)
+        judge = self._target(features[n_rows:], batch.next_pixels)
+        blocked = batch.next_blocked if settings.is_target_masked else torch.zeros_like(batch.next_blocked)
+        rewards = batch.rewards
+        if settings.munchausen:
+            temperature = settings.munchausen_temperature
+            next_quantiles = soft_bootstrap(judge, blocked, temperature)
+            here = self._target(features[:n_rows], batch.pixels)
+            bonus = munchausen_bonus(here, batch.blocked, batch.actions, temperature)
+            rewards = rewards + settings.munchausen * bonus
+        else:
+            next_quantiles = greedy_bootstrap(judge if chooser is None else chooser, judge, blocked)
+        return torch.addcmul(rewards.unsqueeze(1), batch.discounts.unsqueeze(1), next_quantiles)
+
+    def _step(self) -> float:
+        """Clip the gradient and take one step; return the gradient's norm before."""
+        gradients = self._policy.network.gradients_flat
+        norm = float(gradients.norm())
+        if norm > self._settings.max_grad_norm:
+            gradients.mul_(self._settings.max_grad_norm / norm)
+        self._optimiser.step()
+        return norm
+
+    def _reset(self) -> None:
+        """Shrink and perturb both networks, and begin the schedules anew."""
+        if self.n_updates > self._settings.reset_until:
+            return
+        self._policy.network.shrink_and_perturb(self._settings.reset_share)
+        self._target.parameters_flat.copy_(self._policy.network.parameters_flat)
+        self._optimiser = self._new_optimiser()
+        self._updates_since_reset = 0
+        self.n_resets += 1
+
+    def _new_optimiser(self) -> torch.optim.AdamW:
+        settings = self._settings
+        return torch.optim.AdamW(
+            [self._flat], lr=settings.lr, eps=settings.adam_epsilon, weight_decay=settings.weight_decay, fused=True
+        )
+
+    def state(self) -> Tensors:
+        """Return copies of everything but the policy and the replay buffer, which have their own."""
+        tensors: Tensors = {
+            "counts": np.array([self.n_updates, self.n_resets, self._updates_since_reset]),
+            "target": self._target.parameters_flat.numpy().copy(),
+            "noise": self._policy.noise_state(),
+        }
+        for name, tensor in self._optimiser.state[self._flat].items():
+            tensors[f"adam/{name}"] = tensor.numpy().copy()
+        return tensors
+
+    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what :meth:`state` returned."""
+        self.n_updates, self.n_resets, self._updates_since_reset = (int(count) for count in state["counts"])
+        self._target.parameters_flat.copy_(torch.from_numpy(np.array(state["target"])))
+        self._policy.load_noise(state["noise"])
+        stored = {name: state[f"adam/{name}"] for name in _ADAM_STATE if f"adam/{name}" in state}
+        if stored:
+            self._optimiser.state[self._flat] = {
+                name: torch.from_numpy(np.array(array)) for name, array in stored.items()
+            }

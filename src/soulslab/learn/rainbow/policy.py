@@ -1,0 +1,215 @@
+"""The policy of a Rainbow run: action values in, the best open action out; usable alone, saved in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from soulslab.errors import CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
+from soulslab.learn.archive import Tensors, read_archive, write_archive
+from soulslab.learn.inputs import Inputs
+from soulslab.learn.normalise import RunningMoments
+from soulslab.learn.player import Header
+from soulslab.learn.rainbow.network import QNetwork
+from soulslab.learn.rainbow.settings import QNetworkSettings
+from soulslab.learn.rainbow.targets import BLOCKED_VALUE, masked_log_policy, mean_values
+
+FORMAT: Final = "soulslab-action-values"
+FORMAT_VERSION: Final = 1
+MAX_NORMALISED: Final = 10.0
+"""Normalised features are clipped to this many standard deviations, so that a rare one drowns no other."""
+
+
+class QHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a policy of action values is and where it comes from; see also :class:`soulslab.learn.player.Header`.
+
+    Attributes:
+        format: Kind of file, ``FORMAT``.
+        version: Version of the format.
+        network: Shape of the network.
+        temperature: Of the softmax over the values that actions are drawn from when they are drawn.
+    """
+
+    format: str = FORMAT
+    version: int = FORMAT_VERSION
+    network: QNetworkSettings
+    temperature: float = 0.03
+
+
+class QPolicy:
+    """Action values with the normaliser that their inputs need.
+
+    Attributes:
+        header: What it is and where it comes from.
+        network: The network of action values.
+        moments: Mean and variance of the features, shape (F,).
+    """
+
+    def __init__(self, header: QHeader, generator: torch.Generator | None = None) -> None:
+        """Make an untrained policy.
+
+        Args:
+            header: What it is.
+            generator: Source of the initial weights and of the noise; by default a fresh one with seed 0.
+        """
+        self.header = header
+        self._noise = generator or torch.Generator().manual_seed(0)
+        self.network = QNetwork(
+            header.n_inputs,
+            header.n_actions,
+            header.network,
+            self._noise,
+            pixels=header.stacked_pixels,
+        )
+        self.moments = RunningMoments((header.n_inputs,))
+        self._generator = torch.Generator().manual_seed(0)
+        self._shift = torch.zeros(header.n_inputs)
+        self._scale = torch.ones(header.n_inputs)
+
+    def observe(self, features: NDArray[np.float32]) -> None:
+        """Let the normaliser learn from a batch, float32 (B, F)."""
+        self.moments.update(features)
+        self._refresh()
+
+    def normalise(self, features: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return features in units of their standard deviation, clipped, float32 (B, F)."""
+        centred = torch.sub(features, self._shift, out=out)
+        return centred.mul_(self._scale).clamp_(-MAX_NORMALISED, MAX_NORMALISED)
+
+    def values(self, inputs: Inputs) -> Tensor:
+        """Return the expected return of each action, float32 (B, A), whether it is open or not.
+
+        Raises:
+            EnvironmentUsageError: The policy looks at pixels and is shown none, or the other way round.
+        """
+        pixels = None if inputs.pixels is None else torch.from_numpy(inputs.pixels)
+        if (pixels is None) != (self.header.pixels is None):
+            shown = "features alone" if pixels is None else "pixels"
+            raise EnvironmentUsageError(
+                f"a policy that looks at {self.header.pixels or 'no'} pixels was shown {shown}; give it what an "
+                "Observer made of its environment's observations"
+            )
+        with torch.no_grad():
+            return mean_values(self.network(self.normalise(torch.from_numpy(inputs.features)), pixels))
+
+    def act(
+        self, obs: NDArray[np.float32] | Inputs, mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
+    ) -> NDArray[np.int64]:
+        """Choose an action per observation; see :class:`soulslab.learn.player.Player`."""
+        inputs = obs if isinstance(obs, Inputs) else Inputs(np.atleast_2d(np.asarray(obs, np.float32)))
+        values = self.values(inputs)
+        blocked = torch.zeros(values.shape, dtype=torch.bool)
+        if mask is not None:
+            blocked = torch.from_numpy(~np.atleast_2d(np.asarray(mask, np.bool_)))
+        if deterministic:
+            chosen = values.masked_fill_(blocked, BLOCKED_VALUE).argmax(1)
+        else:
+            policy = masked_log_policy(values, blocked, self.header.temperature).exp_()
+            chosen = torch.multinomial(policy, 1, generator=self._generator).squeeze(1)
+        actions: NDArray[np.int64] = chosen.numpy()
+        return actions if isinstance(obs, Inputs) else actions.reshape(np.shape(obs)[:-1])
+
+    def seed(self, seed: int) -> None:
+        """Seed the draws of :meth:`act`."""
+        self._generator.manual_seed(seed)
+
+    def weights(self) -> Tensors:
+        """Return what an actor needs, as copies: all parameters in one array, and the moments."""
+        flat: NDArray[np.float32] = self.network.parameters_flat.numpy().copy()
+        return {"parameters": flat, **self.moments.state()}
+
+    def load_weights(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what :meth:`weights` of a policy with the same header returned."""
+        self.network.parameters_flat.copy_(torch.from_numpy(tensors["parameters"]))
+        self.moments.load({name: tensors[name] for name in ("mean", "var", "count")})
+        self._refresh()
+
+    def noise_state(self) -> NDArray[np.uint8]:
+        """Return the state of the generator of weights and noise, uint8, as a copy."""
+        state: NDArray[np.uint8] = self._noise.get_state().numpy().copy()
+        return state
+
+    def load_noise(self, state: NDArray[np.uint8]) -> None:
+        """Continue from what :meth:`noise_state` returned."""
+        self._noise.set_state(torch.from_numpy(np.array(state)))
+
+    def state(self) -> Tensors:
+        """Return all tensors of the policy by name, as copies."""
+        tensors: Tensors = {
+            f"network/{name}": tensor.numpy().copy() for name, tensor in self.network.state_dict().items()
+        }
+        return tensors | {f"observation/{name}": array for name, array in self.moments.state().items()}
+
+    def load_state(self, tensors: Mapping[str, NDArray[Any]], path: str | Path = "policy") -> None:
+        """Take over tensors from :meth:`state`.
+
+        Args:
+            tensors: The tensors by name; others may be among them.
+            path: Where they come from, for the message.
+
+        Raises:
+            IncompatibleCheckpointError: A tensor is missing or has another shape than the header says.
+        """
+        for name, expected in self.state().items():
+            if name not in tensors or tensors[name].shape != expected.shape:
+                found = f"shape {tensors[name].shape}" if name in tensors else "nothing"
+                raise IncompatibleCheckpointError(
+                    path, f"tensor {name!r} should have shape {expected.shape}, but there is {found}"
+                )
+        self.network.load_state_dict(
+            {name: torch.from_numpy(tensors[f"network/{name}"].copy()) for name in self.network.state_dict()}
+        )
+        self.moments.load({name: tensors[f"observation/{name}"] for name in self.moments.state()})
+        self._refresh()
+
+    def save(self, path: Path) -> None:
+        """Write the policy to one file, atomically.
+
+        Raises:
+            CheckpointError: The file could not be written.
+        """
+        write_archive(path, self.state(), msgspec.to_builtins(self.header))
+
+    @classmethod
+    def load(cls, path: Path) -> QPolicy:
+        """Read a policy from its file.
+
+        Raises:
+            CheckpointError: There is no such file.
+            CorruptCheckpointError: The file is truncated or altered.
+            IncompatibleCheckpointError: It is no policy of action values, or of a format unknown to this soulslab.
+        """
+        tensors, raw = read_archive(path)
+        policy = cls(read_header(raw, path))
+        policy.load_state(tensors, path)
+        return policy
+
+    def _refresh(self) -> None:
+        self._shift = torch.from_numpy(self.moments.mean.astype(np.float32))
+        self._scale = torch.from_numpy((1.0 / self.moments.std).astype(np.float32))
+
+
+def read_header(raw: Mapping[str, Any], path: Path) -> QHeader:
+    """Check and parse the header of a policy's file.
+
+    Raises:
+        CorruptCheckpointError: A field is missing or malformed.
+        IncompatibleCheckpointError: It is no policy of action values, or of a format unknown to this soulslab.
+    """
+    if (raw.get("format"), raw.get("version")) != (FORMAT, FORMAT_VERSION):
+        raise IncompatibleCheckpointError(
+            path,
+            f"has format {raw.get('format')!r} version {raw.get('version')!r}; this soulslab reads {FORMAT!r} "
+            f"version {FORMAT_VERSION}; it was written by soulslab {raw.get('soulslab', 'of unknown version')}",
+        )
+    try:
+        return msgspec.convert(raw, QHeader)
+    except msgspec.ValidationError as error:
+        raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
