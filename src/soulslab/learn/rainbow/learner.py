@@ -10,9 +10,10 @@ update:
 3. Move the quantiles of the actions taken towards that, one step of AdamW.
 4. Move the target network after the online network, and tell the buffer how surprising each transition still is.
 
-Early on n is large and gamma small, which spreads rewards quickly; both anneal to what is nearer the truth. Where resets
-are asked for, the weights shrink towards fresh ones every so many updates, and n and gamma begin anew: a network that
-is trained many times on each transition stops being able to learn. (Schwarzer et al. 2023, "Bigger, better, faster".)
+Early on n is large and gamma small, which spreads rewards quickly; both anneal to what is nearer the truth. Where
+resets are asked for, the weights shrink towards fresh ones every so many updates, and n and gamma begin anew: a network
+that is trained many times on each transition stops being able to learn. (Schwarzer et al. 2023, "Bigger, better,
+faster".)
 
 The masks of the environment hold in acting and in the targets alike: a forbidden action is no choice.
 """
@@ -115,8 +116,7 @@ class Learner:
         self.n_resets = 0
         self._updates_since_reset = 0
         network = policy.network
-        self._target = QPolicy(policy.header).network
-        self._target.parameters_flat.copy_(network.parameters_flat)
+        self._target = policy.twin()
         self._flat = nn.Parameter(network.parameters_flat)
         self._flat.grad = network.gradients_flat
         self._optimiser = self._new_optimiser()

@@ -73,6 +73,14 @@ class QPolicy:
         self._shift = torch.zeros(header.n_inputs)
         self._scale = torch.ones(header.n_inputs)
 
+    def twin(self) -> QNetwork:
+        """Return another network with the same weights, whose noise comes from the same source."""
+        header = self.header
+        sizes = (header.n_inputs, header.n_actions)
+        twin = QNetwork(*sizes, header.network, self._noise, pixels=header.stacked_pixels)
+        twin.parameters_flat.copy_(self.network.parameters_flat)
+        return twin
+
     def observe(self, features: NDArray[np.float32]) -> None:
         """Let the normaliser learn from a batch, float32 (B, F)."""
         self.moments.update(features)
