@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+import numpy as np
 
 from soulslab.errors import CheckpointError, MissingDependencyError
 from soulslab.learn.archive import writing
 from soulslab.learn.sinks import read_json_lines
-from soulslab.learn.telemetry import TrainProgress
+from soulslab.learn.telemetry import Evaluated, TrainProgress, TrainStarted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Told = TypeVar("Told", TrainProgress, Evaluated)
+
 _DPI: Final = 120
 _INK: Final = "#1b4965"
 _FAINT: Final = "#9aa5b1"
+_MOVING: Final = "win rate, last 1000 fights (%)"
+_JUDGED: Final = "win rate of greedy fights (%), 95 % interval"
+_RETURNS: Final = "mean return, last 1000 episodes"
+
+
+class _Curve(NamedTuple):
+    """What is drawn: places, heights, and how sure they are.
+
+    Attributes:
+        env_steps: Game decisions of each point.
+        seconds: Training time of each point (s).
+        heights: What the curve shows, in the units of its label.
+        margins: Lower and upper end of each point's interval; None without one.
+        label: Stands at the axis.
+    """
+
+    env_steps: list[int]
+    seconds: list[float]
+    heights: list[float]
+    margins: tuple[list[float], list[float]] | None
+    label: str
 
 
 def read_curve(log: Path) -> list[TrainProgress]:
@@ -32,13 +57,23 @@ def read_curve(log: Path) -> list[TrainProgress]:
         CheckpointError: The log cannot be read.
         CorruptCheckpointError: A line of it is no message.
     """
-    points: list[TrainProgress] = []
-    for message in read_json_lines(log):
-        if isinstance(message, TrainProgress):
-            while points and points[-1].env_steps >= message.env_steps:
-                points.pop()
-            points.append(message)
-    return points
+    return _told(log, TrainProgress)
+
+
+def read_evaluations(log: Path) -> list[Evaluated]:
+    """Read what a run's evaluations came to.
+
+    Args:
+        log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
+
+    Returns:
+        Them in order of game decisions; what was lost before a resume is left out. Empty where none were made.
+
+    Raises:
+        CheckpointError: The log cannot be read.
+        CorruptCheckpointError: A line of it is no message.
+    """
+    return _told(log, Evaluated)
 
 
 def draw_curve(
@@ -46,7 +81,8 @@ def draw_curve(
 ) -> None:
     """Draw the learning curve of a run.
 
-    Win rates are drawn where the environment tells who won, mean returns elsewhere.
+    Win rates are drawn where the environment tells who won, mean returns elsewhere. Where the run was evaluated on
+    its way, the win rate is that of the evaluations, with its interval; else that of the last fights of training.
 
     Args:
         log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
@@ -66,22 +102,19 @@ def draw_curve(
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError as error:
         raise MissingDependencyError("matplotlib", "learn") from error
-    points = [point for point in read_curve(log) if point.mean_return is not None]
-    if not points:
-        raise CheckpointError(log, "holds no finished episode to draw; train for longer")
-    has_wins = not of_returns and all(point.win_rate is not None for point in points)
-    heights = [100.0 * (p.win_rate or 0.0) if has_wins else (p.mean_return or 0.0) for p in points]
+    curve = _choose(log, of_returns=of_returns)
     figure = Figure(figsize=(9.0, 3.6), dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, sharey=True)
-    left.plot([point.env_steps / 1e6 for point in points], heights, color=_INK, linewidth=1.8)
-    right.plot([point.seconds for point in points], heights, color=_INK, linewidth=1.8)
-    left.set_xlabel("game decisions (millions)")
+    unit, word = (1e6, "millions") if curve.env_steps[-1] >= 1_000_000 else (1e3, "thousands")
+    _plot(left, [steps / unit for steps in curve.env_steps], curve)
+    _plot(right, curve.seconds, curve)
+    left.set_xlabel(f"game decisions ({word})")
     right.set_xlabel("training time (s)")
-    left.set_ylabel("win rate, last 1000 fights (%)" if has_wins else "mean return, last 1000 episodes")
+    left.set_ylabel(curve.label)
     for axes in (left, right):
         _plain(axes)
-        if has_wins:
+        if curve.label != _RETURNS:
             axes.set_ylim(-2.0, 101.0)  # a line at 0 % shall not hide in the axis
             axes.axhline(90.0, color=_FAINT, linewidth=0.8, linestyle="--")
         elif baseline is not None:
@@ -91,6 +124,62 @@ def draw_curve(
         figure.suptitle(title, fontsize=11)
     with writing(picture):
         figure.savefig(picture)
+
+
+def _told(log: Path, kind: type[Told]) -> list[Told]:
+    """Return the messages of a kind, less those that a resumed run overtook."""
+    points: list[Told] = []
+    for message in read_json_lines(log):
+        if isinstance(message, TrainStarted):
+            while points and points[-1].env_steps > message.env_steps:
+                points.pop()
+        elif isinstance(message, kind):
+            while points and points[-1].env_steps >= message.env_steps:
+                points.pop()
+            points.append(message)
+    return points
+
+
+def _choose(log: Path, *, of_returns: bool) -> _Curve:
+    """Return the most telling curve that a log has: evaluated win rates, moving ones, or returns."""
+    progress = read_curve(log)
+    judged = [point for point in read_evaluations(log) if point.win_rate is not None]
+    if judged and progress and not of_returns:
+        # Evaluations tell no time; the progress around them does.
+        times = np.interp(
+            [point.env_steps for point in judged],
+            [point.env_steps for point in progress],
+            [point.seconds for point in progress],
+        )
+        return _Curve(
+            env_steps=[point.env_steps for point in judged],
+            seconds=[float(time) for time in times],
+            heights=[100.0 * (point.win_rate or 0.0) for point in judged],
+            margins=(
+                [100.0 * (point.low or 0.0) for point in judged],
+                [100.0 * (1.0 if point.high is None else point.high) for point in judged],
+            ),
+            label=_JUDGED,
+        )
+    points = [point for point in progress if point.mean_return is not None]
+    if not points:
+        raise CheckpointError(log, "holds no finished episode to draw; train for longer")
+    has_wins = not of_returns and all(point.win_rate is not None for point in points)
+    return _Curve(
+        env_steps=[point.env_steps for point in points],
+        seconds=[point.seconds for point in points],
+        heights=[100.0 * (p.win_rate or 0.0) if has_wins else (p.mean_return or 0.0) for p in points],
+        margins=None,
+        label=_MOVING if has_wins else _RETURNS,
+    )
+
+
+def _plot(axes: Axes, places: list[float], curve: _Curve) -> None:
+    # Evaluations are few, and each is a point of its own.
+    marker = "o" if curve.margins is not None else ""
+    axes.plot(places, curve.heights, color=_INK, linewidth=1.8, marker=marker, markersize=3.5)
+    if curve.margins is not None:
+        axes.fill_between(places, *curve.margins, color=_INK, alpha=0.18, linewidth=0.0)
 
 
 def _plain(axes: Axes) -> None:

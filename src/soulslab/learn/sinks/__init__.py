@@ -1,0 +1,49 @@
+"""The listeners that soulslab ships: a progress bar, a file of JSON lines, TensorBoard, an endpoint for Prometheus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from soulslab.learn.sinks.console import ConsoleSink
+from soulslab.learn.sinks.json_lines import JsonLinesSink, read_json_lines
+from soulslab.learn.sinks.prometheus import PrometheusSink, RemoteAccess
+from soulslab.learn.sinks.tensorboard import TensorBoardSink
+from soulslab.learn.telemetry import Sink
+
+__all__ = [
+    "PROGRESS_NAME",
+    "TENSORBOARD_NAME",
+    "ConsoleSink",
+    "JsonLinesSink",
+    "PrometheusSink",
+    "RemoteAccess",
+    "TensorBoardSink",
+    "read_json_lines",
+    "run_sinks",
+]
+
+PROGRESS_NAME: Final = "progress.jsonl"
+TENSORBOARD_NAME: Final = "tensorboard"
+
+
+def run_sinks(run_dir: Path, *, prometheus_port: int | None = None) -> tuple[Sink, ...]:
+    """Return the listeners of a run that a person watches: progress bar, JSON lines and TensorBoard in its folder.
+
+    Args:
+        run_dir: Folder of the run.
+        prometheus_port: Where Prometheus on this machine fetches the numbers; 0 takes a free port, None serves none.
+
+    Raises:
+        ConfigError: The port cannot be had.
+        MissingDependencyError: TensorBoard or prometheus-client is not installed.
+    """
+    sinks: list[Sink] = [
+        ConsoleSink(),
+        JsonLinesSink(run_dir / PROGRESS_NAME),
+        TensorBoardSink(run_dir / TENSORBOARD_NAME),
+    ]
+    if prometheus_port is not None:
+        # The last one, as it is the only one that holds something before the first message.
+        sinks.append(PrometheusSink(prometheus_port))
+    return tuple(sinks)

@@ -1,0 +1,152 @@
+"""A progress bar for whoever sits before the terminal."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column
+
+from soulslab.learn.telemetry import (
+    ActorStats,
+    Evaluated,
+    EvaluationProgress,
+    LearningStats,
+    Message,
+    TrainFinished,
+    TrainProgress,
+    TrainStarted,
+)
+
+_NO_NUMBER: Final = "-"
+_TRAINING: Final = "training"
+_EVALUATING: Final = "evaluating"
+
+
+class ConsoleSink:
+    """A progress bar with win rate, speed and time left.
+
+    A learner that tells of its updates gets a second line: updates per second, what the last evaluation came to, and
+    steps that were late or lost, if any were.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        """Draw on a console.
+
+        Args:
+            console: By default a new one on standard error, so that standard output stays clean.
+        """
+        self._progress = Progress(
+            # In 80 columns the bar gives way to the numbers.
+            BarColumn(bar_width=16, table_column=Column(min_width=4, ratio=1)),
+            TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            expand=True,
+            console=console or Console(stderr=True),
+        )
+        self._tasks: dict[str, TaskID] = {}
+        self._at: TrainProgress | None = None
+        self._learning: LearningStats | None = None
+        self._evaluated: Evaluated | None = None
+        self._actor: ActorStats | None = None
+
+    def write(self, message: Message) -> None:
+        """Show a message."""
+        match message:
+            case TrainStarted():
+                self._show(_TRAINING, message.env_steps, message.total_steps, "")
+            case TrainProgress():
+                self._at = message
+                self._show_training()
+            case LearningStats():
+                self._learning = message
+                self._show_training()
+            case Evaluated():
+                self._evaluated = message
+                self._show_training()
+            case ActorStats():
+                self._actor = message
+                self._show_training()
+            case EvaluationProgress():
+                share = message.n_wins / message.n_done if message.n_done else None
+                numbers = f"{message.n_done} of {message.n_fights} fights  won {_percent(share)}"
+                self._show(_EVALUATING, message.n_done, message.n_fights, numbers)
+                if message.n_done == message.n_fights:
+                    self._remove(_EVALUATING)
+            case TrainFinished():
+                self.close()
+            case _:
+                pass
+
+    def close(self) -> None:
+        """Leave the bar as it stands."""
+        for what in tuple(self._tasks):
+            self._remove(what)
+
+    def _show_training(self) -> None:
+        """Draw what is known of the run; before the first progress there is nothing to draw it beside."""
+        if self._at is not None:
+            lines = [_standing(self._at), _learner(self._learning, self._evaluated, self._actor)]
+            numbers = "\n".join(line for line in lines if line)
+            self._show(_TRAINING, self._at.env_steps, self._at.total_steps, numbers)
+
+    def _show(self, what: str, completed: int, total: int, numbers: str) -> None:
+        if what not in self._tasks:
+            self._tasks[what] = self._progress.add_task(what, total=total, completed=completed, numbers=numbers)
+            self._progress.start()
+        self._progress.update(self._tasks[what], completed=completed, numbers=numbers)
+
+    def _remove(self, what: str) -> None:
+        """Take a bar away; the last one is left on the screen as it stands."""
+        task = self._tasks.pop(what)
+        if not self._tasks:
+            self._progress.stop()
+        self._progress.remove_task(task)
+
+
+def _standing(message: TrainProgress) -> str:
+    """Return how far a run is, how fast, and how well it goes."""
+    if message.total_steps >= 1_000_000:
+        steps = f"{message.env_steps / 1e6:.2f} M steps"
+    else:
+        steps = f"{message.env_steps / 1e3:.1f} k steps"
+    if message.steps_per_second >= 10_000:
+        speed = f"{message.steps_per_second / 1e3:.0f} k/s"
+    else:
+        speed = f"{message.steps_per_second:.0f}/s"
+    return f"{steps}  {speed}  {message.n_fights} fights  {_success(message)}"
+
+
+def _learner(learning: LearningStats | None, evaluated: Evaluated | None, actor: ActorStats | None) -> str:
+    """Return how the learner fares, the most important first; "" while nothing is known of it."""
+    parts = []
+    if learning is not None:
+        parts.append(f"{learning.updates_per_second:.0f} updates/s")
+    if evaluated is not None:
+        parts.append(f"evaluated {_judgement(evaluated)}")
+    if actor is not None and actor.n_dropped:
+        parts.append(f"{actor.n_dropped} lost")
+    if actor is not None and actor.n_late:
+        parts.append(f"{actor.n_late} late")
+    return "  ".join(parts)
+
+
+def _judgement(evaluated: Evaluated) -> str:
+    """Return the win rate with its interval, or the mean return where nobody can win."""
+    if evaluated.win_rate is None:
+        return f"return {evaluated.mean_return:.2f}"
+    if evaluated.low is None or evaluated.high is None:
+        return _percent(evaluated.win_rate)
+    return f"{_percent(evaluated.win_rate)} ({100.0 * evaluated.low:.0f} to {100.0 * evaluated.high:.0f} %)"
+
+
+def _success(message: TrainProgress) -> str:
+    """Return the win rate, or the mean return where nobody can win."""
+    if message.win_rate is None and message.mean_return is not None:
+        return f"return {message.mean_return:.2f}"
+    return f"won {_percent(message.win_rate)}"
+
+
+def _percent(share: float | None) -> str:
+    return _NO_NUMBER if share is None else f"{100.0 * share:.1f} %"

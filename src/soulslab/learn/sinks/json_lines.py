@@ -1,0 +1,93 @@
+"""A file that keeps all that a run said, one JSON object per line."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+import msgspec
+
+from soulslab.errors import CheckpointError, CorruptCheckpointError
+from soulslab.learn.archive import writing
+from soulslab.learn.telemetry import Message
+
+_log = logging.getLogger(__name__)
+
+
+class JsonLinesSink:
+    """Appends every message to a file, one JSON object per line; a field ``type`` tells which.
+
+    The file is opened at the first message, so that a run that never begins leaves nothing behind. A resumed run
+    appends to what is there, less a last line that a crash cut off.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Choose the file.
+
+        Args:
+            path: The file; its folder is made if needed.
+        """
+        self._path = path
+        self._file: BinaryIO | None = None
+
+    def write(self, message: Message) -> None:
+        """Append a message.
+
+        Raises:
+            CheckpointError: The file cannot be written.
+        """
+        with writing(self._path):
+            if self._file is None:
+                self._file = self._open()
+            self._file.write(msgspec.json.encode(message) + b"\n")
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            with writing(self._path):
+                self._file.close()
+
+    def _open(self) -> BinaryIO:
+        """Open the file, less what a crash left of its last line, so that the next one stands alone."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = self._path.open("a+b")
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+        return file
+
+    def __enter__(self) -> JsonLinesSink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_json_lines(path: Path) -> Iterator[Message]:
+    """Yield the messages of a file that :class:`JsonLinesSink` wrote.
+
+    A last line that was cut off by a crash is left out, with a warning.
+
+    Raises:
+        CheckpointError: The file cannot be read.
+        CorruptCheckpointError: A line is no message.
+    """
+    try:
+        *lines, rest = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise CheckpointError(path, f"cannot be read: {error.strerror or error}") from error
+    decoder = msgspec.json.Decoder(Message)
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield decoder.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise CorruptCheckpointError(
+                path, f"line {number} is no message of a run ({error}); remove that line, or the file"
+            ) from error
+    if rest:
+        _log.warning("%s: left out line %d, which was cut off", path, len(lines) + 1)

@@ -1,0 +1,90 @@
+"""Curves of a run in TensorBoard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from soulslab.errors import MissingDependencyError
+from soulslab.learn.archive import writing
+from soulslab.learn.sinks.naming import numbers, values
+from soulslab.learn.telemetry import (
+    CheckpointSaved,
+    EvaluationProgress,
+    Message,
+    TrainFinished,
+    TrainStarted,
+)
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+_FLUSH_S: Final = 10
+#: Charts with several curves, in the tab "Custom Scalars": patterns of tags, or the tags of a curve with its margin.
+_CHARTS: Final[dict[str, dict[str, list[Any]]]] = {
+    "evaluation": {
+        "win rate, 95 % interval": ["Margin", ["evaluation/win_rate", "evaluation/low", "evaluation/high"]],
+    },
+    "fights": {
+        "return by term of the reward": ["Multiline", ["fight/reward/.*"]],
+        "damage taken by attack (HP)": ["Multiline", ["fight/damage/.*"]],
+        "share of each action": ["Multiline", ["fight/action/.*"]],
+    },
+}
+
+
+class TensorBoardSink:
+    """Writes every number of a run as a TensorBoard scalar, against the game decisions.
+
+    The log is opened at the first message, so that a run that never begins leaves nothing behind. A resumed run hides
+    what an earlier part wrote beyond the checkpoint that it goes on from.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Choose the log.
+
+        Args:
+            folder: TensorBoard's log folder for this run.
+
+        Raises:
+            MissingDependencyError: TensorBoard is not installed.
+        """
+        try:
+            # Half a second to import, for a sink that not every run has.
+            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
+        except ImportError as error:
+            raise MissingDependencyError("tensorboard", "learn") from error
+        self._open: Callable[..., SummaryWriter] = SummaryWriter
+        self._folder = folder
+        self._writer: SummaryWriter | None = None
+
+    def write(self, message: Message) -> None:
+        """Log a message's numbers.
+
+        Raises:
+            CheckpointError: The folder cannot be written.
+        """
+        with writing(self._folder):
+            if self._writer is None:
+                self._writer = self._begin(message)
+            if isinstance(message, TrainStarted | CheckpointSaved | TrainFinished | EvaluationProgress):
+                return
+            for number in numbers(type(message)):
+                if number.tag:
+                    for label, value in values(number, message):
+                        tag = f"{number.tag}/{label}" if label else number.tag
+                        self._writer.add_scalar(tag, value, message.env_steps)
+
+    def close(self) -> None:
+        """Flush and close the log."""
+        if self._writer is not None:
+            with writing(self._folder):
+                self._writer.close()
+
+    def _begin(self, message: Message) -> SummaryWriter:
+        """Open the log; a resumed run hides what is beyond its first decision, as that is played again."""
+        lost_from = message.env_steps + 1 if isinstance(message, TrainStarted) and message.is_resumed else None
+        writer = self._open(str(self._folder), purge_step=lost_from, flush_secs=_FLUSH_S)
+        writer.add_custom_scalars(_CHARTS)
+        return writer
