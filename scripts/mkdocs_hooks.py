@@ -5,6 +5,7 @@ A line of these becomes a table::
     <!-- settings: soulslab.learn.settings:TrainSettings -->    the settings of that type
     <!-- table: duel_state -->, <!-- table: features -->         the fields and the features of a duel
     <!-- table: quantities -->                                   what a profile's [duel] table may bind
+    <!-- messages: LearningStats -->                             the numbers of a message of a run, and their names
     <!-- results: train -->                                      docs/results/train.json, as `soulslab bench` wrote it
     <!-- results: fights -->                                     the same, with a column for each phase
 """
@@ -23,9 +24,10 @@ from soulslab.arena.duel_state import DUEL_FIELDS
 from soulslab.arena.features import FEATURE_NAMES, feature_bounds
 from soulslab.arena.quantities import QUANTITIES
 from soulslab.config import describe_settings
+from soulslab.learn.sinks.naming import MESSAGES, Number, name_tag, numbers
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
-_MARKER = re.compile(r"^<!-- (?P<kind>settings|table|results): (?P<what>[\w.:]+) -->$", re.MULTILINE)
+_MARKER = re.compile(r"^<!-- (?P<kind>settings|table|messages|results): (?P<what>[\w.:]+) -->$", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -64,6 +66,28 @@ def duel_table(what: str) -> str:
         ("place", "feature", "from", "to"),
         ((str(i), f"`{name}`", f"{low[i]:g}", f"{high[i]:g}") for i, name in enumerate(FEATURE_NAMES)),
     )
+
+
+def message_table(what: str) -> str:
+    """Return what a message is, its numbers, and what TensorBoard and Prometheus call each."""
+    (kind,) = (kind for kind in MESSAGES if kind.__name__ == what)
+    rows = [(f"`{n.field}`", n.doc, _tag(n), _metric(n.metric, n.label)) for n in numbers(kind)]
+    named = name_tag(kind)
+    if named is not None:
+        docs = {row.path: row.doc for row in describe_settings(kind)}
+        rows = [(f"`{field}`", docs[field], "", _metric(named.metric, field)) for field in named.fields] + rows
+    table = _table(("number", "meaning", "TensorBoard", "Prometheus"), rows)
+    return f"{(kind.__doc__ or '').partition('.')[0]}.\n\n{table}"
+
+
+def _tag(number: Number) -> str:
+    if number.is_histogram:
+        return f"`{number.tag}`, a histogram"
+    return number.tag and (f"`{number.tag}/<{number.label}>`" if number.label else f"`{number.tag}`")
+
+
+def _metric(name: str, label: str) -> str:
+    return f"`{name}{{{label}}}`" if label else f"`{name}`"
 
 
 def results_table(what: str) -> str:
@@ -108,5 +132,6 @@ def _cell(value: Any) -> str:
 _KINDS: dict[str, Callable[[str], str]] = {
     "settings": settings_table,
     "table": duel_table,
+    "messages": message_table,
     "results": results_table,
 }

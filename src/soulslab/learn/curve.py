@@ -21,7 +21,7 @@ _DPI: Final = 120
 _INK: Final = "#1b4965"
 _FAINT: Final = "#9aa5b1"
 _MOVING: Final = "win rate, last 1000 fights (%)"
-_JUDGED: Final = "win rate of greedy fights (%), 95 % interval"
+_JUDGED: Final = "evaluated win rate, 95 % interval (%)"
 _RETURNS: Final = "mean return, last 1000 episodes"
 
 

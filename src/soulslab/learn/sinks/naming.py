@@ -53,8 +53,10 @@ _AXIS: Final = frozenset({"env_steps", "total_steps"})
 _SPREAD: Final = {
     "reward_terms": ("reward", "term"),
     "damage_by_attack": ("damage", "attack"),
-    "action_shares": ("action", "action"),
+    "action_shares": ("actions", "action"),
 }
+#: Twenty charts of one action each say less than one picture of all; the folder is the picture's tag.
+_HISTOGRAMS: Final = frozenset({"action_shares"})
 #: What names a run or its end; Prometheus has it as labels of a metric that is 1.
 _NAMING: Final[dict[type[Message], tuple[str, tuple[str, ...]]]] = {
     TrainStarted: ("run_info", ("env_id", "seed", "is_resumed")),
@@ -101,6 +103,7 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
         field: Its field in the message.
         doc: What it means, from the message's docstring.
         tag: TensorBoard's tag; where there is a label, the folder of a tag per value. "" where it is not drawn.
+        is_histogram: Whether TensorBoard shows all its values as one histogram under that tag.
         metric: Prometheus' name.
         scale: Prometheus' value for 1 in the message.
         label: Prometheus' label, and so what there is a value for; "" for a plain number.
@@ -109,6 +112,7 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
     field: str
     doc: str
     tag: str
+    is_histogram: bool
     metric: str
     scale: float
     label: str
@@ -177,6 +181,7 @@ def _number(kind: type[Message], field: str, doc: str) -> Number:
         field=field,
         doc=doc,
         tag=f"{group}/{folder}" if is_drawn else "",
+        is_histogram=field in _HISTOGRAMS,
         metric=PREFIX + metric,
         scale=scale,
         label=label,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,13 +29,12 @@ _CHARTS: Final[dict[str, dict[str, list[Any]]]] = {
     "fights": {
         "return by term of the reward": ["Multiline", ["fight/reward/.*"]],
         "damage taken by attack (HP)": ["Multiline", ["fight/damage/.*"]],
-        "share of each action": ["Multiline", ["fight/action/.*"]],
     },
 }
 
 
 class TensorBoardSink:
-    """Writes every number of a run as a TensorBoard scalar, against the game decisions.
+    """Writes every number of a run as a TensorBoard scalar, the actions as a histogram, against the game decisions.
 
     The log is opened at the first message, so that a run that never begins leaves nothing behind. A resumed run hides
     what an earlier part wrote beyond the checkpoint that it goes on from.
@@ -71,10 +70,15 @@ class TensorBoardSink:
             if isinstance(message, TrainStarted | CheckpointSaved | TrainFinished | EvaluationProgress):
                 return
             for number in numbers(type(message)):
-                if number.tag:
-                    for label, value in values(number, message):
-                        tag = f"{number.tag}/{label}" if label else number.tag
-                        self._writer.add_scalar(tag, value, message.env_steps)
+                found = values(number, message)
+                if not number.tag:
+                    continue
+                if number.is_histogram:
+                    _add_histogram(self._writer, number.tag, [value for _, value in found], message.env_steps)
+                    continue
+                for label, value in found:
+                    tag = f"{number.tag}/{label}" if label else number.tag
+                    self._writer.add_scalar(tag, value, message.env_steps)
 
     def close(self) -> None:
         """Flush and close the log."""
@@ -88,3 +92,19 @@ class TensorBoardSink:
         writer = self._open(str(self._folder), purge_step=lost_from, flush_secs=_FLUSH_S)
         writer.add_custom_scalars(_CHARTS)
         return writer
+
+
+def _add_histogram(writer: SummaryWriter, tag: str, shares: Sequence[float], env_steps: int) -> None:
+    """Log shares by number, (A,), as a histogram with a bucket around each number."""
+    numbered = list(enumerate(shares))
+    writer.add_histogram_raw(
+        tag,
+        min=-0.5,
+        max=len(shares) - 0.5,
+        num=sum(shares),
+        sum=sum(number * share for number, share in numbered),
+        sum_squares=sum(number**2 * share for number, share in numbered),
+        bucket_limits=[number + 0.5 for number, _ in numbered],
+        bucket_counts=list(shares),
+        global_step=env_steps,
+    )
