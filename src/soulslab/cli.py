@@ -14,20 +14,19 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli_arena import arena
 from soulslab.cli_bench import A_SEED, bench
+from soulslab.cli_fights import fights
 from soulslab.cli_files import check_json, write_json
 from soulslab.cli_siphon import siphon
+from soulslab.cli_tune import tune
 from soulslab.errors import ConfigError, EnvironmentUsageError, SoulslabError
 from soulslab.version import VERSION
-
-if TYPE_CHECKING:
-    from soulslab.learn.policy import Policy
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -48,6 +47,8 @@ app = App(
 app.command(siphon)
 app.command(arena)
 app.command(bench)
+app.command(tune)
+app.command(fights)
 
 
 def main() -> None:
@@ -144,6 +145,7 @@ def train(
     overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
     run_dir: Path | None = None,
     resume: Path | None = None,
+    prometheus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None,
 ) -> int:
     """Train an agent.
 
@@ -153,13 +155,12 @@ def train(
         overrides: Change one setting, as learner.lr=1e-4; may be given many times.
         run_dir: Folder for what the run leaves behind; runs/ and the time of day by default.
         resume: Folder of a run to go on with, with the settings that it was started with.
+        prometheus: Port on this machine where Prometheus can read the run's numbers; 0 takes a free one.
     """
-    from soulslab.config import load_settings
     from soulslab.learn.configs import config_path
-    from soulslab.learn.settings import TrainSettings
     from soulslab.learn.sinks import run_sinks
     from soulslab.learn.train import CONFIG_NAME, StopReason
-    from soulslab.learn.train import train as train_policy
+    from soulslab.learn.training import load_run_settings, train_run
 
     if resume is not None and (config is not None or run_dir is not None):
         raise ConfigError(
@@ -168,8 +169,9 @@ def train(
     file = resume / CONFIG_NAME if resume else config_path(config) if config else None
     folder = resume or run_dir or _new_run_dir()
     changes = [*([f"env.id={env}"] if env else []), *(overrides or [])]
-    settings = load_settings(TrainSettings, file, changes)
-    result = train_policy(settings, folder, resume=resume is not None, sinks=run_sinks(folder))
+    settings = load_run_settings(file, changes)
+    sinks = run_sinks(folder, prometheus_port=prometheus)
+    result = train_run(settings, folder, resume=resume is not None, sinks=sinks)
     won = "" if result.win_rate is None else f", {100 * result.win_rate:.1f} % of the last fights won"
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
     if result.reason is StopReason.INTERRUPTED:
@@ -225,12 +227,13 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
 
     from soulslab.learn.evaluate import EvaluationSettings
     from soulslab.learn.evaluate import evaluate as evaluate_policy
+    from soulslab.learn.players import load_player
     from soulslab.learn.sinks import ConsoleSink
     from soulslab.report import evaluation_rows, evaluation_tables
 
     flags = flags or EvaluateFlags()
     check_json(flags.json)
-    policy = _load_policy(run)
+    policy = load_player(run)
     options = {**_without_functions(policy.header.env_options), **flags.options()}
     env_id = policy.header.env_id
     evaluations = {}
@@ -250,14 +253,6 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
     if flags.json:
         write_json(flags.json, evaluation_rows(evaluations, {"env": env_id, **options, "seed": flags.seed}))
     return EXIT_OK
-
-
-def _load_policy(run: Path) -> Policy:
-    """Return the policy of a run's folder, or of a policy file."""
-    from soulslab.learn.policy import Policy
-    from soulslab.learn.train import POLICY_NAME
-
-    return Policy.load(run / POLICY_NAME if run.is_dir() else run)
 
 
 def _without_functions(options: dict[str, Any]) -> dict[str, Any]:
@@ -323,9 +318,10 @@ def play(
     from gymnasium.spaces.utils import flatdim
 
     from soulslab.envs.registration import ARENA_ID
+    from soulslab.learn.players import load_player
     from soulslab.play.game import play as play_fights
 
-    player = _load_policy(policy) if policy else None
+    player = load_player(policy) if policy else None
     trained_on = player.header.env_options if player else {}
     fight: dict[str, Any] = {
         "boss": boss or trained_on.get("boss", "judge"),

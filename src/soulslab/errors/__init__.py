@@ -14,11 +14,18 @@
     ├── CheckpointError          a checkpoint cannot be used
     │   ├── CorruptCheckpointError   truncated or altered
     │   └── IncompatibleCheckpointError   written for another env, version or shape
+    ├── DemonstrationError       recorded fights cannot be written, read or learned from (episode, step)
+    ├── ChannelError             the memory that an actor and a learner share cannot be used (the file)
+    ├── ActorError               the process that plays for a learner failed too often (the end of its log)
+    ├── ReplayError              a replay buffer was used wrongly: rows that do not fit, nothing to draw
+    │   └── NonFinitePriorityError   a transition's error is NaN or infinite
     ├── LayoutError              the memory of a fight cannot be laid out as a profile says (both places)
     ├── VideoError               a film of a fight could not be made
     ├── KeyLogError              a key log cannot be written, read, or played again (the tick)
     ├── NoWinError               no fight was won that could be shown
     ├── TerminalError            this terminal cannot be played in
+    ├── BenchmarkError           a run of a benchmark failed (what it said)
+    ├── StudyError               a study of settings cannot be begun, gone on with, or brought to an end (its folder)
     ├── MissingDependencyError   an optional part of soulslab is not installed
     └── SiphonError              the bridge to a game failed
         ├── ProfileError             a game's profile is malformed (path of the mistake); also a ConfigError
@@ -103,10 +110,14 @@ from soulslab.errors.bridge import (
     WireError,
 )
 from soulslab.errors.general import (
+    ActorError,
+    BenchmarkError,
     BossFileError,
+    ChannelError,
     CheckpointError,
     ConfigError,
     CorruptCheckpointError,
+    DemonstrationError,
     EnvironmentUsageError,
     IncompatibleCheckpointError,
     InvalidActionError,
@@ -114,9 +125,12 @@ from soulslab.errors.general import (
     LayoutError,
     MissingDependencyError,
     NonFiniteError,
+    NonFinitePriorityError,
     NotResetError,
     NoWinError,
+    ReplayError,
     SoulslabError,
+    StudyError,
     TerminalError,
     UnknownBossError,
     UnknownRewardError,
@@ -126,10 +140,13 @@ from soulslab.errors.general import (
 
 __all__ = [
     "AccessRefusedError",
+    "ActorError",
     "AmbiguousProcessError",
     "AntiCheatError",
     "AttachDeniedError",
+    "BenchmarkError",
     "BossFileError",
+    "ChannelError",
     "CheckpointError",
     "ClockError",
     "ClockStalledError",
@@ -137,6 +154,7 @@ __all__ = [
     "ConfigError",
     "ControlTakenError",
     "CorruptCheckpointError",
+    "DemonstrationError",
     "DisplayError",
     "EntityNotFoundError",
     "EnvironmentUsageError",
@@ -154,6 +172,7 @@ __all__ = [
     "MissingDependencyError",
     "NoWinError",
     "NonFiniteError",
+    "NonFinitePriorityError",
     "NotResetError",
     "PatternError",
     "PointerError",
@@ -164,12 +183,14 @@ __all__ = [
     "ReadOnlyError",
     "RecordingError",
     "RemoteError",
+    "ReplayError",
     "ResetFailedError",
     "ScanError",
     "ServerUnavailableError",
     "SessionStateError",
     "SiphonError",
     "SoulslabError",
+    "StudyError",
     "TerminalError",
     "UnknownAttributeError",
     "UnknownBossError",

@@ -110,6 +110,70 @@ class IncompatibleCheckpointError(CheckpointError):
     """The file was written by another version, for another environment or another shape."""
 
 
+class DemonstrationError(SoulslabError):
+    """Recorded fights cannot be written, read, or learned from in this environment.
+
+    Attributes:
+        path: The data set.
+        episode: Which episode of it, from 0; None where it is not about one.
+        step: Which step of that episode, from 1; 0 is the reset, None where it is not about one.
+    """
+
+    def __init__(self, path: str | Path, problem: str, *, episode: int | None = None, step: int | None = None) -> None:
+        self.path = Path(path)
+        self.episode = episode
+        self.step = step
+        where = "" if episode is None else f", episode {episode}" + ("" if step is None else f", step {step}")
+        super().__init__(f"{path}{where}: {problem}")
+
+
+class ChannelError(SoulslabError):
+    """The memory that an actor and a learner share cannot be used.
+
+    Attributes:
+        path: Its file or folder.
+    """
+
+    def __init__(self, path: str | Path, problem: str) -> None:
+        self.path = Path(path)
+        super().__init__(f"{path}: {problem}")
+
+
+class ActorError(SoulslabError):
+    """The process that plays for a learner failed too often, or does not end.
+
+    Attributes:
+        run_dir: Folder of the run that it plays for.
+        log_tail: The end of what it wrote to its log.
+    """
+
+    def __init__(self, run_dir: str | Path, problem: str, *, log_tail: str = "") -> None:
+        self.run_dir = Path(run_dir)
+        self.log_tail = log_tail
+        super().__init__(f"{run_dir}: {problem}" + (f"; the end of its log:\n{log_tail}" if log_tail else ""))
+
+
+class ReplayError(SoulslabError):
+    """A replay buffer was used wrongly: rows that do not fit it, a draw from an empty one, places of another."""
+
+
+class NonFinitePriorityError(ReplayError):
+    """A transition's error is NaN or infinite, so it can have no priority; the learner has diverged.
+
+    Attributes:
+        index: Which transition of the batch, from 0.
+        value: Its error.
+    """
+
+    def __init__(self, index: int, value: float) -> None:
+        self.index = index
+        self.value = value
+        super().__init__(
+            f"the error of transition {index} of the batch is {value}, so it has no priority, and none was changed; "
+            "the learner has diverged: go back to a checkpoint, with a smaller learner.lr or learner.max_grad_norm"
+        )
+
+
 class LayoutError(SoulslabError):
     """The memory of a fight cannot be laid out as a profile says: two facts exclude each other, or one cannot be.
 
@@ -164,6 +228,35 @@ class NoWinError(SoulslabError):
 
 class TerminalError(SoulslabError):
     """This terminal cannot be played in: it is none, or it is too small."""
+
+
+class BenchmarkError(SoulslabError):
+    """A run of a benchmark failed in a process of its own.
+
+    Attributes:
+        run: The run.
+        said: The end of what it said on standard error.
+    """
+
+    def __init__(self, run: str, problem: str, said: str) -> None:
+        self.run = run
+        self.said = said
+        super().__init__(
+            f"{run}: {problem}; the runs that were done are kept, and the same command goes on after them. It said:\n"
+            f"{said or '(nothing)'}"
+        )
+
+
+class StudyError(SoulslabError):
+    """A study of settings cannot be begun, gone on with, or brought to an end.
+
+    Attributes:
+        path: Its folder, or the file in it.
+    """
+
+    def __init__(self, path: str | Path, problem: str) -> None:
+        self.path = Path(path)
+        super().__init__(f"{path}: {problem}")
 
 
 class MissingDependencyError(SoulslabError):

@@ -1,0 +1,153 @@
+"""``soulslab fights``: recording fights to learn from. It parses, wires and exits with a code."""
+
+# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from soulslab.cli_bench import A_SEED
+from soulslab.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from soulslab.fights.recording import FightRecorder
+    from soulslab.learn.player import Player
+
+EXIT_OK = 0
+
+_log = logging.getLogger(__name__)
+
+fights = App(name="fights", help="Record fights to learn from, and look into such recordings.")
+
+
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class WhoFlags:
+    """Who fights.
+
+    Attributes:
+        player: reference is a script that knows the arena's bosses; human is you, in this terminal.
+        policy: Folder of a run, or a policy file, that fights instead.
+        keys: Key log of fights in the window (soulslab arena --log), of which those fought to their end are taken.
+    """
+
+    player: Literal["reference", "human"] = "reference"
+    policy: Path | None = None
+    keys: Path | None = None
+
+
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class WhereFlags:
+    """What is fought.
+
+    Attributes:
+        config: Take the environment and its options from a config that will be trained with.
+        boss: Another boss.
+        phase: Another phase: 1, 2 or full.
+        overrides: Change one setting of the environment, as env.options.skip_locked=true; may be given many times.
+    """
+
+    config: Path | None = None
+    boss: str | None = None
+    phase: str | None = None
+    overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None
+
+    def env(self) -> tuple[str, dict[str, Any]]:
+        """Return the environment's id and its options."""
+        from soulslab.fights.recording import env_settings
+        from soulslab.learn.configs import config_path
+
+        settings = env_settings(config_path(self.config) if self.config else None, self.overrides or [])
+        chosen = {name: value for name, value in (("boss", self.boss), ("phase", self.phase)) if value is not None}
+        return settings.id, {**settings.options, **chosen}
+
+
+@fights.command
+def record(
+    out: Path,
+    *,
+    who: WhoFlags | None = None,
+    where: WhereFlags | None = None,
+    n_fights: Annotated[int, Parameter(name="--fights", validator=Number(gte=1))] = 20,
+    seed: Annotated[int, Parameter(validator=A_SEED)] = 0,
+    append: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Record fights as a Minari data set that a learner can start from.
+
+    Args:
+        out: Folder of the data set.
+        who: Who fights.
+        where: What is fought.
+        n_fights: How many; a person fights as many as they like, and a key log holds as many as it does.
+        seed: Seed of the fights; no evaluation plays the same ones.
+        append: Add them to a data set that is there.
+    """
+    from soulslab.fights.recording import FightRecorder, fight_seeds
+
+    who, (env_id, options) = who or WhoFlags(), (where or WhereFlags()).env()
+    if who.policy and who.keys:
+        raise ConfigError("are two players; name one", source="--policy and --keys")
+    name = str(who.policy or ("human" if who.keys else who.player))
+    with FightRecorder(out, env_id, options, name, is_continued=append) as recorder:
+        try:
+            _fight(recorder, who, fight_seeds(seed, n_fights))
+        finally:
+            _log.info(
+                "%d fights, %d of them won, %d steps: %s", recorder.n_fights, recorder.n_wins, recorder.n_steps, out
+            )
+    return EXIT_OK
+
+
+@fights.command
+def show(data: str) -> int:
+    """Say what a data set of recorded fights holds.
+
+    Args:
+        data: Its folder, or its id among those of Minari on this machine.
+    """
+    from rich.console import Console
+
+    from soulslab.fights.overview import overview_tables
+    from soulslab.learn.demonstrations.data_set import describe
+    from soulslab.learn.demonstrations.reading import read_outcomes
+
+    description = describe(data)
+    for table in overview_tables(description, read_outcomes(description)):
+        Console().print(table, "")
+    return EXIT_OK
+
+
+def _fight(recorder: FightRecorder, who: WhoFlags, seeds: Sequence[int]) -> None:
+    """Let whoever was named fight."""
+    from rich.progress import track
+
+    from soulslab.fights import by_hand, by_reference
+
+    if who.policy:
+        player = _load_player(who.policy)
+        for seed in track(seeds, "fighting", transient=True):
+            recorder.play(player, seed)
+    elif who.keys:
+        by_hand.record_key_log(recorder, who.keys)
+    elif who.player == "human":
+        by_hand.record_in_terminal(recorder, seeds[0])
+    else:
+        for seed in track(seeds, "fighting", transient=True):
+            by_reference.record_fight(recorder, seed)
+
+
+def _load_player(run: Path) -> Player:
+    """Return the policy of a run's folder, or of a policy file."""
+    from soulslab.learn.policy import Policy
+    from soulslab.learn.train import POLICY_NAME
+
+    return Policy.load(run / POLICY_NAME if run.is_dir() else run)

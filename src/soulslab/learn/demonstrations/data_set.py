@@ -1,0 +1,204 @@
+"""What a data set says of itself: which environment it was recorded in, with which options and spaces.
+
+A data set is a folder with Minari's ``metadata.json`` and ``main_data.hdf5``. Both are plain data. Minari would make
+the environment that ``metadata.json`` describes where spaces are missing, and so import whatever that names; here such
+a file is refused before Minari sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from soulslab.errors import DemonstrationError, MissingDependencyError
+from soulslab.learn.policy import describe_options
+
+FORMAT: Final = 1
+"""Version of what soulslab adds to Minari's metadata."""
+
+METADATA_NAME: Final = "metadata.json"
+_MINARI_DATA: Final = "data"  # below the folder of an id, among the data sets of a machine
+_DATA_FORMAT: Final = "hdf5"
+_DEFAULT: Final = "(default)"
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """What soulslab adds to Minari's metadata.
+
+    Attributes:
+        format: Version of this, ``FORMAT``.
+        soulslab: Version of soulslab that wrote it.
+        commit: Git commit of that soulslab, ``+`` appended when it had been changed; "" if unknown.
+        defaults: What the environment's options are where they are not given.
+    """
+
+    format: int = FORMAT
+    soulslab: str = ""
+    commit: str = ""
+    defaults: dict[str, Any] = {}
+
+
+class _EnvSpec(msgspec.Struct, frozen=True):
+    id: str
+    kwargs: dict[str, Any] = {}
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    env_spec: str
+    observation_space: str
+    action_space: str
+    data_format: str
+    total_episodes: int
+    total_steps: int
+    algorithm_name: str = ""
+    soulslab: Origin = Origin()
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """What a data set is.
+
+    Attributes:
+        folder: Where it lies.
+        env_id: Gymnasium id, with its version, of the environment that it was recorded in.
+        options: Keyword arguments of that environment; a Python function stands there by name only.
+        player: Who played.
+        n_episodes: How many episodes it holds.
+        n_steps: How many environment steps.
+        origin: What soulslab added; empty for a data set of others.
+    """
+
+    folder: Path
+    env_id: str
+    options: dict[str, Any]
+    player: str
+    n_episodes: int
+    n_steps: int
+    origin: Origin
+
+    def check_env(self, env_id: str, options: Mapping[str, Any], alike: Collection[str] = ()) -> None:
+        """Check that what was recorded is what an environment would have given.
+
+        Args:
+            env_id: Gymnasium id with its version.
+            options: Its keyword arguments.
+            alike: Ids that are the same fight behind another door (``metadata["policies_of"]``); of their options
+                those are compared that both know.
+
+        Raises:
+            DemonstrationError: The id, its version or an option differs.
+        """
+        if self.env_id not in (env_id, *alike):
+            raise DemonstrationError(
+                self.folder,
+                f"was recorded in {self.env_id}, not in {env_id}; train on that id, or record anew",
+            )
+        defaults = self.origin.defaults
+        theirs, ours = {**defaults, **self.options}, plain_options(options)
+        if self.env_id == env_id:
+            ours = {**defaults, **ours}
+            names = theirs.keys() | ours.keys()
+        else:
+            names = theirs.keys() & ours.keys()
+        different = [
+            f"{name} is {theirs.get(name, _DEFAULT)!r} there and {ours.get(name, _DEFAULT)!r} here"
+            for name in sorted(names)
+            if not _is_same(theirs.get(name, _DEFAULT), ours.get(name, _DEFAULT))
+        ]
+        if different:
+            raise DemonstrationError(
+                self.folder,
+                f"was recorded with other options of {self.env_id}: {'; '.join(different)}; change env.options, or "
+                "record anew (soulslab fights record --config takes them from the same file)",
+            )
+
+
+def find_folder(path: str | Path) -> Path:
+    """Return the folder of a data set.
+
+    Args:
+        path: The folder, or the id of a data set among Minari's on this machine (``MINARI_DATASETS_PATH``, else
+            ``~/.minari/datasets``).
+
+    Raises:
+        DemonstrationError: There is none.
+        MissingDependencyError: Minari is not installed.
+    """
+    places = [Path(path), Path(path) / _MINARI_DATA]
+    if not places[0].exists():
+        require_minari()
+        from minari.storage.datasets_root_dir import get_dataset_path  # noqa: PLC0415  (learn works without Minari)
+
+        places.append(Path(get_dataset_path(str(path))) / _MINARI_DATA)
+    for place in places:
+        if (place / METADATA_NAME).is_file():
+            return place
+    looked = " and ".join(str(place / METADATA_NAME) for place in places)
+    raise DemonstrationError(
+        path, f"is no data set: there is no {looked}; name the folder of one (soulslab fights record makes it)"
+    )
+
+
+def describe(path: str | Path) -> Description:
+    """Read what a data set says of itself.
+
+    Args:
+        path: See :func:`find_folder`.
+
+    Raises:
+        DemonstrationError: There is none, its description is malformed, or it is of a kind that is not known here.
+        MissingDependencyError: Minari is not installed.
+    """
+    folder = find_folder(path)
+    try:
+        data = msgspec.json.decode((folder / METADATA_NAME).read_bytes(), type=_Metadata)
+        spec = msgspec.json.decode(data.env_spec, type=_EnvSpec)
+    except OSError as error:
+        raise DemonstrationError(folder, f"{METADATA_NAME} cannot be read: {error.strerror}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise DemonstrationError(
+            folder, f"{METADATA_NAME} does not describe recorded episodes of an environment: {error}"
+        ) from error
+    if data.data_format != _DATA_FORMAT:
+        raise DemonstrationError(folder, f"has the format {data.data_format!r}; only {_DATA_FORMAT!r} is read here")
+    if data.soulslab.format != FORMAT:
+        raise DemonstrationError(
+            folder,
+            f"has version {data.soulslab.format} of soulslab's own part, this soulslab reads version {FORMAT}; it was "
+            f"written by soulslab {data.soulslab.soulslab or 'of unknown version'}",
+        )
+    return Description(
+        folder=folder,
+        env_id=spec.id,
+        options=spec.kwargs,
+        player=data.algorithm_name,
+        n_episodes=data.total_episodes,
+        n_steps=data.total_steps,
+        origin=data.soulslab,
+    )
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an environment's options as JSON can hold them, functions and paths as text."""
+    plain: dict[str, Any] = msgspec.to_builtins(describe_options(options), enc_hook=str)
+    return plain
+
+
+def require_minari() -> None:
+    """Check that Minari and what it needs for HDF5 are installed.
+
+    Raises:
+        MissingDependencyError: They are not.
+    """
+    try:
+        import h5py  # noqa: F401, PLC0415  (learn works without)
+        import minari  # noqa: F401, PLC0415  (as above)
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError((error.name or "minari").partition(".")[0], "learn") from error
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    # TOML's phase = 1 is the command line's "1".
+    return bool(one == other) or (not isinstance(one, dict | list) and str(one) == str(other))

@@ -1,0 +1,120 @@
+"""One recorded episode, and playing one for a recording.
+
+Shapes: T steps, A actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.learn.inputs import Layout, Observer
+from soulslab.learn.player import Player
+
+RECORDING: Final = 2
+"""Purpose number of recordings in :func:`soulslab.learn.environment.environment_seed`, beside training's 0 and
+evaluation's 1: nobody is measured on fights that it was shown."""
+
+#: (observation, action mask or None, game decisions so far in this episode) to action.
+Act: TypeAlias = Callable[[Any, NDArray[np.bool_] | None, int], int]
+
+
+class Episode(NamedTuple):
+    """What an environment gave in one episode, and what was done.
+
+    Attributes:
+        observations: As the environment gives them, stacked along a first axis of T + 1; a dict of such arrays for a
+            Dict space.
+        actions: int64 (T,).
+        rewards: float64 (T,).
+        masks: Open actions, before each step and at the end, bool (T + 1, A); None where the environment gives none.
+        n_decisions: Game decisions that each step took, int64 (T,).
+        is_terminated: Whether it ended; otherwise it was cut off.
+        is_won: Whether it was won; None where the environment does not tell.
+        seed: With which it was begun; None if it followed from the one before.
+    """
+
+    observations: Any
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+    masks: NDArray[np.bool_] | None
+    n_decisions: NDArray[np.int64]
+    is_terminated: bool
+    is_won: bool | None = None
+    seed: int | None = None
+
+
+def play_episode(env: gymnasium.Env[Any, Any], act: Act, seed: int | None = None) -> Episode:
+    """Play an episode and keep everything.
+
+    Args:
+        env: A Gymnasium environment, not a vector; its ``info`` may hold ``action_mask`` and ``n_decisions``.
+        act: Chooses the actions.
+        seed: Of the episode.
+    """
+    observation, info = env.reset(seed=seed)
+    observations, masks = [observation], [info.get("action_mask")]
+    actions: list[int] = []
+    rewards: list[float] = []
+    n_decisions: list[int] = []
+    is_over = terminated = False
+    while not is_over:
+        action = act(observation, masks[-1], sum(n_decisions))
+        observation, reward, terminated, truncated, info = env.step(action)
+        observations.append(observation)
+        masks.append(info.get("action_mask"))
+        actions.append(action)
+        rewards.append(float(reward))
+        n_decisions.append(int(info.get("n_decisions", 1)))
+        is_over = terminated or truncated
+    return Episode(
+        observations=stack(observations),
+        actions=np.array(actions, np.int64),
+        rewards=np.array(rewards),
+        masks=None if masks[0] is None else np.array(masks, np.bool_),
+        n_decisions=np.array(n_decisions, np.int64),
+        is_terminated=bool(terminated),
+        is_won=info.get("fight", {}).get("won"),
+        seed=seed,
+    )
+
+
+class PlayerHands:
+    """Lets a trained policy choose the actions of :func:`play_episode`.
+
+    Args:
+        player: Who plays.
+        space: Of the environment's observations.
+        env_name: For messages.
+    """
+
+    def __init__(self, player: Player, space: gymnasium.Space[Any], env_name: str) -> None:
+        header = player.header
+        self._player = player
+        layout = Layout(space, env_name)
+        self._observer = Observer(layout, 1, header.frame_stack, extras=header.extras, n_actions=header.n_actions)
+        self._last = np.zeros(1, np.int64)
+        self._n_decisions = 0
+
+    def __call__(self, observation: Any, mask: NDArray[np.bool_] | None, n_decisions: int) -> int:
+        """Return the best open action."""
+        batch = stack([observation])
+        if n_decisions == 0:
+            self._observer.begin(batch)
+        else:
+            taken = np.array([n_decisions - self._n_decisions])
+            self._observer.follow(batch, np.zeros(1, np.bool_), self._last, taken)
+        self._n_decisions = n_decisions
+        self._last = self._player.act(self._observer.inputs, None if mask is None else mask[None])
+        return int(self._last[0])
+
+
+def stack(observations: Sequence[Any]) -> Any:
+    """Stack observations along a new first axis, part by part where they are dicts."""
+    if isinstance(observations[0], dict):
+        return {name: np.stack([observation[name] for observation in observations]) for name in observations[0]}
+    return np.stack(observations)

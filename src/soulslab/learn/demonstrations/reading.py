@@ -1,0 +1,252 @@
+"""Reading recorded episodes as rows of the replay buffer, checked before anybody learns from them.
+
+Shapes: T steps of an episode, A actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from soulslab.errors import DemonstrationError
+from soulslab.learn.demonstrations.data_set import Description, describe, require_minari
+from soulslab.learn.demonstrations.episode import Episode
+from soulslab.learn.environment import layout, sizes
+from soulslab.learn.inputs import ExtraInputs, Layout, Observer
+from soulslab.learn.replay.elements import Outcome, StepShape, row_type
+from soulslab.learn.settings import EnvSettings
+
+_DAMAGE: Final = (OSError, KeyError, ValueError, TypeError, AssertionError, RuntimeError, IndexError, AttributeError)
+"""What h5py and Minari raise for a file that is not what it should be."""
+
+
+def read_demonstrations(
+    path: str | Path,
+    env: VectorEnv[Any, Any, Any],
+    settings: EnvSettings,
+    *,
+    extras: ExtraInputs | None = None,
+    is_masked: bool,
+) -> NDArray[Any]:
+    """Read a data set for an environment.
+
+    Args:
+        path: Folder of the data set, or its id among Minari's on this machine.
+        env: What is trained on, from :func:`soulslab.learn.environment.make_vector`.
+        settings: How it was made.
+        extras: What the network sees beside the observation; computed as in training.
+        is_masked: Whether the environment gives an ``action_mask``; the data set must hold one then.
+
+    Returns:
+        All episodes one after another, as rows of one stream (``elements.row_type``).
+
+    Raises:
+        DemonstrationError: There is no such data set, it is damaged, was recorded in another environment, holds NaN, or
+            an action that was not open; names episode and step.
+        MissingDependencyError: Minari is not installed.
+    """
+    description = describe(path)
+    description.check_env(settings.id, settings.options, env.metadata.get("policies_of", ()))
+    seen, n_actions = layout(env), sizes(env).n_actions
+    extras = extras or ExtraInputs()
+    shape = StepShape(
+        n_features=seen.n_features + extras.n_features(n_actions),
+        n_actions=n_actions,
+        pixels=seen.pixels,
+        frame_stack=settings.frame_stack,
+    )
+    parts = []
+    for number, episode in enumerate(_read_episodes(description, env)):
+        _check(episode, number, description.folder, n_actions, is_masked=is_masked)
+        rows = _rows_of(episode, shape, seen, extras)
+        _check_finite(rows["features"], "an observation", description.folder, number, offset=0)
+        parts.append(rows)
+    if not parts:
+        raise DemonstrationError(description.folder, "holds no episode; record some (soulslab fights record)")
+    return np.concatenate(parts)
+
+
+def read_outcomes(description: Description) -> list[dict[str, Any]]:
+    """Return what the episodes of a data set came to, as far as it tells.
+
+    Args:
+        description: Of the data set.
+
+    Returns:
+        For each episode ``total_steps``, and maybe ``seed``, ``total_reward`` and ``is_won``.
+
+    Raises:
+        DemonstrationError: It is damaged.
+    """
+    with _Damage(description.folder):
+        from minari import MinariDataset  # noqa: PLC0415  (learn works without Minari)
+
+        data = MinariDataset(str(description.folder))
+        return list(data.storage.get_episode_metadata(range(description.n_episodes)))
+
+
+class _Damage:
+    """A context that turns what Minari says of a damaged file into an error that names it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.episode: int | None = None
+
+    def __enter__(self) -> _Damage:
+        require_minari()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, _DAMAGE):
+            said = str(error) or type(error).__name__
+            raise DemonstrationError(
+                self._folder, f"is damaged, cut off or no data set of episodes ({said})", episode=self.episode
+            ) from error
+
+
+def _read_episodes(description: Description, env: VectorEnv[Any, Any, Any]) -> Iterator[Episode]:
+    """Yield the episodes as they stand in the file; their spaces are checked."""
+    with _Damage(description.folder) as damage:
+        from minari import MinariDataset  # noqa: PLC0415  (learn works without Minari)
+
+        data = MinariDataset(str(description.folder))
+    for what, theirs, ours in (
+        ("observations", data.observation_space, env.single_observation_space),
+        ("actions", data.action_space, env.single_action_space),
+    ):
+        if theirs != ours:
+            raise DemonstrationError(
+                description.folder,
+                f"its {what} are {theirs}, but those of {description.env_id} are {ours} here; check env.options, or "
+                "record anew",
+            )
+    for number in range(description.n_episodes):
+        with damage:
+            damage.episode = number
+            episode = _episode_of(data[number])
+        yield episode
+
+
+def _episode_of(data: Any) -> Episode:
+    infos = data.infos or {}
+    n_steps = len(data.actions)
+    over = data.terminations | data.truncations
+    if n_steps == 0 or len(data.rewards) != n_steps or len(over) != n_steps or over[:-1].any():
+        raise ValueError("its columns are of different lengths, or it goes on after its end")
+    # Minari's own collector and ours tell of the reset too, others of the steps alone.
+    n_decisions = np.asarray(infos.get("n_decisions", np.ones(n_steps)), np.int64)[-n_steps:]
+    masks = infos.get("action_mask")
+    return Episode(
+        observations=data.observations,
+        actions=np.asarray(data.actions, np.int64),
+        rewards=np.asarray(data.rewards, np.float64),
+        masks=None if masks is None else np.asarray(masks, np.bool_),
+        n_decisions=n_decisions,
+        is_terminated=bool(data.terminations[-1]),
+    )
+
+
+def _check(episode: Episode, number: int, folder: Path, n_actions: int, *, is_masked: bool) -> None:
+    """Check everything but the observations' numbers."""
+    n_steps = len(episode.actions)
+    lengths = {len(part) for part in _parts(episode.observations)}
+    if lengths != {n_steps + 1}:
+        raise DemonstrationError(
+            folder, f"has {n_steps} steps and not one more observation ({sorted(lengths)})", episode=number
+        )
+    _check_finite(episode.rewards[:, None], "a reward", folder, number, offset=1)
+    unknown = (episode.actions < 0) | (episode.actions >= n_actions)
+    for wrong, what in (
+        (unknown, f"has an action that is not one of 0..{n_actions - 1}"),
+        (episode.n_decisions < 1, "says that a step took less than one decision"),
+    ):
+        if wrong.any():
+            raise DemonstrationError(folder, what, episode=number, step=int(wrong.argmax()) + 1)
+    if episode.masks is None:
+        if is_masked:
+            raise DemonstrationError(
+                folder,
+                "has no action mask (infos/action_mask), and the environment gives one; record the environment's infos "
+                "too, as soulslab fights record does",
+                episode=number,
+            )
+        return
+    if episode.masks.shape != (n_steps + 1, n_actions):
+        raise DemonstrationError(
+            folder,
+            f"has action masks of shape {episode.masks.shape}, not {(n_steps + 1, n_actions)}",
+            episode=number,
+        )
+    blocked = ~episode.masks[np.arange(n_steps), episode.actions]
+    if blocked.any():
+        step = int(blocked.argmax())
+        raise DemonstrationError(
+            folder,
+            f"has action {episode.actions[step]}, which its own mask forbids; record what was carried out instead",
+            episode=number,
+            step=step + 1,
+        )
+
+
+def _check_finite(values: NDArray[Any], what: str, folder: Path, number: int, *, offset: int) -> None:
+    """Check values (steps, n)."""
+    wrong = ~np.isfinite(values).all(axis=1)
+    if wrong.any():
+        step = int(wrong.argmax())
+        bad = values[step][~np.isfinite(values[step])][0]
+        raise DemonstrationError(
+            folder, f"holds {what} that is not finite ({bad}); record it anew", episode=number, step=step + offset
+        )
+
+
+def _rows_of(episode: Episode, shape: StepShape, seen: Layout, extras: ExtraInputs) -> NDArray[Any]:
+    """Return T rows, and one for where an episode was cut off."""
+    n_steps = len(episode.actions)
+    n_rows = n_steps + (not episode.is_terminated)
+    rows = np.zeros(n_rows, row_type(shape))
+    rows["features"] = _features(episode, shape, seen, extras)[:n_rows]
+    if seen.pixels is not None:
+        rows["pixels"] = seen.view_pixels(episode.observations)[:n_rows]
+    masks = np.ones((n_rows, shape.n_actions), np.bool_) if episode.masks is None else episode.masks[:n_rows]
+    rows["blocked"] = np.packbits(~masks, axis=1)
+    rows["action"][:n_steps] = episode.actions
+    rows["reward"][:n_steps] = episode.rewards
+    rows["n_decisions"][:n_steps] = episode.n_decisions
+    rows["outcome"] = Outcome.GOES_ON
+    rows["outcome"][n_steps - 1] = Outcome.TERMINATED if episode.is_terminated else Outcome.TRUNCATED
+    rows["outcome"][n_steps:] = Outcome.FINAL
+    rows["is_first"][0] = True
+    return rows
+
+
+def _features(episode: Episode, shape: StepShape, seen: Layout, extras: ExtraInputs) -> NDArray[np.float32]:
+    """Return the features with the extra inputs that training would append, float32 (T + 1, F)."""
+    n_steps = len(episode.actions)
+    features = np.zeros((n_steps + 1, shape.n_features), np.float32)
+    if extras == ExtraInputs():
+        seen.read_features(episode.observations, features)
+        return features
+    observer = Observer(seen, 1, extras=extras, n_actions=shape.n_actions)
+    observer.begin(_part(episode.observations, slice(1)))
+    features[0] = observer.inputs.features[0]
+    nowhere = np.zeros(1, np.bool_)
+    for i in range(n_steps):
+        step, after = slice(i, i + 1), slice(i + 1, i + 2)
+        observer.follow(_part(episode.observations, after), nowhere, episode.actions[step], episode.n_decisions[step])
+        features[i + 1] = observer.inputs.features[0]
+    return features
+
+
+def _parts(observations: Any) -> list[NDArray[Any]]:
+    return list(observations.values()) if isinstance(observations, dict) else [observations]
+
+
+def _part(observations: Any, which: slice) -> Any:
+    if isinstance(observations, dict):
+        return {name: values[which] for name, values in observations.items()}
+    return observations[which]
