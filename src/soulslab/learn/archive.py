@@ -27,6 +27,7 @@ Tensors = dict[str, NDArray[Any]]
 
 _HEADER: Final = "soulslab"
 _DIGEST: Final = "sha256"
+_LARGEST_HEADER: Final = 2**28  # a length beyond this is that of no file of ours
 
 
 def write_archive(path: Path, tensors: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> None:
@@ -72,6 +73,28 @@ def read_archive(path: Path) -> tuple[Tensors, dict[str, Any]]:
     if _digest(tensors, text) != digest:
         raise CorruptCheckpointError(path, "has been altered: its SHA-256 does not match its contents")
     return tensors, msgspec.json.decode(text, type=dict[str, Any])
+
+
+def read_archive_header(path: Path) -> dict[str, Any]:
+    """Read the header of a file alone, without checking what follows.
+
+    Args:
+        path: A file from :func:`write_archive`.
+
+    Raises:
+        CheckpointError: There is no such file, or it cannot be read.
+        CorruptCheckpointError: It is truncated, or no file of soulslab.
+    """
+    try:
+        with path.open("rb") as file:
+            length = file.read(8)
+            data = length + file.read(min(int.from_bytes(length, "little"), _LARGEST_HEADER))
+    except OSError as error:
+        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
+    try:
+        return msgspec.json.decode(_metadata(data)[_HEADER], type=dict[str, Any])
+    except (msgspec.MsgspecError, KeyError, ValueError) as error:
+        raise CorruptCheckpointError(path, f"is truncated or no checkpoint of soulslab ({error})") from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:

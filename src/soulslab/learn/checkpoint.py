@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError
-from soulslab.learn.archive import Tensors, read_archive, write_archive, writing
+from soulslab.learn.archive import Tensors, read_archive, read_archive_header, write_archive, writing
 
 FORMAT: Final = "soulslab-checkpoint"
 FORMAT_VERSION: Final = 1
@@ -101,3 +101,13 @@ class CheckpointStore:
             return Checkpoint(path, tensors, header)
         problem = f"none of its {len(paths)} checkpoints is whole" if paths else "holds no checkpoint"
         raise CheckpointError(self._folder, f"{problem}; start the run anew")
+
+    def header_values(self, name: str) -> dict[Path, Any]:
+        """Return one value of the header of each checkpoint that is whole, by its file."""
+        values = {}
+        for path in self.paths():
+            try:
+                values[path] = read_archive_header(path)[name]
+            except (CorruptCheckpointError, KeyError):
+                _log.warning("%s is damaged, or none of this kind of run; it is left as it is", path)
+        return values

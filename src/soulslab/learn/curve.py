@@ -20,20 +20,20 @@ Told = TypeVar("Told", TrainProgress, Evaluated)
 _DPI: Final = 120
 _INK: Final = "#1b4965"
 _FAINT: Final = "#9aa5b1"
-_MOVING: Final = "win rate, last 1000 fights (%)"
-_JUDGED: Final = "evaluated win rate, 95 % interval (%)"
-_RETURNS: Final = "mean return, last 1000 episodes"
+MOVING: Final = "win rate, last 1000 fights (%)"
+EVALUATED: Final = "evaluated win rate, 95 % interval (%)"
+RETURNS: Final = "mean return, last 1000 episodes"
 
 
-class _Curve(NamedTuple):
+class Curve(NamedTuple):
     """What is drawn: places, heights, and how sure they are.
 
     Attributes:
         env_steps: Game decisions of each point.
         seconds: Training time of each point (s).
-        heights: What the curve shows, in the units of its label.
-        margins: Lower and upper end of each point's interval; None without one.
-        label: Stands at the axis.
+        heights: What the curve shows: win rates (%) or returns.
+        margins: Lower and upper ends of the points' intervals, as heights; None without them.
+        label: Stands at the axis: :data:`EVALUATED`, :data:`MOVING` or :data:`RETURNS`.
     """
 
     env_steps: list[int]
@@ -76,6 +76,49 @@ def read_evaluations(log: Path) -> list[Evaluated]:
     return _told(log, Evaluated)
 
 
+def learning_curve(log: Path, *, of_returns: bool = False) -> Curve:
+    """Return the most telling curve that a log has: evaluated win rates, moving ones, or mean returns.
+
+    Args:
+        log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
+        of_returns: Take mean returns also where win rates are known.
+
+    Raises:
+        CheckpointError: The log cannot be read or holds no finished episode.
+        CorruptCheckpointError: A line of it is no message.
+    """
+    progress = read_curve(log)
+    judged = [point for point in read_evaluations(log) if point.win_rate is not None]
+    if judged and progress and not of_returns:
+        # Evaluations tell no time; the progress around them does.
+        times = np.interp(
+            [point.env_steps for point in judged],
+            [point.env_steps for point in progress],
+            [point.seconds for point in progress],
+        )
+        return Curve(
+            env_steps=[point.env_steps for point in judged],
+            seconds=[float(time) for time in times],
+            heights=[100.0 * (point.win_rate or 0.0) for point in judged],
+            margins=(
+                [100.0 * (point.low or 0.0) for point in judged],
+                [100.0 * (1.0 if point.high is None else point.high) for point in judged],
+            ),
+            label=EVALUATED,
+        )
+    points = [point for point in progress if point.mean_return is not None]
+    if not points:
+        raise CheckpointError(log, "holds no finished episode to draw; train for longer")
+    has_wins = not of_returns and all(point.win_rate is not None for point in points)
+    return Curve(
+        env_steps=[point.env_steps for point in points],
+        seconds=[point.seconds for point in points],
+        heights=[100.0 * (p.win_rate or 0.0) if has_wins else (p.mean_return or 0.0) for p in points],
+        margins=None,
+        label=MOVING if has_wins else RETURNS,
+    )
+
+
 def draw_curve(
     log: Path, picture: Path, title: str = "", *, baseline: float | None = None, of_returns: bool = False
 ) -> None:
@@ -102,7 +145,7 @@ def draw_curve(
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError as error:
         raise MissingDependencyError("matplotlib", "learn") from error
-    curve = _choose(log, of_returns=of_returns)
+    curve = learning_curve(log, of_returns=of_returns)
     figure = Figure(figsize=(9.0, 3.6), dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, sharey=True)
@@ -114,7 +157,7 @@ def draw_curve(
     left.set_ylabel(curve.label)
     for axes in (left, right):
         _plain(axes)
-        if curve.label != _RETURNS:
+        if curve.label != RETURNS:
             axes.set_ylim(-2.0, 101.0)  # a line at 0 % shall not hide in the axis
             axes.axhline(90.0, color=_FAINT, linewidth=0.8, linestyle="--")
         elif baseline is not None:
@@ -140,41 +183,7 @@ def _told(log: Path, kind: type[Told]) -> list[Told]:
     return points
 
 
-def _choose(log: Path, *, of_returns: bool) -> _Curve:
-    """Return the most telling curve that a log has: evaluated win rates, moving ones, or returns."""
-    progress = read_curve(log)
-    judged = [point for point in read_evaluations(log) if point.win_rate is not None]
-    if judged and progress and not of_returns:
-        # Evaluations tell no time; the progress around them does.
-        times = np.interp(
-            [point.env_steps for point in judged],
-            [point.env_steps for point in progress],
-            [point.seconds for point in progress],
-        )
-        return _Curve(
-            env_steps=[point.env_steps for point in judged],
-            seconds=[float(time) for time in times],
-            heights=[100.0 * (point.win_rate or 0.0) for point in judged],
-            margins=(
-                [100.0 * (point.low or 0.0) for point in judged],
-                [100.0 * (1.0 if point.high is None else point.high) for point in judged],
-            ),
-            label=_JUDGED,
-        )
-    points = [point for point in progress if point.mean_return is not None]
-    if not points:
-        raise CheckpointError(log, "holds no finished episode to draw; train for longer")
-    has_wins = not of_returns and all(point.win_rate is not None for point in points)
-    return _Curve(
-        env_steps=[point.env_steps for point in points],
-        seconds=[point.seconds for point in points],
-        heights=[100.0 * (p.win_rate or 0.0) if has_wins else (p.mean_return or 0.0) for p in points],
-        margins=None,
-        label=_MOVING if has_wins else _RETURNS,
-    )
-
-
-def _plot(axes: Axes, places: list[float], curve: _Curve) -> None:
+def _plot(axes: Axes, places: list[float], curve: Curve) -> None:
     # Evaluations are few, and each is a point of its own.
     marker = "o" if curve.margins is not None else ""
     axes.plot(places, curve.heights, color=_INK, linewidth=1.8, marker=marker, markersize=3.5)

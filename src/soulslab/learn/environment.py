@@ -6,6 +6,7 @@ whether an action mask is given, and whether a step can take several game decisi
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, Protocol, cast
@@ -73,7 +74,7 @@ def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorE
     """Make N environments that start the next episode in the same step in which one ends.
 
     Args:
-        env_id: Gymnasium id with its version.
+        env_id: Gymnasium id with its version; ``module:id`` imports a module that registers it.
         n_envs: N.
         options: Keyword arguments of the environment.
 
@@ -89,7 +90,10 @@ def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorE
     for name in options:
         if name in _RESERVED:
             raise ConfigError(f"is no option of the environment; {_RESERVED[name]}", path=f"env.options.{name}")
-    spec = gymnasium.spec(env_id)
+    module, _, name = env_id.rpartition(":")
+    if module:  # "module:id", as Gymnasium itself reads it: importing the module registers the id
+        importlib.import_module(module)
+    spec = gymnasium.spec(name)
     arguments = dict(options)
     accepted = _vector_parameters(spec)
     if "autoreset_mode" in accepted:

@@ -114,12 +114,14 @@ class TrainSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Everything that defines a training run.
 
     Attributes:
+        algorithm: Always ``ppo``.
         env: What is trained on.
         learner: How PPO learns.
         network: The actor-critic network.
         run: How long, and what is left behind.
     """
 
+    algorithm: Literal["ppo"] = "ppo"
     env: EnvSettings = EnvSettings()
     learner: PPOSettings = PPOSettings()
     network: NetworkSettings = NetworkSettings()

@@ -119,7 +119,7 @@ class LearningStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         q_mean: Value of the actions taken.
         q_max: Largest value of an open action, mean over the batches' observations.
         td_error: Mean size of the temporal-difference error.
-        priority_mean: Mean priority of what was drawn.
+        priority_mean: Mean priority of the transitions drawn last.
         priority_max: Largest priority so far.
         grad_norm: Norm of the gradient before clipping.
         lr: Learning rate.
@@ -197,7 +197,8 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         n_fights: Greedy fights played.
         mean_return: Their mean return.
         win_rate: Share of wins, 0..1; None where nobody can win.
-        low: Lower end of its 95 % Wilson interval, and ``high`` the upper.
+        low: Lower end of its 95 % Wilson interval.
+        high: Upper end of that interval.
     """
 
     env_steps: int

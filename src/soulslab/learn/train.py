@@ -194,16 +194,16 @@ class _Run:
             self._restore(checkpoint)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        _check_same_run(checkpoint, self._settings)
+        check_same_run(checkpoint, self._settings)
         tensors, header = checkpoint.tensors, checkpoint.header
-        self._policy.load_state(_part(tensors, "policy"), checkpoint.path)
-        self._learner.load(_part(tensors, "learner"))
-        self._collector.load(_part(tensors, "collector"))
+        self._policy.load_state(part(tensors, "policy"), checkpoint.path)
+        self._learner.load(part(tensors, "learner"))
+        self._collector.load(part(tensors, "collector"))
         self._milestones = msgspec.convert(header["milestones"], tuple[Milestone, ...])
         self._clock = _Clock(time.monotonic(), header["train_seconds"])
         self._saved_at_s = header["train_seconds"]
         self._is_resumed = True
-        env_state, base = _part(tensors, "env"), stateful(self._env)
+        env_state, base = part(tensors, "env"), stateful(self._env)
         # Gymnasium wants a reset before anything else; the saved state then replaces all of it.
         seed = environment_seed(self._settings.run.seed + self._collector.env_steps, TRAINING)
         if env_state and base is not None:
@@ -326,21 +326,33 @@ class _Run:
         )
 
 
-def _part(tensors: Tensors, name: str) -> Tensors:
+def part(tensors: Tensors, name: str) -> Tensors:
+    """Return the tensors whose names begin with ``name/``, without it."""
     prefix = f"{name}/"
     return {key[len(prefix) :]: array for key, array in tensors.items() if key.startswith(prefix)}
 
 
-def _check_same_run(checkpoint: Checkpoint, settings: TrainSettings) -> None:
-    """Check that a checkpoint belongs to these settings; of the table ``run`` only the seed makes another run."""
+def check_same_run(checkpoint: Checkpoint, settings: msgspec.Struct) -> None:
+    """Check that a checkpoint belongs to these settings; of the table ``run`` only the seed makes another run.
+
+    Raises:
+        IncompatibleCheckpointError: It was written with other settings.
+    """
     stored = checkpoint.header["settings"]
     # The same way through JSON, so that a tuple compares equal to the list it became.
-    now, defaults = (msgspec.json.decode(msgspec.json.encode(each)) for each in (settings, TrainSettings()))
+    now, defaults = (msgspec.json.decode(msgspec.json.encode(each)) for each in (settings, type(settings)()))
+    if stored.get("algorithm", "ppo") != now.get("algorithm", "ppo"):
+        raise IncompatibleCheckpointError(
+            checkpoint.path, "was written by another algorithm; resume with the settings in the run's config.toml"
+        )
     for table, values in now.items():
+        if not isinstance(values, dict):
+            continue
         for key, value in values.items():
             if table == "run" and key != "seed":
                 continue
-            was = stored[table].get(key, defaults[table][key])  # a setting that came later had its default
+            # A setting that came later had its default.
+            was = stored.get(table, {}).get(key, defaults[table][key])
             if was != value:
                 raise IncompatibleCheckpointError(
                     checkpoint.path,

@@ -54,7 +54,7 @@ class Replay(Protocol):
     def sample(self, batch: Batch, *, n_steps: int, gamma: float, beta: float, rng: np.random.Generator) -> None:
         """Fill a batch."""
 
-    def set_priorities(self, places: NDArray[np.int64], errors: NDArray[np.float32]) -> None:
+    def set_priorities(self, places: Tensor, errors: Tensor) -> None:
         """Say how large the errors of the transitions in these places were."""
 
 
@@ -140,10 +140,15 @@ class Learner:
         batch = self._batch
         self._replay.sample(batch, n_steps=schedule.n_steps, gamma=schedule.gamma, beta=schedule.beta, rng=self._rng)
         measured = self.learn(batch)
-        self._replay.set_priorities(batch.places.numpy(), self._loss.errors.numpy())
+        self._replay.set_priorities(batch.places, self._loss.errors)
         if self._settings.reset_every and self.n_updates % self._settings.reset_every == 0:
             self._reset()
         return measured
+
+    @property
+    def places(self) -> Tensor:
+        """Where the transitions drawn last lie in the replay buffer, int64 (B,)."""
+        return self._batch.places
 
     def schedule(self, progress: float) -> Schedule:
         """Return what the schedules say now, for a run that is so far, 0..1."""

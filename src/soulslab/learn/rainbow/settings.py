@@ -142,16 +142,20 @@ class RainbowRunSettings(RunSettings, frozen=True, forbid_unknown_fields=True, k
         keep_checkpoints: The newest checkpoints that are kept.
         evaluate_every: Game decisions between two evaluations; 0 evaluates never, as a real game must.
         evaluate_fights: Greedy fights of each evaluation.
+        evaluate_envs: Environments that play them side by side, each a game of its own if it is one.
         start_from: Policy file, or folder of a run, whose weights the run begins with; "" begins with random ones.
         actor: Where the environments are played: ``here`` alternates with learning, ``apart`` is a process of its own
             that never waits.
+        actor_alone_s: Time that an actor apart plays on without a learner, before it ends (s).
     """
 
     total_steps: Positive = 200_000
     evaluate_every: Count = 10_000
     evaluate_fights: Positive = 200
+    evaluate_envs: Positive = 200
     start_from: str = ""
     actor: Literal["here", "apart"] = "here"
+    actor_alone_s: Coefficient = 1800.0
 
 
 class RainbowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -1,0 +1,192 @@
+"""Plays N environments with the newest weights and hands over what it lived through; never waits for the learner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from soulslab.errors import NonFiniteError
+from soulslab.learn.archive import Tensors
+from soulslab.learn.environment import Info, blocked_actions, decisions_taken, layout
+from soulslab.learn.inputs import Inputs, Observer
+from soulslab.learn.rainbow.channel import ActorEnd
+from soulslab.learn.rainbow.episodes import EpisodeCounter
+from soulslab.learn.rainbow.policy import QPolicy
+from soulslab.learn.replay.elements import Outcome, StepShape, row_type
+
+
+class Actor:
+    """Where the environments stand, and who acts in them.
+
+    Attributes:
+        env_steps: Game decisions taken so far, all environments together.
+    """
+
+    def __init__(
+        self, env: VectorEnv[Any, Any, Any], policy: QPolicy, channel: ActorEnd, rng: np.random.Generator
+    ) -> None:
+        """Take over an environment; :meth:`reset` must follow, and :meth:`load` may.
+
+        Args:
+            env: From :func:`soulslab.learn.environment.make_vector`.
+            policy: Who acts; its weights are replaced by those that the channel brings.
+            channel: Where everything goes.
+            rng: Source of the random actions.
+        """
+        header = policy.header
+        self._env = env
+        self._policy = policy
+        self._channel = channel
+        self._rng = rng
+        self._n_envs, self._n_actions = env.num_envs, header.n_actions
+        self._observer = Observer(
+            layout(env), self._n_envs, header.frame_stack, extras=header.extras, n_actions=header.n_actions
+        )
+        self._blocked = np.zeros((self._n_envs, self._n_actions), np.bool_)
+        self._row_type = row_type(step_shape(policy))
+        self._is_first = np.ones(self._n_envs, np.bool_)
+        self._episode_steps = np.zeros(self._n_envs, np.int64)
+        self._counter = EpisodeCounter(self._n_envs, self._n_actions, getattr(env.unwrapped, "attack_names", ()))
+        self._version = -1
+        self._epsilon = 1.0
+        self.env_steps = 0
+
+    @property
+    def weights_version(self) -> int:
+        """Version of the weights that it acts with; -1 before the first."""
+        return self._version
+
+    def reset(self, seed: int) -> None:
+        """Start fresh episodes; environment i is seeded ``seed + i``."""
+        obs, info = self._env.reset(seed=seed)
+        self._counter.forget_running()
+        self._observer.begin(obs)
+        self._is_first[:] = True
+        self._episode_steps[:] = 0
+        self._look(info)
+
+    def step(self) -> int:
+        """Take one step in all environments.
+
+        Returns:
+            The game decisions that it took, all environments together.
+
+        Raises:
+            NonFiniteError: A reward or an observation is NaN or infinite; nothing of this step is handed over.
+        """
+        weights = self._channel.pull(self._version)
+        if weights is not None:
+            self._policy.load_weights(weights.tensors)
+            self._version, self._epsilon = weights.version, weights.epsilon
+        actions = self._choose()
+        rows = self._rows(actions)
+        obs, rewards, terminated, truncated, info = self._env.step(actions)
+        decisions = decisions_taken(info, self._n_envs)
+        dones = terminated | truncated
+        self._check_finite("reward", rewards, offset=1)
+        rows["reward"], rows["n_decisions"] = rewards, decisions
+        rows["outcome"] = np.where(terminated, Outcome.TERMINATED, np.where(truncated, Outcome.TRUNCATED, 0))
+        finals = self._final_rows(info, np.flatnonzero(truncated & ~terminated), actions, decisions)
+        self._observer.follow(obs, dones, actions, decisions)
+        self._episode_steps += 1
+        self._episode_steps[dones] = 0
+        self._is_first[:] = dones
+        self._look(info)
+        self._channel.push(rows if finals is None else np.concatenate((rows, finals)))
+        results = self._counter.record(actions, rewards, decisions, dones, info, self._version)
+        if results:
+            self._channel.push_episodes(results)
+        n_decisions = int(decisions.sum())
+        self.env_steps += n_decisions
+        return n_decisions
+
+    def state(self) -> Tensors:
+        """Return copies of everything that :meth:`load` needs, the environment itself excepted."""
+        return {
+            **self._observer.state(),
+            "blocked": self._blocked.copy(),
+            "is_first": self._is_first.copy(),
+            "episode_steps": self._episode_steps.copy(),
+            "env_steps": np.array([self.env_steps]),
+            "episodes": np.frombuffer(self._counter.state(), np.uint8).copy(),
+        }
+
+    def load(self, state: Tensors) -> None:
+        """Continue from what :meth:`state` returned."""
+        self._observer.load(state)
+        self._blocked[:] = state["blocked"]
+        self._is_first[:] = state["is_first"]
+        self._episode_steps[:] = state["episode_steps"]
+        self.env_steps = int(state["env_steps"][0])
+        self._counter.load(state["episodes"].tobytes())
+
+    def _choose(self) -> NDArray[np.int64]:
+        """Return the best open actions, or random open ones with probability epsilon, int64 (N,)."""
+        is_random = self._rng.random(self._n_envs) < self._epsilon
+        if is_random.all():
+            actions = np.zeros(self._n_envs, np.int64)
+        else:
+            self._policy.network.draw_noise()
+            actions = self._policy.act(self._observer.inputs, ~self._blocked)
+        if is_random.any():
+            # The largest of uniform numbers over the open actions is each of them with equal probability.
+            scores = self._rng.random(self._blocked.shape) - self._blocked
+            actions[is_random] = scores.argmax(axis=1)[is_random]
+        return actions
+
+    def _rows(self, actions: NDArray[np.int64]) -> NDArray[Any]:
+        """Return what is known of the step before it is taken."""
+        rows = self._observed(self._observer.inputs, np.arange(self._n_envs))
+        rows["blocked"] = np.packbits(self._blocked, axis=1)
+        rows["action"] = actions
+        rows["is_first"] = self._is_first
+        return rows
+
+    def _final_rows(
+        self, info: Info, where: NDArray[np.intp], actions: NDArray[np.int64], decisions: NDArray[np.int64]
+    ) -> NDArray[Any] | None:
+        """Return the rows of the observations in which episodes were cut off; None if there were none."""
+        if len(where) == 0:
+            return None
+        rows = self._observed(self._observer.final(info["final_obs"], where, actions, decisions), where)
+        rows["outcome"] = Outcome.FINAL
+        self._check_finite("observation", rows["features"], offset=1, where=where)
+        return rows
+
+    def _observed(self, inputs: Inputs, streams: NDArray[np.intp]) -> NDArray[Any]:
+        rows = np.zeros(len(streams), self._row_type)
+        rows["stream"] = streams
+        rows["features"] = inputs.features
+        if inputs.pixels is not None:
+            n_channels = rows["pixels"].shape[-1]
+            rows["pixels"] = inputs.pixels[..., -n_channels:]  # of the stack, the newest frame alone
+        return rows
+
+    def _look(self, info: Info) -> None:
+        self._blocked[:] = blocked_actions(info, self._n_envs, self._n_actions)
+        self._check_finite("observation", self._observer.inputs.features, offset=0)
+
+    def _check_finite(
+        self, what: str, values: NDArray[np.floating], offset: int, where: NDArray[np.intp] | None = None
+    ) -> None:
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return
+        rows = values.reshape(len(values), -1)
+        row = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+        bad = rows[row][~np.isfinite(rows[row])][0]
+        i = row if where is None else int(where[row])
+        raise NonFiniteError(what, i, int(self._episode_steps[i]) + offset, str(bad))
+
+
+def step_shape(policy: QPolicy) -> StepShape:
+    """Return the sizes of the steps that a policy learns from."""
+    header = policy.header
+    return StepShape(
+        n_features=header.n_inputs,
+        n_actions=header.n_actions,
+        pixels=header.pixels,
+        frame_stack=header.frame_stack,
+    )

@@ -1,0 +1,198 @@
+"""What episodes come to: counted by the actor while they run, averaged by the learner."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.learn.environment import Info
+from soulslab.learn.rainbow.channel import EpisodeResult
+from soulslab.learn.telemetry import FightStats
+
+WINDOW: Final = 100
+"""Episodes in the moving averages: an hour of play, where PPO's thousand would be a day."""
+
+
+class EpisodeCounter:
+    """Counts the running episodes of N environments."""
+
+    def __init__(self, n_envs: int, n_actions: int, attack_names: Sequence[str]) -> None:
+        """Begin with fresh episodes everywhere.
+
+        Args:
+            n_envs: N.
+            n_actions: A.
+            attack_names: Attacks of the boss, in the order of ``info["fight"]["damage_by_attack"]``; may be empty.
+        """
+        self._n_actions = n_actions
+        self._attack_names = tuple(attack_names)
+        self._running = [self._fresh() for _ in range(n_envs)]
+
+    def record(
+        self,
+        actions: NDArray[np.int64],
+        rewards: NDArray[np.float64],
+        decisions: NDArray[np.int64],
+        dones: NDArray[np.bool_],
+        info: Info,
+        version: int,
+    ) -> list[EpisodeResult]:
+        """Take in one step of all environments.
+
+        Args:
+            actions: int64 (N,).
+            rewards: float64 (N,).
+            decisions: Game decisions that each step took, int64 (N,).
+            dones: Where an episode ended, bool (N,).
+            info: The step's info.
+            version: Of the weights that acted.
+
+        Returns:
+            The results of the episodes that ended.
+        """
+        results = []
+        terms = _terms_of(info)
+        for i, running in enumerate(self._running):
+            running.total_reward += float(rewards[i])
+            running.n_decisions += int(decisions[i])
+            running.n_steps += 1
+            running.actions[actions[i]] += 1
+            for name, values in terms.items():
+                running.reward_terms[name] = running.reward_terms.get(name, 0.0) + float(values[i])
+            if dones[i]:
+                results.append(self._result(running, info, i, version))
+                self._running[i] = self._fresh()
+        return results
+
+    def forget_running(self) -> None:
+        """Drop the episodes under way, because their environments were replaced."""
+        self._running = [self._fresh() for _ in self._running]
+
+    def state(self) -> bytes:
+        """Return everything that :meth:`load` needs."""
+        return msgspec.json.encode(self._running)
+
+    def load(self, state: bytes) -> None:
+        """Continue from what :meth:`state` returned."""
+        self._running = msgspec.json.decode(state, type=list[_Running])
+
+    def _fresh(self) -> _Running:
+        return _Running(actions=[0] * self._n_actions)
+
+    def _result(self, running: _Running, info: Info, i: int, version: int) -> EpisodeResult:
+        fight = info.get("final_info", {}).get("fight", {})
+        # An episode that was cut off because its game failed has no result.
+        is_known = "won" in fight and bool(fight.get("_won", np.ones(i + 1, np.bool_))[i])
+        damage: dict[str, float] = {}
+        if is_known and "damage_by_attack" in fight:
+            taken = np.asarray(fight["damage_by_attack"][i], np.float64).tolist()
+            damage = dict(zip(self._attack_names, taken, strict=True)) if self._attack_names else {}
+        return EpisodeResult(
+            total_reward=running.total_reward,
+            n_decisions=running.n_decisions,
+            n_steps=running.n_steps,
+            is_won=bool(fight["won"][i]) if is_known else None,
+            reward_terms=running.reward_terms,
+            damage_by_attack=damage,
+            actions=tuple(running.actions),
+            weights_version=version,
+        )
+
+
+class EpisodeWindow:
+    """Moving averages over the last finished episodes.
+
+    Attributes:
+        n_episodes: Episodes finished.
+    """
+
+    def __init__(self) -> None:
+        self.n_episodes = 0
+        self._last: deque[EpisodeResult] = deque(maxlen=WINDOW)
+        self._untold: list[EpisodeResult] = []
+
+    def add(self, results: Sequence[EpisodeResult]) -> None:
+        """Take finished episodes, in their order."""
+        self.n_episodes += len(results)
+        self._last.extend(results)
+        self._untold += results
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the averages are over a full window."""
+        return len(self._last) == WINDOW
+
+    @property
+    def win_rate(self) -> float | None:
+        """Share of wins; None before the first result, or where nobody can win."""
+        return _mean([float(result.is_won) for result in self._last if result.is_won is not None])
+
+    @property
+    def mean_return(self) -> float | None:
+        """Mean return; None before the first episode."""
+        return _mean([result.total_reward for result in self._last])
+
+    @property
+    def mean_decisions(self) -> float | None:
+        """Mean length (game decisions); None before the first episode."""
+        return _mean([float(result.n_decisions) for result in self._last])
+
+    def stats(self, env_steps: int) -> FightStats | None:
+        """Return the means over the episodes since the last call; None if there were none."""
+        results, self._untold = self._untold, []
+        if not results:
+            return None
+        actions = np.sum([result.actions for result in results], axis=0)
+        return FightStats(
+            env_steps=env_steps,
+            n_fights=len(results),
+            reward_terms=_means_by_name([result.reward_terms for result in results]),
+            damage_by_attack=_means_by_name([result.damage_by_attack for result in results]),
+            action_shares=tuple((actions / max(1, actions.sum())).tolist()),
+        )
+
+    def state(self) -> bytes:
+        """Return everything that :meth:`load` needs."""
+        return msgspec.json.encode((self.n_episodes, list(self._last), self._untold))
+
+    def load(self, state: bytes) -> None:
+        """Continue from what :meth:`state` returned."""
+        kind = tuple[int, list[EpisodeResult], list[EpisodeResult]]
+        self.n_episodes, last, self._untold = msgspec.json.decode(state, type=kind)
+        self._last = deque(last, maxlen=WINDOW)
+
+
+class _Running(msgspec.Struct):
+    """A running episode's sums so far."""
+
+    actions: list[int]
+    total_reward: float = 0.0
+    n_decisions: int = 0
+    n_steps: int = 0
+    reward_terms: dict[str, float] = {}
+
+
+def _terms_of(info: Info) -> dict[str, NDArray[Any]]:
+    """Return the terms of the reward of this step, each (N,); those of an episode's last step included."""
+    terms = {name: values for name, values in info.get("reward_terms", {}).items() if not name.startswith("_")}
+    last = info.get("final_info", {}).get("reward_terms", {})
+    for name, values in last.items():
+        if not name.startswith("_"):
+            where = last.get(f"_{name}", np.ones(len(values), np.bool_))
+            # Gymnasium's own loop has an episode's last step there alone.
+            terms[name] = np.where(where, values, terms.get(name, 0.0))
+    return terms
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _means_by_name(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: sum(row.get(name, 0.0) for row in rows) / len(rows) for name in names}

@@ -1,0 +1,450 @@
+"""A Rainbow run: from settings to a policy, with checkpoints, evaluations, telemetry and orderly stops.
+
+A run lives in one folder::
+
+    config.toml                the resolved settings
+    policy.safetensors         the newest policy, usable alone
+    checkpoints/               the newest few, each with everything that continuing needs but the replay buffer
+    replay/                    the replay buffer, in chunks that the checkpoints name
+
+A run that was stopped and resumed gives, bit for bit, the tensors of one that was not, if the machine is the same, the
+actor plays here and the environment can be saved (``get_state``); any other environment starts fresh episodes.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import torch
+
+from soulslab.config import dump_settings
+from soulslab.errors import CheckpointError, NonFiniteError
+from soulslab.learn.archive import Tensors, write_atomically, writing
+from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
+from soulslab.learn.environment import make_vector, sizes
+from soulslab.learn.evaluate import EvaluationSettings, evaluate
+from soulslab.learn.interrupt import StopRequest
+from soulslab.learn.policy import describe_options, require_functions
+from soulslab.learn.provenance import git_commit
+from soulslab.learn.rainbow.actor import step_shape
+from soulslab.learn.rainbow.channel import Weights
+from soulslab.learn.rainbow.episodes import EpisodeWindow
+from soulslab.learn.rainbow.learner import Learner
+from soulslab.learn.rainbow.meter import LearningMeter
+from soulslab.learn.rainbow.playing import Playing, PlayingHere
+from soulslab.learn.rainbow.policy import QHeader, QPolicy
+from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.randomness import load_rng, rng_state
+from soulslab.learn.replay.buffer import ReplayBuffer
+from soulslab.learn.replay.elements import Outcome
+from soulslab.learn.replay.store import ReplayStore
+from soulslab.learn.telemetry import (
+    CheckpointSaved,
+    Evaluated,
+    LearningStats,
+    Sink,
+    TrainFinished,
+    TrainProgress,
+    TrainStarted,
+    tell,
+)
+from soulslab.learn.threads import one_core
+from soulslab.learn.tracker import MILESTONES, Milestone
+from soulslab.learn.train import (
+    CHECKPOINTS_NAME,
+    CONFIG_NAME,
+    POLICY_NAME,
+    StopReason,
+    TrainResult,
+    check_same_run,
+    part,
+)
+from soulslab.version import VERSION
+
+REPLAY_NAME: Final = "replay"
+TELL_EVERY_S: Final = 1.0
+MOST_UPDATES_AT_ONCE: Final = 64
+"""Whoever has fallen behind catches up a little at a time, so that signals and checkpoints are not kept waiting."""
+
+_LEARNING: Final = 3
+"""Purpose number of the replay buffer's draws."""
+
+_log = logging.getLogger(__name__)
+
+
+def train_rainbow(
+    settings: RainbowSettings,
+    run_dir: Path,
+    *,
+    resume: bool = False,
+    env_options: Mapping[str, Any] | None = None,
+    sinks: Sequence[Sink] = (),
+) -> TrainResult:
+    """Train a policy of action values, or go on training it.
+
+    SIGINT and SIGTERM end the run after the step under way, with everything saved; a second SIGINT ends it at once.
+
+    Args:
+        settings: Everything that defines the run. A resumed run must have the settings it was started with; of
+            ``run`` only the seed.
+        run_dir: Folder of the run; made if needed.
+        resume: Go on from the folder's newest whole checkpoint.
+        env_options: Merged over ``settings.env.options``; the way to pass a Python function, such as a reward.
+        sinks: Who listens; closed at the end.
+
+    Returns:
+        What the run came to.
+
+    Raises:
+        CheckpointError: The folder holds a run already and ``resume`` is False, or holds none and it is True, or
+            something could not be written.
+        ConfigError: An option names a Python function that was not passed again.
+        EnvironmentUsageError: The environment cannot be trained on.
+        NonFiniteError: The environment gave NaN or infinity; everything learned was saved before.
+    """
+    try:
+        options = {**settings.env.options, **(env_options or {})}
+        require_functions(options, run_dir / CONFIG_NAME)
+        store = CheckpointStore(run_dir / CHECKPOINTS_NAME, settings.run.keep_checkpoints)
+        checkpoint = store.latest() if resume else None
+        if not resume and store.paths():
+            raise CheckpointError(run_dir, "holds a run already; resume it, or choose another folder")
+        described = msgspec.structs.replace(
+            settings, env=msgspec.structs.replace(settings.env, options=describe_options(options))
+        )
+        with one_core():
+            header, playing = _open(described, options)
+            with closing(playing):
+                run = _Run(described, options, run_dir, header, playing, store, sinks)
+                run.begin(checkpoint)
+                return run.run()
+    finally:
+        for sink in sinks:
+            sink.close()
+
+
+def _open(settings: RainbowSettings, options: Mapping[str, Any]) -> tuple[QHeader, Playing]:
+    """Make the environments, or start the process that plays them; return also what a policy for them is."""
+    env = make_vector(settings.env.id, settings.env.n_envs, options)
+    try:
+        n_envs, n_features, n_actions, pixels = sizes(env)
+        header = QHeader(
+            env_id=settings.env.id,
+            env_options=settings.env.options,
+            n_features=n_features,
+            n_actions=n_actions,
+            pixels=pixels,
+            frame_stack=settings.env.frame_stack,
+            extras=settings.inputs,
+            network=settings.network,
+            soulslab=VERSION,
+            commit=git_commit(),
+            n_envs=n_envs,
+        )
+        return header, PlayingHere(env, QPolicy(header), settings.run.seed)
+    except BaseException:
+        env.close()
+        raise
+
+
+class _Run:
+    """One process's part of a run."""
+
+    def __init__(  # noqa: PLR0913, PLR0917  (called once, above)
+        self,
+        settings: RainbowSettings,
+        options: Mapping[str, Any],
+        run_dir: Path,
+        header: QHeader,
+        playing: Playing,
+        store: CheckpointStore,
+        sinks: Sequence[Sink],
+    ) -> None:
+        self._settings = settings
+        self._options = dict(options)
+        self._run_dir = run_dir
+        self._playing = playing
+        self._store = store
+        self._replay_store = ReplayStore(run_dir / REPLAY_NAME)
+        self._manifests: dict[Path, Any] = {}
+        self._sinks = sinks
+        self._policy = QPolicy(header, torch.Generator().manual_seed(settings.run.seed))
+        self._rng = np.random.default_rng(np.random.SeedSequence(settings.run.seed, spawn_key=(_LEARNING,)))
+        folder = run_dir / REPLAY_NAME if settings.replay.is_mapped else None
+        self._replay = ReplayBuffer(step_shape(self._policy), settings.replay, settings.env.n_envs, folder)
+        self._learner = Learner(settings.learner, settings.replay, self._policy, self._replay, self._rng)
+        self._episodes = EpisodeWindow()
+        self._meter = LearningMeter()
+        self._milestones: tuple[Milestone, ...] = ()
+        self._env_steps = 0
+        self._steps = 0
+        self._credit = 0.0
+        self._evaluated: Evaluated | None = None
+        self._started, self._seconds_before = time.monotonic(), 0.0
+        self._saved_at_s = self._told_at_s = 0.0
+        self._told_steps = 0
+        self._is_resumed = False
+
+    # --- beginning and ending -----------------------------------------------------------------------------
+
+    def begin(self, checkpoint: Checkpoint | None) -> None:
+        """Stand at the beginning, or where a checkpoint was written."""
+        if checkpoint is None:
+            self._playing.begin(None, 0)
+        else:
+            self._restore(checkpoint)
+        self._publish()
+
+    def run(self) -> TrainResult:
+        """Play and learn until there is a reason to stop."""
+        with writing(self._run_dir):
+            self._run_dir.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._run_dir / CONFIG_NAME, dump_settings(self._settings).encode())
+        run = self._settings.run
+        started = TrainStarted(
+            env_id=self._settings.env.id,
+            total_steps=run.total_steps,
+            env_steps=self._env_steps,
+            seed=run.seed,
+            is_resumed=self._is_resumed,
+        )
+        tell(self._sinks, started)
+        with StopRequest() as request:
+            while (reason := self._reason_to_stop(request)) is None:
+                try:
+                    self._iterate()
+                except NonFiniteError:
+                    # The environments are not to be trusted, but what was lived through and learned is kept.
+                    self._save(with_env=False)
+                    raise
+            self._tell()
+            self._save()
+            if reason is StopReason.INTERRUPTED:
+                _log.info("%s: the run is saved and can be resumed", request.signal_name)
+        return self._finish(reason)
+
+    def _finish(self, reason: StopReason) -> TrainResult:
+        seconds = self._seconds()
+        tell(self._sinks, TrainFinished(env_steps=self._env_steps, seconds=seconds, reason=reason.value))
+        return TrainResult(
+            reason=reason,
+            env_steps=self._env_steps,
+            train_seconds=seconds,
+            n_fights=self._episodes.n_episodes,
+            win_rate=self._win_rate(),
+            mean_return=self._episodes.mean_return,
+            milestones=self._milestones,
+            policy_path=self._run_dir / POLICY_NAME,
+        )
+
+    def _reason_to_stop(self, request: StopRequest) -> StopReason | None:
+        run = self._settings.run
+        if request.signal_name:
+            return StopReason.INTERRUPTED
+        if self._env_steps >= run.total_steps:
+            return StopReason.COMPLETED
+        win_rate = self._win_rate() if self._evaluated or self._episodes.is_full else None
+        if win_rate is not None and win_rate > run.stop_win_rate:
+            return StopReason.WIN_RATE
+        if self._seconds() >= run.max_seconds:
+            return StopReason.TIME
+        return None
+
+    # --- playing and learning -----------------------------------------------------------------------------
+
+    def _iterate(self) -> None:
+        """Play a step, learn as much as is due, and do what is due besides."""
+        self._playing.advance()
+        before = self._env_steps
+        self._absorb()
+        self._learn()
+        every = self._settings.run.evaluate_every
+        if every and self._env_steps // every > before // every:
+            self._evaluate()
+        seconds = self._seconds()
+        if seconds - self._told_at_s >= TELL_EVERY_S:
+            self._tell()
+        if seconds - self._saved_at_s >= self._settings.run.checkpoint_every_s:
+            self._save()
+
+    def _absorb(self) -> None:
+        """Take over what was played since."""
+        rows = self._playing.channel.take()
+        self._episodes.add(self._playing.channel.take_episodes())
+        if len(rows) == 0:
+            return
+        self._replay.append(rows)
+        self._policy.observe(rows["features"])
+        is_step = rows["outcome"] != Outcome.FINAL
+        n_steps = int(is_step.sum())
+        self._env_steps += int(rows["n_decisions"][is_step].sum())
+        self._steps += n_steps
+        if self._steps > self._settings.learner.learning_starts:
+            self._credit += n_steps * self._settings.learner.updates_per_step
+
+    def _learn(self) -> None:
+        """Make the updates that are due for the steps played, and publish the weights."""
+        if self._credit < 1.0:
+            return
+        progress = min(1.0, self._env_steps / self._settings.run.total_steps)
+        for _ in range(min(int(self._credit), MOST_UPDATES_AT_ONCE)):
+            self._meter.add(self._learner.update(progress))
+            self._credit -= 1.0
+        self._publish()
+
+    def _publish(self) -> None:
+        weights = Weights(version=self._learner.n_updates, epsilon=self._epsilon(), tensors=self._policy.weights())
+        self._playing.channel.publish(weights)
+
+    def _epsilon(self) -> float:
+        settings = self._settings.learner
+        if self._steps < settings.learning_starts:
+            return 1.0
+        share = min(1.0, self._env_steps / settings.epsilon_decisions)
+        return settings.epsilon + (settings.epsilon_end - settings.epsilon) * share
+
+    def _evaluate(self) -> None:
+        """Let the policy fight greedily, and note which levels it has reached."""
+        run = self._settings.run
+        self._policy.network.silence()
+        settings = EvaluationSettings(
+            env_id=self._settings.env.id,
+            env_options=self._options,
+            n_fights=run.evaluate_fights,
+            n_envs=run.evaluate_envs,
+            seed=run.seed,
+        )
+        found = evaluate(self._policy, settings)
+        low, high = found.interval or (None, None)
+        self._evaluated = Evaluated(
+            env_steps=self._env_steps,
+            n_fights=found.n_fights,
+            mean_return=found.mean_return,
+            win_rate=found.win_rate,
+            low=low,
+            high=high,
+        )
+        tell(self._sinks, self._evaluated)
+        if found.win_rate is not None:
+            for level in MILESTONES[len(self._milestones) :]:
+                if found.win_rate >= level:
+                    self._milestones += (Milestone(level, self._env_steps, self._seconds()),)
+
+    # --- telling and saving -------------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        seconds = self._seconds()
+        passed = max(seconds - self._told_at_s, 1e-9)
+        episodes, learner = self._episodes, self._learner
+        progress = TrainProgress(
+            env_steps=self._env_steps,
+            total_steps=self._settings.run.total_steps,
+            seconds=seconds,
+            steps_per_second=(self._env_steps - self._told_steps) / passed,
+            n_fights=episodes.n_episodes,
+            win_rate=episodes.win_rate,
+            mean_return=episodes.mean_return,
+            mean_decisions=episodes.mean_decisions,
+        )
+        tell(self._sinks, progress)
+        self._tell_of_learning(passed)
+        tell(self._sinks, self._playing.stats(self._env_steps, learner.n_updates))
+        fights = episodes.stats(self._env_steps)
+        if fights is not None:
+            tell(self._sinks, fights)
+        self._told_at_s, self._told_steps = seconds, self._env_steps
+
+    def _tell_of_learning(self, passed: float) -> None:
+        taken = self._meter.take()
+        if taken is None:
+            return
+        n_new, means = taken
+        learner, replay = self._learner, self._replay
+        schedule = learner.schedule(min(1.0, self._env_steps / self._settings.run.total_steps))
+        stats = LearningStats(
+            env_steps=self._env_steps,
+            n_updates=learner.n_updates,
+            updates_per_second=n_new / passed,
+            lr=self._settings.learner.lr,
+            epsilon=self._epsilon(),
+            priority_mean=float(replay.priorities(learner.places).mean()),
+            priority_max=replay.priority_max,
+            n_replay=replay.n_steps_stored,
+            n_resets=learner.n_resets,
+            **schedule._asdict(),
+            **means._asdict(),
+        )
+        tell(self._sinks, stats)
+
+    def _save(self, *, with_env: bool = True) -> None:
+        """Write the replay buffer's new chunks, a checkpoint that names them, and the policy."""
+        manifest = self._replay_store.save(self._replay)
+        tensors: Tensors = {}
+        for name, each in (
+            ("policy", self._policy.state()),
+            ("learner", self._learner.state()),
+            ("replay", self._replay.state()),
+            ("playing", self._playing.state(with_env=with_env)),
+            ("run", self._state()),
+        ):
+            tensors |= {f"{name}/{key}": array for key, array in each.items()}
+        header = {
+            "settings": msgspec.to_builtins(self._settings),
+            "milestones": msgspec.to_builtins(self._milestones),
+            "evaluated": None if self._evaluated is None else msgspec.to_builtins(self._evaluated),
+            "train_seconds": self._seconds(),
+            "replay": manifest,
+            "soulslab": VERSION,
+            "commit": self._policy.header.commit,
+        }
+        path = self._store.save(self._env_steps, tensors, header)
+        self._playing.saved()
+        self._manifests = {kept: self._manifests[kept] for kept in self._store.paths() if kept in self._manifests}
+        self._manifests[path] = manifest
+        self._replay_store.prune(list(self._manifests.values()))
+        self._policy.header = msgspec.structs.replace(self._policy.header, env_steps=self._env_steps)
+        self._policy.save(self._run_dir / POLICY_NAME)
+        self._saved_at_s = self._seconds()
+        tell(self._sinks, CheckpointSaved(env_steps=self._env_steps, path=str(path)))
+
+    def _state(self) -> Tensors:
+        return {
+            "counts": np.array([self._env_steps, self._steps]),
+            "credit": np.array([self._credit]),
+            "rng": rng_state(self._rng),
+            "episodes": np.frombuffer(self._episodes.state(), np.uint8).copy(),
+        }
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        check_same_run(checkpoint, self._settings)
+        tensors, header = checkpoint.tensors, checkpoint.header
+        self._policy.load_state(part(tensors, "policy"), checkpoint.path)
+        self._learner.load(part(tensors, "learner"))
+        self._replay_store.load(self._replay, header["replay"])
+        self._replay.load(part(tensors, "replay"))
+        self._manifests = self._store.header_values("replay")
+        own = part(tensors, "run")
+        self._env_steps, self._steps = (int(count) for count in own["counts"])
+        self._credit = float(own["credit"][0])
+        load_rng(self._rng, own["rng"])
+        self._episodes.load(own["episodes"].tobytes())
+        self._milestones = msgspec.convert(header["milestones"], tuple[Milestone, ...])
+        self._evaluated = msgspec.convert(header["evaluated"], Evaluated | None)
+        self._seconds_before = self._saved_at_s = self._told_at_s = header["train_seconds"]
+        self._told_steps = self._env_steps
+        self._is_resumed = True
+        self._playing.begin(part(tensors, "playing"), self._env_steps)
+
+    def _win_rate(self) -> float | None:
+        """Return the evaluated win rate, or the moving one where nothing is evaluated."""
+        return self._episodes.win_rate if self._evaluated is None else self._evaluated.win_rate
+
+    def _seconds(self) -> float:
+        return self._seconds_before + time.monotonic() - self._started

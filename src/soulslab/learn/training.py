@@ -1,0 +1,71 @@
+"""A training run by any of the algorithms: which one, its settings say."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from soulslab.config import load_settings
+from soulslab.errors import ConfigError, did_you_mean
+from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.settings import TrainSettings
+from soulslab.learn.telemetry import Sink
+from soulslab.learn.train import TrainResult, train
+
+AnySettings = TrainSettings | RainbowSettings
+
+_SETTINGS: dict[str, type[TrainSettings] | type[RainbowSettings]] = {"ppo": TrainSettings, "rainbow": RainbowSettings}
+
+
+def load_run_settings(path: Path | None, overrides: Sequence[str] = ()) -> AnySettings:
+    """Read the settings of a run, of the algorithm that they name.
+
+    Args:
+        path: TOML file, whose key ``algorithm`` is ``ppo`` (also where it is left out) or ``rainbow``; None takes every
+            setting from its default.
+        overrides: Changes of single settings, as ``learner.lr=1e-4``; ``algorithm=rainbow`` among them counts too.
+
+    Returns:
+        The settings.
+
+    Raises:
+        ConfigError: There is no such algorithm or setting, or a value is out of range.
+    """
+    name = _algorithm(path, overrides)
+    if name not in _SETTINGS:
+        raise ConfigError(
+            f"{name!r} is no algorithm{did_you_mean(name, _SETTINGS)}", path="algorithm", source=path or ""
+        )
+    return load_settings(_SETTINGS[name], path, overrides)
+
+
+def train_run(
+    settings: AnySettings,
+    run_dir: Path,
+    *,
+    resume: bool = False,
+    env_options: Mapping[str, Any] | None = None,
+    sinks: Sequence[Sink] = (),
+) -> TrainResult:
+    """Train by the algorithm that the settings are of; see :func:`train` and :func:`train_rainbow`."""
+    if isinstance(settings, TrainSettings):
+        return train(settings, run_dir, resume=resume, env_options=env_options, sinks=sinks)
+    from soulslab.learn.rainbow.run import train_rainbow  # noqa: PLC0415  (compiles kernels that PPO does not need)
+
+    return train_rainbow(settings, run_dir, resume=resume, env_options=env_options, sinks=sinks)
+
+
+def _algorithm(path: Path | None, overrides: Sequence[str]) -> str:
+    for override in reversed(overrides):
+        key, _, value = override.partition("=")
+        if key.strip() == "algorithm":
+            return value.strip().strip("\"'")
+    if path is None:
+        return "ppo"
+    try:
+        name = tomllib.loads(path.read_text(encoding="utf-8")).get("algorithm", "ppo")
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return "ppo"  # whoever reads the settings says what is wrong with the file
+    return str(name)
