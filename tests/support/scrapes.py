@@ -1,0 +1,51 @@
+"""Scrapes of an endpoint for Prometheus, parsed as Prometheus does."""
+
+from __future__ import annotations
+
+import ssl
+import urllib.request
+from typing import Any
+
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
+# No proxy of this machine has a part in it.
+_OPENER = urllib.request.ProxyHandler({})
+
+
+def fetch(
+    url: str,
+    headers: dict[str, str] | None = None,
+    context: ssl.SSLContext | None = None,
+    data: bytes | None = None,
+) -> str:
+    """Return the text at an address of this machine; data are posted."""
+    opener = urllib.request.build_opener(_OPENER, urllib.request.HTTPSHandler(context=context))
+    request = urllib.request.Request(url, data, headers or {})  # noqa: S310  (the sinks' own addresses)
+    with opener.open(request, timeout=20.0) as answer:
+        return str(answer.read().decode())
+
+
+def families(url: str, **options: Any) -> dict[str, Any]:
+    """Scrape; return the families by name, counters without their ``_total``."""
+    return {family.name: family for family in parse(fetch(url, **options))}
+
+
+def samples(url: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Scrape; return the samples by name and labels."""
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in families(url).values()
+        for sample in family.samples
+    }
+
+
+def value(url: str, name: str, **labels: str) -> float | None:
+    """Scrape; return a sample, None if it is absent."""
+    return samples(url).get((name, frozenset(labels.items())))
+
+
+def open_families(url: str) -> dict[str, Any]:
+    """Scrape in the newer format, whose parser is strict about names and types."""
+    return {family.name: family for family in parse_open(fetch(url, {"Accept": OPEN_METRICS}))}
