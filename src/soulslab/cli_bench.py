@@ -25,30 +25,50 @@ class BenchFlags:
 
     Attributes:
         quick: Rough numbers, and no learning to speak of, in less than a minute.
-        config: What train, bosses and transfer train with.
+        config: What train, bosses and transfer train with (demo.toml), or learner, learner-doom and ablation
+            (rainbow.toml).
         boss: Name, or path of a boss file, of the only boss to meet (fights, bosses, window).
-        steps: Environment steps per measurement (arena, window, live, soak).
-        fights: Fights per row (fights, train, bosses, doom, pixels; transfer: those in lockstep).
-        seeds: Seeds of the training runs (train, bosses), or the only one (doom, pixels, soak).
-        limit_s: Longest training time of a run in seconds (train, bosses, doom, pixels, transfer).
+        steps: Environment steps per measurement (arena, window, live, soak); game decisions of a run (learner: of
+            each other learner's; learner-doom).
+        fights: Fights per row (fights, train, bosses, doom, pixels, learner-doom; transfer: those in lockstep), or
+            per evaluation (learner, ablation).
+        seeds: Seeds of the training runs (train, bosses, learner, ablation), or the only one (doom, learner-doom,
+            pixels, soak).
+        limit_s: Longest training time of a run in seconds (train, bosses, doom, learner-doom, pixels, transfer).
         policy: Policy file, in place of training one (transfer).
+        processes: Training runs at a time, each on a core of its own (learner, ablation).
         json: Also write the rows of the tables to this file; all also writes one per benchmark into bench-results/.
     """
 
     quick: Annotated[bool, Parameter(negative="")] = False
-    config: Path = Path("demo.toml")
+    config: Path | None = None
     boss: str | None = None
     steps: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     fights: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     seeds: Annotated[list[int] | None, Parameter(validator=A_SEED, consume_multiple=True, negative="")] = None
     limit_s: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
     policy: Path | None = None
+    processes: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     json: Path | None = None
 
 
 def bench(
     what: Literal[
-        "arena", "fights", "train", "bosses", "siphon", "doom", "window", "live", "pixels", "transfer", "soak", "all"
+        "arena",
+        "fights",
+        "train",
+        "bosses",
+        "siphon",
+        "doom",
+        "window",
+        "live",
+        "pixels",
+        "transfer",
+        "learner",
+        "learner-doom",
+        "ablation",
+        "soak",
+        "all",
     ],
     *,
     flags: BenchFlags | None = None,
@@ -61,7 +81,10 @@ def bench(
             Doom stepped with it; doom: PPO on Doom, with its curve in bench-results/; window: pictures and
             steps of the game on screen; live: steps and resets of the live environment, beside EldenGym's;
             transfer: the simulator's policy in the window; soak: hours of several games with faults at random;
-            pixels: PPO on pictures of the window; all: all of these.
+            pixels: PPO on pictures of the window; learner: our Rainbow beside the DQN of stable-baselines3 and
+            others, in game decisions until fights are won (hours; it goes on where it was interrupted); learner-doom:
+            the same config on Doom; ablation: that config with one component dropped at a time (hours); all: all of
+            these.
         flags: How to measure.
     """
     from rich.console import Console
@@ -72,7 +95,7 @@ def bench(
 
     flags = flags or BenchFlags()
     options = BenchOptions(
-        config=config_path(flags.config),
+        config=None if flags.config is None else config_path(flags.config),
         is_quick=flags.quick,
         boss=flags.boss,
         steps=flags.steps,
@@ -80,6 +103,7 @@ def bench(
         seeds=tuple(flags.seeds) if flags.seeds else None,
         limit_s=flags.limit_s,
         policy=flags.policy,
+        processes=flags.processes,
     )
     if what != "all":
         check_options(what, options)

@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from soulslab.bench.result import Result, Row
 from soulslab.envs.doom import DoomVectorEnv
 from soulslab.learn.curve import draw_curve
+from soulslab.learn.environment import decisions_taken, layout, sizes
+from soulslab.learn.inputs import ExtraInputs, Inputs, Observer
 from soulslab.learn.policy import Policy
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import PROGRESS_NAME, run_sinks
 from soulslab.learn.train import train
 
-Act = Callable[[NDArray[np.float32], NDArray[np.bool_]], NDArray[np.int64]]
+#: (what the players see, action masks) to actions (N,).
+Act = Callable[[Inputs, NDArray[np.bool_]], NDArray[np.int64]]
 
 TWO_SIDED_95 = NormalDist().inv_cdf(0.975)
 
@@ -47,6 +50,24 @@ class DoomLearningSettings(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, n_episodes=4, limit_s=20.0)
 
 
+class Games(msgspec.Struct, frozen=True, kw_only=True):
+    """What players play to be compared.
+
+    Attributes:
+        options: Of Doom.
+        n_games: Games side by side.
+        n_episodes: Episodes, all games together.
+        seed: Of the games.
+        extras: What the player sees beside the observation.
+    """
+
+    options: dict[str, Any]
+    n_games: int
+    n_episodes: int
+    seed: int
+    extras: ExtraInputs = ExtraInputs()
+
+
 def measure_doom_learning(settings: DoomLearningSettings) -> list[Result]:
     """Train on Doom, draw the curve, and let the agent and a random player play.
 
@@ -57,7 +78,9 @@ def measure_doom_learning(settings: DoomLearningSettings) -> list[Result]:
     seconds = min(base.run.max_seconds, settings.limit_s)
     run = msgspec.structs.replace(base.run, seed=settings.seed, max_seconds=seconds)
     rng = np.random.default_rng(settings.seed)
-    random = _play(settings, lambda _, mask: rng.integers(mask.shape[1], size=len(mask)))
+    n_games = min(base.env.n_envs, settings.n_episodes)
+    games = Games(options=base.env.options, n_games=n_games, n_episodes=settings.n_episodes, seed=settings.seed)
+    random = play_games(games, lambda _, mask: rng.integers(mask.shape[1], size=len(mask)))
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
         result = train(msgspec.structs.replace(base, run=run), Path(folder), sinks=run_sinks(Path(folder)))
         settings.picture.parent.mkdir(parents=True, exist_ok=True)
@@ -65,17 +88,18 @@ def measure_doom_learning(settings: DoomLearningSettings) -> list[Result]:
         draw_curve(Path(folder) / PROGRESS_NAME, settings.picture, title, baseline=float(random["return"].mean()))
         policy = Policy.load(result.policy_path)
     policy.seed(settings.seed)
-    trained = _play(settings, lambda obs, mask: policy.act(obs, mask, deterministic=False))
+    trained = play_games(games, lambda obs, mask: policy.act(obs, mask, deterministic=False))
     rows = [
-        _row("keys at random", random, 0, 0.0),
-        _row("PPO", trained, result.env_steps, result.train_seconds),
+        player_row("keys at random", random, 0, 0.0),
+        player_row("PPO", trained, result.env_steps, result.train_seconds),
     ]
     return [
         Result(title=f"Doom from its state, {base.env.n_envs} games at once (95 % interval of the mean)", rows=rows)
     ]
 
 
-def _row(player: str, played: dict[str, NDArray[np.float64]], decisions: int, seconds: float) -> Row:
+def player_row(player: str, played: dict[str, NDArray[np.float64]], decisions: int, seconds: float) -> Row:
+    """Return the row of a player who was trained for so many decisions and seconds, from `play_games`."""
     returns = played["return"]
     margin = TWO_SIDED_95 * returns.std(ddof=1) / np.sqrt(len(returns))
     return {
@@ -92,18 +116,21 @@ def _row(player: str, played: dict[str, NDArray[np.float64]], decisions: int, se
     }
 
 
-def _play(settings: DoomLearningSettings, act: Act) -> dict[str, NDArray[np.float64]]:
-    """Return what the episodes of a player came to; as many from each game."""
-    options: dict[str, Any] = settings.train.env.options
-    n_games = min(settings.train.env.n_envs, settings.n_episodes)
-    games = DoomVectorEnv(n_games, autoreset_mode="SameStep", **options)
+def play_games(played: Games, act: Act) -> dict[str, NDArray[np.float64]]:
+    """Return what the episodes of a player came to, by name, (episodes,) each; as many from each game."""
+    n_games = played.n_games
+    games = DoomVectorEnv(n_games, autoreset_mode="SameStep", **played.options)
     found: dict[str, list[float]] = {"return": [], "kills": [], "died": [], "left": []}
-    left = np.full(n_games, settings.n_episodes // n_games)
+    left = np.full(n_games, played.n_episodes // n_games)
     returns, kills = np.zeros(n_games), np.zeros(n_games)
     try:
-        obs, info = games.reset(seed=settings.seed)
+        seen = Observer(layout(games), n_games, extras=played.extras, n_actions=sizes(games).n_actions)
+        obs, info = games.reset(seed=played.seed)
+        seen.begin(obs)
         while left.any():
-            obs, rewards, terminated, truncated, info = games.step(act(obs, info["action_mask"]))
+            actions = act(seen.inputs, info["action_mask"])
+            obs, rewards, terminated, truncated, info = games.step(actions)
+            seen.follow(obs, terminated | truncated, actions, decisions_taken(info, n_games))
             returns += rewards
             kills += _kills(info)
             for game in np.flatnonzero(terminated | truncated):

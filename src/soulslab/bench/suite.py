@@ -20,7 +20,7 @@ class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What can be asked of the benchmarks; None leaves it to each of them.
 
     Attributes:
-        config: File with the training config.
+        config: File with the training config, or the name of one that comes with soulslab.
         is_quick: Rough numbers in less than a minute.
         boss: The only boss, by its name or the path of its file.
         steps: Environment steps per measurement.
@@ -28,9 +28,10 @@ class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
         seeds: Seeds of the training runs.
         limit_s: Training time per run, at most (s).
         policy: File of a policy that is there already.
+        processes: Training runs at a time.
     """
 
-    config: Path
+    config: Path | None = None
     is_quick: bool = False
     boss: str | None = None
     steps: int | None = None
@@ -38,6 +39,7 @@ class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     seeds: tuple[int, ...] | None = None
     limit_s: float | None = None
     policy: Path | None = None
+    processes: int | None = None
 
 
 class Benchmark(msgspec.Struct, frozen=True):
@@ -54,7 +56,7 @@ class Benchmark(msgspec.Struct, frozen=True):
 
 def check_options(name: str, options: BenchOptions) -> None:
     """Raise `ConfigError` for an option that the benchmark does not know; it would change nothing."""
-    for option in ("boss", "steps", "fights", "seeds", "limit_s", "policy"):
+    for option in ("boss", "steps", "fights", "seeds", "limit_s", "policy", "processes"):
         if getattr(options, option) is not None and option not in BENCHMARKS[name].takes:
             raise ConfigError(f"means nothing to bench {name}", source=f"--{option.replace('_', '-')}")
 
@@ -78,7 +80,7 @@ def _train(options: BenchOptions) -> list[Result]:
     from soulslab.config import load_settings
     from soulslab.learn.settings import TrainSettings
 
-    settings = TrainBenchSettings(train=load_settings(TrainSettings, options.config))
+    settings = TrainBenchSettings(train=load_settings(TrainSettings, _config(options)))
     settings = settings.quick() if options.is_quick else settings
     return measure_training(_with(settings, seeds=options.seeds, limit_s=options.limit_s, n_fights=options.fights))
 
@@ -88,7 +90,7 @@ def _bosses(options: BenchOptions) -> list[Result]:
     from soulslab.config import load_settings
     from soulslab.learn.settings import TrainSettings
 
-    settings = BossesBenchSettings(train=load_settings(TrainSettings, options.config))
+    settings = BossesBenchSettings(train=load_settings(TrainSettings, _config(options)))
     settings = settings.quick() if options.is_quick else settings
     settings = _with(settings, bosses=_only(options.boss), seeds=options.seeds)
     return measure_bosses(_with(settings, limit_s=options.limit_s, n_fights=options.fights))
@@ -124,7 +126,7 @@ def _transfer(options: BenchOptions) -> list[Result]:
     from soulslab.config import load_settings
     from soulslab.learn.settings import TrainSettings
 
-    settings = TransferBenchSettings(train=load_settings(TrainSettings, options.config))
+    settings = TransferBenchSettings(train=load_settings(TrainSettings, _config(options)))
     settings = settings.quick() if options.is_quick else settings
     settings = _with(settings, policy=options.policy, n_fights=options.fights, limit_s=options.limit_s)
     return measure_transfer(settings)
@@ -158,6 +160,51 @@ def _pixels(options: BenchOptions) -> list[Result]:
     return measure_pixels(_with(settings, seed=seed, limit_s=options.limit_s, n_fights=options.fights))
 
 
+def _learner(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.learner import LearnerBenchSettings, measure_learner
+    from soulslab.config import load_settings
+    from soulslab.learn.rainbow.settings import RainbowSettings
+
+    settings = LearnerBenchSettings(config=load_settings(RainbowSettings, _config(options, "rainbow.toml")))
+    settings = settings.quick() if options.is_quick else settings
+    settings = _with(settings, seeds=options.seeds, limit=options.steps, n_processes=options.processes)
+    return measure_learner(_with_fights(settings, options.fights))
+
+
+def _ablation(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.ablation import AblationSettings, measure_ablation
+    from soulslab.config import load_settings
+    from soulslab.learn.rainbow.settings import RainbowSettings
+
+    settings = AblationSettings(config=load_settings(RainbowSettings, _config(options, "rainbow.toml")))
+    settings = settings.quick() if options.is_quick else settings
+    settings = _with(settings, seeds=options.seeds, n_processes=options.processes)
+    return measure_ablation(_with_fights(settings, options.fights))
+
+
+def _learner_doom(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.learner_doom import LearnerDoomSettings, measure_learner_doom
+    from soulslab.config import load_settings
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.rainbow.settings import RainbowSettings
+    from soulslab.learn.settings import TrainSettings
+
+    doom = load_settings(TrainSettings, config_path("doom.toml"))
+    settings = LearnerDoomSettings(
+        config=load_settings(RainbowSettings, _config(options, "rainbow.toml")), env=doom.env
+    )
+    settings = settings.quick() if options.is_quick else settings
+    seed = options.seeds[0] if options.seeds else None
+    settings = _with(settings, seed=seed, limit_s=options.limit_s, n_episodes=options.fights)
+    return measure_learner_doom(_with(settings, decisions=options.steps))
+
+
+def _config(options: BenchOptions, default: str = "demo.toml") -> Path:
+    from soulslab.learn.configs import config_path
+
+    return config_path(options.config or default)
+
+
 def _only(boss: str | None) -> tuple[str, ...] | None:
     return None if boss is None else (boss,)
 
@@ -165,6 +212,15 @@ def _only(boss: str | None) -> tuple[str, ...] | None:
 def _with(settings: S, **changes: object) -> S:
     """Return the settings with the changes that are not None."""
     return msgspec.structs.replace(settings, **{name: value for name, value in changes.items() if value is not None})
+
+
+def _with_fights(settings: S, n_fights: int | None) -> S:
+    """Return settings of a benchmark of Rainbow with so many fights in each evaluation, if a number was given."""
+    if n_fights is None:
+        return settings
+    config = settings.config  # type: ignore[attr-defined]
+    run = msgspec.structs.replace(config.run, evaluate_fights=n_fights)
+    return msgspec.structs.replace(settings, config=msgspec.structs.replace(config, run=run))
 
 
 BENCHMARKS: Final = {
@@ -178,5 +234,8 @@ BENCHMARKS: Final = {
     "live": Benchmark(_live, frozenset({"steps"})),
     "pixels": Benchmark(_pixels, frozenset({"seeds", "limit_s", "fights"})),
     "transfer": Benchmark(_transfer, frozenset({"policy", "limit_s", "fights"})),
+    "learner": Benchmark(_learner, frozenset({"steps", "fights", "seeds", "processes"})),
+    "learner-doom": Benchmark(_learner_doom, frozenset({"steps", "fights", "seeds", "limit_s"})),
+    "ablation": Benchmark(_ablation, frozenset({"fights", "seeds", "processes"})),
     "soak": Benchmark(_soak, frozenset({"steps", "seeds"})),
 }

@@ -28,6 +28,8 @@ STATUS: dict[type[SoulslabError], grpc.StatusCode] = {
     errors.LayoutError: _Code.INVALID_ARGUMENT,
     errors.NoWinError: _Code.FAILED_PRECONDITION,
     errors.TerminalError: _Code.FAILED_PRECONDITION,
+    errors.BenchmarkError: _Code.UNKNOWN,
+    errors.StudyError: _Code.FAILED_PRECONDITION,
     errors.MissingDependencyError: _Code.FAILED_PRECONDITION,
     errors.SiphonError: _Code.UNKNOWN,
     errors.ProcessError: _Code.FAILED_PRECONDITION,

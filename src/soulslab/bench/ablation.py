@@ -1,0 +1,144 @@
+"""``soulslab bench ablation``: the config with one component dropped at a time, so that each earns its place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean, variance
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from soulslab.bench.learner_pool import play_all
+from soulslab.bench.learner_run import LearnerRun, LearnerTask
+from soulslab.bench.learner_tables import Mean, decision_cells, mean_of, run_row, t_quantile
+from soulslab.bench.result import Cell, MoreThan, Result, Row
+from soulslab.learn.rainbow.settings import RainbowSettings
+
+NOTHING: Final = "(nothing)"
+
+
+class AblationSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is trained, and how it is measured.
+
+    Attributes:
+        config: The config whose components are dropped.
+        seeds: Of the runs of each variant.
+        n_processes: Runs at a time.
+        folder: Where the runs are kept.
+    """
+
+    config: RainbowSettings
+    seeds: tuple[int, ...] = (0, 1, 2)
+    n_processes: int = 1
+    folder: Path = Path("bench-results") / "learner"
+
+    def quick(self) -> AblationSettings:
+        """Return settings that show that it works, within a minute; nothing is learned in that time."""
+        config = self.config
+        learner = replace(config.learner, learning_starts=50)
+        run = replace(config.run, total_steps=600, evaluate_every=300, evaluate_fights=4)
+        return replace(self, config=replace(config, learner=learner, run=run), seeds=self.seeds[:1], n_processes=2)
+
+
+def measure_ablation(settings: AblationSettings) -> list[Result]:
+    """Train the config and each variant with all seeds.
+
+    Raises:
+        BenchmarkError: A run failed.
+    """
+    variants = {NOTHING: settings.config} | without(settings.config)
+    tasks = [
+        LearnerTask(name=name, kind="rainbow", settings=replace(variant, run=replace(variant.run, seed=seed)))
+        for seed in settings.seeds
+        for name, variant in variants.items()
+    ]
+    runs = play_all(tasks, settings.folder, settings.n_processes)
+    by_name = {name: [run for task, run in zip(tasks, runs, strict=True) if task.name == name] for name in variants}
+    rows = [_row(name, runs, by_name[NOTHING]) for name, runs in by_name.items()]
+    run = settings.config.run
+    return [
+        Result(
+            title=f"without one component: {run.total_steps:,} decisions, {run.evaluate_fights} greedy fights every "
+            f"{run.evaluate_every:,}; mean and 95 % interval of {len(settings.seeds)} seeds",
+            rows=rows,
+        ),
+        Result(title="each run", rows=[run_row(task, run) for task, run in zip(tasks, runs, strict=True)]),
+    ]
+
+
+def without(config: RainbowSettings) -> dict[str, RainbowSettings]:
+    """Return the config without each of its components; those that it does not have are left out."""
+    learner, network, memory, inputs = config.learner, config.network, config.replay, config.inputs
+    # The bootstrap of Munchausen chooses nothing, so there is nothing to choose with another network.
+    is_double = learner.is_double and learner.munchausen == 0.0
+    is_annealed = learner.anneal_updates > 0 and (
+        (learner.n_steps, learner.gamma) != (learner.n_steps_end, learner.gamma_end)
+    )
+    candidates: list[tuple[str, bool, dict[str, Any]]] = [
+        ("double", is_double, {"learner": replace(learner, is_double=False)}),
+        ("dueling", network.is_dueling, {"network": replace(network, is_dueling=False)}),
+        ("several steps", learner.n_steps_end > 1, {"learner": replace(learner, n_steps=1, n_steps_end=1)}),
+        ("annealing", is_annealed, {"learner": replace(learner, anneal_updates=0)}),
+        ("priorities", memory.alpha > 0.0, {"replay": replace(memory, alpha=0.0)}),
+        ("masks in the target", learner.is_target_masked, {"learner": replace(learner, is_target_masked=False)}),
+        ("quantiles", network.n_quantiles > 1, {"network": replace(network, n_quantiles=1)}),
+        ("layer normalisation", network.has_layer_norm, {"network": replace(network, has_layer_norm=False)}),
+        ("noisy layers", network.is_noisy, {"network": replace(network, is_noisy=False)}),
+        ("Munchausen", learner.munchausen > 0.0, {"learner": replace(learner, munchausen=0.0)}),
+        ("resets", learner.reset_every > 0, {"learner": replace(learner, reset_every=0)}),
+        ("weight decay", learner.weight_decay > 0.0, {"learner": replace(learner, weight_decay=0.0)}),
+        (
+            "more than one update per step",
+            learner.updates_per_step > 1.0,
+            {"learner": replace(learner, updates_per_step=1.0)},
+        ),
+        (
+            "the soft target network",
+            learner.target_tau < 1.0,
+            {
+                "learner": replace(
+                    learner, target_tau=1.0, target_every=round(learner.target_every / learner.target_tau)
+                )
+            },
+        ),
+        ("previous actions", inputs.previous_actions > 0, {"inputs": replace(inputs, previous_actions=0)}),
+        ("time left", inputs.time_left_decisions > 0, {"inputs": replace(inputs, time_left_decisions=0)}),
+    ]
+    return {name: replace(config, **changes) for name, has_it, changes in candidates if has_it}
+
+
+def _row(name: str, runs: Sequence[LearnerRun], whole: Sequence[LearnerRun]) -> Row:
+    areas, whole_areas = ([100 * run.area() for run in each] for each in (runs, whole))
+    area = mean_of(areas)
+    loss = Mean(0.0, None) if runs is whole else difference(whole_areas, areas)
+    return {
+        "without": name,
+        **decision_cells(runs),
+        "won on average (%)": area.mean,
+        "±": area.margin,
+        "lost (points)": loss.mean,
+        "lost: ±": loss.margin,
+        "verdict": None if runs is whole else verdict(loss),
+    }
+
+
+def difference(a: Sequence[float], b: Sequence[float]) -> Mean:
+    """Return the difference of two means, with its 95 % t interval of pooled variance; none for one value each."""
+    n, m = len(a), len(b)
+    gap = mean(a) - mean(b)
+    if min(n, m) < 2:
+        return Mean(gap, None)
+    pooled = ((n - 1) * variance(a) + (m - 1) * variance(b)) / (n + m - 2)
+    return Mean(gap, t_quantile(n + m - 2) * math.sqrt(pooled * (1 / n + 1 / m)))
+
+
+def verdict(loss: Mean) -> Cell:
+    """Return what is to be said about a component, from what was lost without it; None if there is no interval."""
+    if loss.margin is None or isinstance(loss.mean, MoreThan):
+        return None
+    if loss.mean > loss.margin:
+        return "earns its place"
+    return "does harm" if loss.mean < -loss.margin else "makes no clear difference"
