@@ -1,0 +1,215 @@
+"""N-step transitions, put together at the moment they are drawn.
+
+Shapes: B batch, F features, A actions, S bytes per row, K frames stacked, P points of a frame, C its channels.
+
+Nothing n-step is stored. Had the sums been made when the steps came in, as accumulators of n-step returns usually do,
+then n and gamma could not be annealed (each sum would keep those of its day for as long as it is remembered), the
+newest n - 1 steps of each environment would have to wait outside, and every observation would be stored twice. What
+it costs to walk n rows of one stream, which lie side by side, is in ``soulslab bench learner``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.learn.replay.elements import Batch, StepShape
+from soulslab.learn.replay.kernel import kernel
+from soulslab.learn.replay.ring import Link, Ring
+
+_NOTHING = int(Link.NOTHING)
+_END = int(Link.END)
+
+
+class BatchArrays(NamedTuple):
+    """A `Batch` as arrays on the same memory; observations as bytes, since they are only copied.
+
+    Attributes:
+        features: uint8 (B, 4 * F).
+        pixels: uint8 (B, P, K, C), or None.
+        blocked: bool (B, A).
+        actions: int64 (B,).
+        rewards: float32 (B,).
+        discounts: float32 (B,).
+        next_features: uint8 (B, 4 * F).
+        next_pixels: uint8 (B, P, K, C), or None.
+        next_blocked: bool (B, A).
+        weights: float32 (B,).
+        places: int64 (B,).
+    """
+
+    features: NDArray[np.uint8]
+    pixels: NDArray[np.uint8] | None
+    blocked: NDArray[np.bool_]
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float32]
+    discounts: NDArray[np.float32]
+    next_features: NDArray[np.uint8]
+    next_pixels: NDArray[np.uint8] | None
+    next_blocked: NDArray[np.bool_]
+    weights: NDArray[np.float32]
+    places: NDArray[np.int64]
+
+
+class Accumulator:
+    """Puts together the transitions that begin at given places of a ring."""
+
+    def __init__(self, ring: Ring, shape: StepShape) -> None:
+        """Look at a ring.
+
+        Args:
+            ring: Where the steps lie.
+            shape: Their sizes.
+        """
+        self._ring = ring
+        self._blocked_at = (ring.rows.dtype.fields or {})["blocked"][1]
+        self._frames: NDArray[np.uint8] | None = None
+        self._stack = (0, 0, 0)  # P, K, C
+        if shape.pixels is not None:
+            height_px, width_px, n_channels = msgspec.structs.astuple(shape.pixels)
+            # A frame alone is copied as it is, as if it had many points of one channel.
+            points, channels = height_px * width_px, n_channels
+            if shape.frame_stack == 1:
+                points, channels = points * channels, 1
+            self._stack = points, shape.frame_stack, channels
+            self._frames = ring.rows["pixels"].reshape(len(ring.rows), points * channels)
+        self._ends = np.empty(0, np.int64)
+
+    def view(self, batch: Batch) -> BatchArrays:
+        """Return a batch from ``ReplayBuffer.make_batch``, or a part of one, as arrays on the same memory."""
+        n = len(batch.places)
+        columns: list[Any] = [None if column is None else column.numpy() for column in batch]
+        arrays = BatchArrays(*columns)
+        return arrays._replace(
+            features=arrays.features.view(np.uint8),
+            pixels=None if arrays.pixels is None else arrays.pixels.reshape(n, *self._stack),
+            actions=arrays.actions.reshape(n),
+            next_features=arrays.next_features.view(np.uint8),
+            next_pixels=None if arrays.next_pixels is None else arrays.next_pixels.reshape(n, *self._stack),
+        )
+
+    def fill(self, batch: BatchArrays, n_steps: int, gamma: float) -> None:
+        """Write the transitions that begin at ``batch.places`` to the batch; its weights stay as they are.
+
+        Where an episode terminates there is no next observation: the last one stands in for it, with discount 0.
+
+        Args:
+            batch: Overwritten; its places are read.
+            n_steps: Rewards summed up at most (n).
+            gamma: Discount per game decision.
+        """
+        ring, places, n = self._ring, batch.places, len(batch.places)
+        if len(self._ends) < n:
+            self._ends = np.empty(n, np.int64)
+        ends = self._ends[:n]
+        heads, length = ring.heads, ring.n_per_stream
+        _accumulate(heads, length, places, n_steps, gamma, batch.actions, batch.rewards, batch.discounts, ends)
+        _copy_observations(ring.bytes, places, self._blocked_at, batch.features, batch.blocked)
+        _copy_observations(ring.bytes, ends, self._blocked_at, batch.next_features, batch.next_blocked)
+        if self._frames is not None and batch.pixels is not None and batch.next_pixels is not None:
+            _copy_frames(self._frames, heads, length, places, batch.pixels)
+            _copy_frames(self._frames, heads, length, ends, batch.next_pixels)
+
+
+@kernel
+def _accumulate(
+    heads: NDArray[Any],
+    length: int,
+    places: NDArray[np.int64],
+    n_steps: int,
+    gamma: float,
+    actions: NDArray[np.int64],
+    rewards: NDArray[np.float32],
+    discounts: NDArray[np.float32],
+    ends: NDArray[np.int64],
+) -> None:
+    """Sum up rewards from each place on, and find where the sum ends.
+
+    The n-step return of Sutton & Barto 2018, "Reinforcement Learning", equation 7.1, with ``gamma**k`` in place of
+    gamma for a step that took k decisions. A step that terminated ends it with discount 0. It ends early, and
+    bootstraps, in the observation in which an episode was cut off, and in the last one known of a stream or of an
+    episode that broke off.
+
+    Args:
+        heads: Of all rows, record array (E * L,).
+        length: L.
+        places: Where to begin, int64 (B,).
+        n_steps: n.
+        gamma: Discount per decision.
+        actions: Written, int64 (B,).
+        rewards: Written, float32 (B,).
+        discounts: Written, float32 (B,).
+        ends: Place of the next observation; written, int64 (B,).
+    """
+    for i in range(len(places)):
+        place = places[i]
+        actions[i] = heads[place]["action"]
+        start = place - place % length
+        total, discount = 0.0, 1.0
+        for _ in range(n_steps):
+            link = heads[place]["link"]
+            if link == _NOTHING:
+                break
+            total += discount * heads[place]["reward"]
+            if link == _END:
+                discount = 0.0
+                break
+            discount *= gamma ** np.int64(heads[place]["n_decisions"])
+            place = place + 1 if place + 1 < start + length else start
+        rewards[i] = total
+        discounts[i] = discount
+        ends[i] = place
+
+
+@kernel
+def _copy_observations(
+    rows: NDArray[np.uint8],
+    places: NDArray[np.int64],
+    blocked_at: int,
+    features: NDArray[np.uint8],
+    blocked: NDArray[np.bool_],
+) -> None:
+    """Copy features, with which a row begins, and unpack which actions are forbidden."""
+    n_bytes = features.shape[1]
+    for i in range(len(places)):
+        place = places[i]  # a slice of its row would be counted as one more owner, ten times slower than to copy it
+        for j in range(n_bytes):
+            features[i, j] = rows[place, j]
+        for j in range(blocked.shape[1]):
+            blocked[i, j] = (rows[place, blocked_at + (j >> 3)] >> (7 - (j & 7))) & 1
+
+
+@kernel
+def _copy_frames(
+    frames: NDArray[np.uint8],
+    heads: NDArray[Any],
+    length: int,
+    places: NDArray[np.int64],
+    out: NDArray[np.uint8],
+) -> None:
+    """Stack the frames that ended at each place, the oldest first, as ``inputs.Observer`` did when they were lived.
+
+    Args:
+        frames: Of all rows, uint8 (E * L, P * C).
+        heads: Of all rows, record array (E * L,).
+        length: L.
+        places: int64 (B,).
+        out: Written, uint8 (B, P, K, C).
+    """
+    _, n_points, n_frames, n_channels = out.shape
+    for i in range(len(places)):
+        place = places[i]
+        start = place - place % length
+        for k in range(n_frames - 1, -1, -1):
+            if n_channels == 1:  # the same as below, six times as fast
+                for point in range(n_points):
+                    out[i, point, k, 0] = frames[place, point]
+            else:
+                for point in range(n_points):
+                    for channel in range(n_channels):
+                        out[i, point, k, channel] = frames[place, point * n_channels + channel]
+            if not heads[place]["is_first"]:  # before the first frame of an episode stands that frame again
+                place = place - 1 if place > start else start + length - 1

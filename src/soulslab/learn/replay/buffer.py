@@ -1,0 +1,215 @@
+"""A replay buffer: rows go in, transitions come out.
+
+::
+
+    buffer = ReplayBuffer(shape, settings, n_streams)
+    batch = buffer.make_batch(64)
+    while ...:
+        buffer.append(rows)
+        buffer.sample(batch, n_steps=3, gamma=0.99, beta=0.4, rng=rng)
+        errors = ...                                   # learn from the batch
+        buffer.set_priorities(batch.places, errors)
+
+Shapes: B batch, E streams (environments), F features, A actions, H W C one frame, K frames stacked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from soulslab.errors import ConfigError, ReplayError
+from soulslab.learn.archive import Tensors
+from soulslab.learn.replay.accumulator import Accumulator, BatchArrays
+from soulslab.learn.replay.elements import Batch, StepShape
+from soulslab.learn.replay.incoming import RowCheck
+from soulslab.learn.replay.ring import Ring
+from soulslab.learn.replay.samplers import PrioritisedSampler, Sampler, UniformSampler
+
+if TYPE_CHECKING:  # the buffer knows no trainer
+    from soulslab.learn.rainbow.settings import ReplaySettings
+
+MAP_NAME: Final = "replay.rows"
+"""File that the rows are kept in while the program runs, where the settings say so."""
+
+
+class ReplayBuffer:
+    """The newest steps of E environments, and how likely each is looked at again.
+
+    Attributes:
+        ring: The steps.
+    """
+
+    def __init__(self, shape: StepShape, settings: ReplaySettings, n_streams: int, folder: Path | None = None) -> None:
+        """Begin empty.
+
+        Args:
+            shape: Sizes of a step.
+            settings: How many are kept, and how they are drawn.
+            n_streams: Environments; each keeps its share of the capacity.
+            folder: Where the file of a mapped buffer is made. It is working memory: what was saved is in
+                ``store.ReplayStore``.
+
+        Raises:
+            ConfigError: The capacity is too small, or a mapped buffer has no folder.
+            CheckpointError: The file cannot be made, or the disk has no room for it.
+        """
+        if settings.is_mapped and folder is None:
+            raise ConfigError("a mapped buffer needs a folder for its file", path="replay.is_mapped")
+        path = folder / MAP_NAME if settings.is_mapped and folder is not None else None
+        self.ring = Ring(shape, settings.capacity, n_streams, path)
+        self._shape = shape
+        self._alpha = settings.alpha
+        self._check = RowCheck(shape, n_streams)
+        self._sampler = self._make_sampler()
+        self._accumulator = Accumulator(self.ring, shape)
+        self._seen: tuple[Batch, BatchArrays] | None = None
+
+    @property
+    def n_steps_stored(self) -> int:
+        """Rows kept, `FINAL` ones included."""
+        return len(self.ring)
+
+    @property
+    def n_sampleable(self) -> int:
+        """Transitions that can be drawn."""
+        return self._sampler.n_places
+
+    @property
+    def priority_max(self) -> float:
+        """Largest priority so far; 1 where all are drawn alike."""
+        return self._sampler.priority_max
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory, or room of the file, that a full buffer takes (bytes)."""
+        return self.ring.bytes.nbytes + self.ring.heads.nbytes + self._sampler.n_bytes
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Keep rows; the oldest of their streams are overwritten.
+
+        Args:
+            rows: Record array (n,) of ``elements.row_type``, those of each stream in the order in which they were
+                lived.
+
+        Raises:
+            ReplayError: They are of another type, or a row names an unknown stream, action or outcome.
+            NonFiniteError: A reward or a feature is NaN or infinite; none of the rows was kept.
+        """
+        self._sampler.change(self.ring.append(self._check.check(rows)))
+
+    def make_batch(self, batch_size: int) -> Batch:
+        """Return an empty batch of B = ``batch_size`` transitions, to be filled again and again."""
+        shape, n = self._shape, batch_size
+        pixels = next_pixels = None
+        if shape.pixels is not None:
+            size = (n, shape.pixels.height_px, shape.pixels.width_px, shape.pixels.n_channels * shape.frame_stack)
+            pixels, next_pixels = (torch.zeros(size, dtype=torch.uint8) for _ in range(2))
+        return Batch(
+            features=torch.zeros(n, shape.n_features),
+            pixels=pixels,
+            blocked=torch.zeros(n, shape.n_actions, dtype=torch.bool),
+            actions=torch.zeros(n, 1, dtype=torch.int64),
+            rewards=torch.zeros(n),
+            discounts=torch.zeros(n),
+            next_features=torch.zeros(n, shape.n_features),
+            next_pixels=next_pixels,
+            next_blocked=torch.zeros(n, shape.n_actions, dtype=torch.bool),
+            weights=torch.zeros(n),
+            places=torch.zeros(n, dtype=torch.int64),
+        )
+
+    def sample(self, batch: Batch, *, n_steps: int, gamma: float, beta: float, rng: np.random.Generator) -> None:
+        """Draw transitions, with replacement.
+
+        Args:
+            batch: From :meth:`make_batch`, or a part of it; overwritten.
+            n_steps: Steps that a transition takes at most (n); any number, at any time.
+            gamma: Discount per game decision, 0..1.
+            beta: How much of the bias of drawing by priority is corrected by the weights, 0..1.
+            rng: Source of randomness.
+
+        Raises:
+            ReplayError: There is nothing to draw yet.
+        """
+        if not self._sampler.n_places:
+            raise ReplayError(
+                f"there is nothing to draw yet: of {self.n_steps_stored} rows none is a step whose successor is "
+                "known; append steps before the first update (learner.learning_starts)"
+            )
+        arrays = self._arrays(batch)
+        if len(arrays.places):
+            self._sampler.draw(arrays.places, arrays.weights, beta=beta, rng=rng)
+            self._accumulator.fill(arrays, n_steps, gamma)
+
+    def priorities(self, places: Tensor) -> NDArray[np.float64]:
+        """Return the priorities of transitions, float64 (B,); 0 for one that has been forgotten.
+
+        Args:
+            places: From a batch, int64 (B,).
+        """
+        return self._sampler.priorities(self._known(places))
+
+    def set_priorities(self, places: Tensor, errors: Tensor) -> None:
+        """Let the transitions that surprised be drawn more often.
+
+        A step that has been overwritten since it was drawn is passed over, unless another can be drawn in its place.
+
+        Args:
+            places: From a batch, int64 (B,).
+            errors: How wrong the network was about them, of either sign, float32 (B,).
+
+        Raises:
+            ReplayError: The places are none of this buffer, or not as many as errors.
+            NonFinitePriorityError: An error is NaN or infinite; nothing was changed.
+        """
+        where, values = self._known(places), errors.detach().numpy()
+        if values.shape != where.shape:
+            raise ReplayError(f"there are {len(where)} places, but errors of shape {values.shape}; give one for each")
+        self._sampler.set_errors(where, np.asarray(values, np.float32))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.ring.restore(np.zeros_like(self.ring.written))
+        self._sampler = self._make_sampler()
+
+    def state(self) -> Tensors:
+        """Return copies of everything that :meth:`load` needs, the rows excepted (see ``store.ReplayStore``)."""
+        return {"written": self.ring.written.copy(), **self._sampler.state()}
+
+    def load(self, state: Tensors) -> None:
+        """Continue from what :meth:`state` returned, after the rows were loaded.
+
+        Raises:
+            ReplayError: The rows are none, or those of another moment.
+        """
+        if not np.array_equal(state["written"], self.ring.written):
+            raise ReplayError(
+                f"the state is of {state['written'].tolist()} rows per environment, but {self.ring.written.tolist()} "
+                "were loaded; load the rows of the same checkpoint first"
+            )
+        self._sampler.load(state, self.ring.beginnings())
+
+    def _make_sampler(self) -> Sampler:
+        n = len(self.ring.rows)
+        return PrioritisedSampler(n, self._alpha) if self._alpha else UniformSampler(n)
+
+    def _arrays(self, batch: Batch) -> BatchArrays:
+        """Return a batch as arrays; those of the last one are remembered, as it is mostly the same again."""
+        if self._seen is None or self._seen[0] is not batch:
+            self._seen = batch, self._accumulator.view(batch)
+        return self._seen[1]
+
+    def _known(self, places: Tensor) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = places.numpy()
+        if found.dtype != np.int64 or found.ndim != 1:
+            raise ReplayError(f"places are int64 with one axis, not {found.dtype} of shape {found.shape}")
+        n = len(self.ring.rows)
+        if len(found) and not 0 <= found.min() <= found.max() < n:
+            raise ReplayError(f"places {found.min()} to {found.max()} are not all in 0 to {n - 1}, those of the buffer")
+        return found

@@ -1,0 +1,275 @@
+"""Which transitions are drawn: all alike, or the surprising ones more often."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.errors import NonFinitePriorityError, ReplayError
+from soulslab.learn.archive import Tensors
+from soulslab.learn.replay.kernel import kernel
+from soulslab.learn.replay.sum_tree import SumTree
+
+_OTHER_PLACES: Final = (
+    "the saved priorities are of other transitions than the rows; load the rows of the same checkpoint"
+)
+
+#: Added to each error, so that nothing is forgotten for good (Schaul et al. 2016, section 3.3).
+EPSILON: Final = 1e-6
+
+
+class Sampler(Protocol):
+    """Draws among the places of a ring at which a transition can begin."""
+
+    @property
+    def n_places(self) -> int:
+        """How many there are."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that it takes (bytes)."""
+
+    @property
+    def priority_max(self) -> float:
+        """Largest priority so far."""
+
+    def change(self, events: NDArray[np.int64]) -> None:
+        """Take note of what ``Ring.append`` returned."""
+
+    def draw(
+        self,
+        places: NDArray[np.int64],
+        weights: NDArray[np.float32],
+        *,
+        beta: float,
+        rng: np.random.Generator,
+    ) -> None:
+        """Draw with replacement; there must be a place at least.
+
+        Args:
+            places: Written, int64 (B,).
+            weights: Importance weights, at most 1; written, float32 (B,).
+            beta: How much of the bias is corrected, 0..1.
+            rng: Source of randomness.
+        """
+
+    def priorities(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the priorities of places, float64 (B,)."""
+
+    def set_errors(self, places: NDArray[np.int64], errors: NDArray[np.float32]) -> None:
+        """Learn how wrong the network was.
+
+        Args:
+            places: Each one of the ring's, int64 (B,); one at which no transition begins is passed over.
+            errors: Of either sign, float32 (B,).
+
+        Raises:
+            NonFinitePriorityError: An error is NaN or infinite; nothing was changed.
+        """
+
+    def state(self) -> Tensors:
+        """Return copies of everything that :meth:`load` needs."""
+
+    def load(self, state: Tensors, places: NDArray[np.int64]) -> None:
+        """Continue from what :meth:`state` returned.
+
+        Args:
+            state: The arrays.
+            places: Where a transition can begin, ascending, int64 (n,).
+
+        Raises:
+            ReplayError: They are of other places.
+        """
+
+
+class UniformSampler:
+    """Draws all alike, from a list without gaps of the places that can be drawn."""
+
+    priority_max = 1.0
+
+    def __init__(self, capacity: int) -> None:
+        """Begin with no place of 0..capacity-1."""
+        self._listed = np.empty(capacity, np.int32)
+        self._index = np.empty(capacity, np.int32)  # where each place stands in the list
+        self.n_places = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that it takes (bytes)."""
+        return self._listed.nbytes + self._index.nbytes
+
+    def change(self, events: NDArray[np.int64]) -> None:
+        """Enter places in the list, and close the gaps of those that go."""
+        self.n_places = _list(self._listed, self._index, self.n_places, events)
+
+    def draw(
+        self,
+        places: NDArray[np.int64],
+        weights: NDArray[np.float32],
+        *,
+        beta: float,  # noqa: ARG002 - nothing is biased
+        rng: np.random.Generator,
+    ) -> None:
+        """Draw places; all weights are 1."""
+        places[:] = self._listed[rng.integers(self.n_places, size=len(places))]
+        weights[:] = 1.0
+
+    def priorities(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return ones."""
+        return np.ones(len(places))
+
+    def set_errors(self, places: NDArray[np.int64], errors: NDArray[np.float32]) -> None:  # noqa: ARG002 - as above
+        """Refuse errors that are not finite, as any sampler does; the others change nothing."""
+        _require_finite(errors)
+
+    def state(self) -> Tensors:
+        """Return the list."""
+        return {"listed": self._listed[: self.n_places].copy()}
+
+    def load(self, state: Tensors, places: NDArray[np.int64]) -> None:
+        """Replace the list."""
+        listed = state["listed"]
+        if not np.array_equal(np.sort(listed), places):
+            raise ReplayError(_OTHER_PLACES)
+        self.n_places = len(listed)
+        self._listed[: self.n_places] = listed
+        self._index[listed] = np.arange(self.n_places, dtype=np.int32)
+
+
+class PrioritisedSampler:
+    """Draws in proportion to ``(|error| + epsilon) ** alpha`` (Schaul et al. 2016, equation 1, proportional).
+
+    A new place gets the largest priority so far, so that each is looked at once. Of the B equal parts of the total,
+    each gives one draw (appendix B.2.1).
+    """
+
+    def __init__(self, capacity: int, alpha: float) -> None:
+        """Begin with no place of 0..capacity-1.
+
+        Args:
+            capacity: Places there are.
+            alpha: How much errors count, 0..1.
+        """
+        self._tree = SumTree(capacity)
+        self._alpha = alpha
+        self.priority_max = 1.0
+        self.n_places = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that it takes (bytes)."""
+        return self._tree.n_bytes
+
+    def change(self, events: NDArray[np.int64]) -> None:
+        """Give new places the largest priority, and those that go 0."""
+        is_new = events >= 0
+        self._tree.set(np.where(is_new, events, ~events), np.where(is_new, self.priority_max, 0.0))
+        n_new = int(np.count_nonzero(is_new))
+        self.n_places += n_new - (len(events) - n_new)
+
+    def draw(
+        self,
+        places: NDArray[np.int64],
+        weights: NDArray[np.float32],
+        *,
+        beta: float,
+        rng: np.random.Generator,
+    ) -> None:
+        """Draw places with their weights ``(n * P) ** -beta``, divided by the largest of the batch (section 3.4)."""
+        masses = rng.random(len(places))
+        _spread(masses, self._tree.total)
+        self._tree.find(masses, places)
+        _weigh(self._tree.leaves, places, beta, weights)
+
+    def priorities(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the priorities of places, float64 (B,)."""
+        found: NDArray[np.float64] = self._tree.leaves[places]
+        return found
+
+    def set_errors(self, places: NDArray[np.int64], errors: NDArray[np.float32]) -> None:
+        """Set the priorities that follow from errors."""
+        priorities = np.empty(len(errors))
+        largest = _prioritise(self._tree.leaves, places, errors, self._alpha, priorities)
+        if largest < 0.0:
+            _require_finite(errors)
+        self._tree.set(places, priorities)
+        self.priority_max = max(self.priority_max, largest)
+
+    def state(self) -> Tensors:
+        """Return the priorities of the places that can be drawn."""
+        leaves = self._tree.leaves
+        return {"priorities": leaves[leaves > 0.0], "priority_max": np.array(self.priority_max)}
+
+    def load(self, state: Tensors, places: NDArray[np.int64]) -> None:
+        """Replace all priorities."""
+        if len(state["priorities"]) != len(places):
+            raise ReplayError(_OTHER_PLACES)
+        leaves = np.zeros(len(self._tree.leaves))
+        leaves[places] = state["priorities"]
+        self._tree.load(leaves)
+        self.priority_max = float(state["priority_max"])
+        self.n_places = len(places)
+
+
+def _require_finite(errors: NDArray[np.float32]) -> None:
+    bad = np.flatnonzero(~np.isfinite(errors))
+    if len(bad):
+        i = int(bad[0])
+        raise NonFinitePriorityError(i, float(errors[i]))
+
+
+@kernel
+def _list(listed: NDArray[np.int32], index: NDArray[np.int32], n: int, events: NDArray[np.int64]) -> int:
+    """Enter and remove places; return how many there are. The last one fills the gap of one that goes."""
+    for event in events:
+        if event >= 0:
+            listed[n] = event
+            index[event] = n
+            n += 1
+        else:
+            n -= 1
+            gap, last = index[~event], listed[n]
+            listed[gap] = last
+            index[last] = gap
+    return n
+
+
+@kernel
+def _spread(randoms: NDArray[np.float64], total: float) -> None:
+    """Turn numbers of 0..1 into one mass from each of B equal parts of the total, in place."""
+    share = total / len(randoms)
+    for i in range(len(randoms)):
+        randoms[i] = (i + randoms[i]) * share
+
+
+@kernel
+def _weigh(leaves: NDArray[np.float64], places: NDArray[np.int64], beta: float, weights: NDArray[np.float32]) -> None:
+    """Write importance weights; n and the total cancel out when they are divided by the largest."""
+    least = leaves[places[0]]
+    for i in range(1, len(places)):
+        least = min(least, leaves[places[i]])
+    for i in range(len(places)):
+        weights[i] = (least / leaves[places[i]]) ** beta
+
+
+@kernel
+def _prioritise(
+    leaves: NDArray[np.float64],
+    places: NDArray[np.int64],
+    errors: NDArray[np.float32],
+    alpha: float,
+    priorities: NDArray[np.float64],
+) -> float:
+    """Write the priorities that follow from errors, 0 where no transition begins; return the largest, -1 for NaN."""
+    largest = 0.0
+    for i in range(len(places)):
+        error = np.float64(errors[i])
+        if not np.isfinite(error):
+            return -1.0
+        priorities[i] = 0.0
+        if leaves[places[i]] > 0.0:
+            priorities[i] = (abs(error) + EPSILON) ** alpha
+            largest = max(largest, priorities[i])
+    return largest
