@@ -40,7 +40,7 @@ NATIVE = "src/soulslab/siphon/clock/native"
 
 OLDEST = (3, 11)
 NEWER_PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # tried in this order: the first is the one CI runs
-EXTRAS = "siphon,window,learn,peers,dev,docs"
+EXTRAS = "siphon,window,learn,tune,peers,dev,docs"
 #: Installed without the packages that it asks for: it imports none of anthropic and ipykernel, nor a second OpenCV.
 ALONE = "eldengym==0.6.0"
 LOG_LINES_ON_FAILURE = 25

@@ -1,7 +1,8 @@
 """Writes ``constraints.txt`` from what is installed; run it after trying newer packages: ``make pin``.
 
-To raise every version: ``.venv/bin/pip install --upgrade -e .[siphon,window,learn,peers,dev,docs]``, then ``make pin``,
-then ``make check test``. Use the oldest Python that soulslab runs on, as packages drop old ones all the time.
+To raise every version: ``.venv/bin/pip install --upgrade -e .[siphon,window,learn,tune,peers,dev,docs]``, then
+``make pin``, then ``make check test``. Use the oldest Python that soulslab runs on, as packages drop old ones
+all the time.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 CONSTRAINTS = Path(__file__).resolve().parent.parent / "constraints.txt"
-ROOT_PACKAGE = "soulslab[siphon,window,learn,peers,dev,docs]"
+ROOT_PACKAGE = "soulslab[siphon,window,learn,tune,peers,dev,docs]"
 # They belong to the virtual environment; torch asks for setuptools only on newer Pythons.
 NOT_PINNED = {"soulslab", "pip", "setuptools", "wheel"}
 HEADER = """\

@@ -1,0 +1,129 @@
+"""``soulslab tune``: it parses, wires and exits with a code."""
+
+# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from soulslab.cli_bench import A_SEED
+
+if TYPE_CHECKING:
+    from soulslab.learn.training import AnySettings
+    from soulslab.learn.tuning.settings import TuneSettings
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
+
+_log = logging.getLogger(__name__)
+
+
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class TuneFlags:
+    """What to search.
+
+    Attributes:
+        config: TOML file that the search begins with, or the name of one that comes with soulslab.
+        overrides: Change one setting of it, as run.total_steps=50_000; may be given many times.
+        space: TOML file with the tables [study] and [search].
+        search: Search one setting, as learner.lr=1e-4..1e-2:log, learner.n_steps=1..10, learner.clip=0.1..0.3:step=0.1
+            or network.widths=[[128,128],[256,256]]; may be given many times.
+        objective: What is best, in place of the one in the file; win_rate by default.
+        trials: Candidates to try in all, in place of the number in the file; 40 by default.
+        seeds: Seeds of the runs of each candidate, in place of those in the file; 0 by default.
+    """
+
+    config: Path | None = None
+    overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None
+    space: Path | None = None
+    search: Annotated[list[str] | None, Parameter(negative="")] = None
+    objective: Literal["win_rate", "decisions_to_50", "decisions_to_80", "return"] | None = None
+    trials: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    seeds: Annotated[list[int] | None, Parameter(validator=A_SEED, consume_multiple=True, negative="")] = None
+
+    def study(self) -> dict[str, Any]:
+        """Return what changes in the table [study]."""
+        given = {"objective": self.objective, "n_trials": self.trials, "seeds": self.seeds}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def is_about_a_new_study(self) -> bool:
+        """Tell whether anything is given that only a study's beginning decides."""
+        return any(given for given in (self.config, self.overrides, self.space, self.search))
+
+
+def tune(
+    *,
+    study: Path | None = None,
+    processes: Annotated[int, Parameter(validator=Number(gte=1, lte=256))] = 1,
+    flags: TuneFlags | None = None,
+) -> int:
+    """Search for good settings: many short runs, of which the hopeless ones end early.
+
+    Args:
+        study: Folder of the study; one that was begun is gone on with, and needs no other flag. studies/ and the time
+            of day by default.
+        processes: Candidates trained at once.
+        flags: What to search.
+    """
+    from rich.console import Console
+
+    from soulslab.envs.registration import register_all
+    from soulslab.learn.tuning.console import StudyBar
+    from soulslab.learn.tuning.folder import BEST_NAME
+    from soulslab.learn.tuning.report import study_report, summary
+    from soulslab.learn.tuning.running import tune as run_study
+
+    flags = flags or TuneFlags()
+    folder = study or _new_folder()
+    settings, tuning = _what(folder, flags)
+    with StudyBar(tuning.study.objective, settings.run.total_steps) as bar:
+        result = run_study(settings, tuning, folder, processes=processes, prepare=register_all, listener=bar.show)
+    Console().print(study_report(result))
+    _log.info("%s; see %s", summary(result), folder)
+    if result.is_interrupted:
+        _log.info("to go on: soulslab tune --study %s", folder)
+        return EXIT_INTERRUPTED
+    if result.best is None:
+        return EXIT_FAILED
+    _log.info("to train with the best: soulslab train --config %s", folder / BEST_NAME)
+    return EXIT_OK
+
+
+def _what(folder: Path, flags: TuneFlags) -> tuple[AnySettings, TuneSettings]:
+    """Return what the search begins with and what it asks: from the folder, where nothing else is said."""
+    import msgspec
+
+    from soulslab.config.checking import check
+    from soulslab.errors import ConfigError
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.training import load_run_settings
+    from soulslab.learn.tuning.folder import StudyFolder
+    from soulslab.learn.tuning.settings import StudySettings, load_tune_settings
+
+    held = StudyFolder(folder)
+    if flags.is_about_a_new_study() or not held.has_study():
+        file = config_path(flags.config) if flags.config else None
+        settings = load_run_settings(file, flags.overrides or [])
+        return settings, load_tune_settings(flags.space, flags.search or [], flags.study())
+    settings, tuning = held.load()
+    table = {**msgspec.to_builtins(tuning.study), **flags.study()}
+
+    def error(problem: str, place: str) -> ConfigError:
+        return ConfigError(problem, path=f"study.{place}")
+
+    return settings, msgspec.structs.replace(tuning, study=check(table, StudySettings, error))
+
+
+def _new_folder() -> Path:
+    """Return a folder that no other study has: the time is unique enough for a person."""
+    from datetime import datetime
+
+    return Path("studies") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}"

@@ -1,0 +1,52 @@
+"""The progress bar of a study."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
+
+from soulslab.learn.tuning.report import said_value
+from soulslab.learn.tuning.running import StudyProgress
+from soulslab.learn.tuning.settings import Objective
+
+
+class StudyBar:
+    """Shows how many candidates were tried, and the best value so far, while the ``with`` block runs."""
+
+    def __init__(self, objective: Objective, total_steps: int, console: Console | None = None) -> None:
+        """Draw on a console.
+
+        Args:
+            objective: What is better.
+            total_steps: Game decisions of one run.
+            console: By default a new one on standard error, so that standard output stays clean.
+        """
+        self._objective: Objective = objective
+        self._total_steps = total_steps
+        self._progress = Progress(
+            # In 80 columns the bar gives way to the numbers.
+            BarColumn(bar_width=16, table_column=Column(min_width=4, ratio=1)),
+            TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            expand=True,
+            console=console or Console(stderr=True),
+        )
+        self._task = self._progress.add_task("tuning", total=None, numbers="")
+
+    def show(self, progress: StudyProgress) -> None:
+        """Show where the study stands."""
+        best = said_value(progress.best, self._objective, self._total_steps)
+        numbers = (
+            f"{progress.n_done} of {progress.n_trials} candidates  {progress.n_pruned} pruned  "
+            f"{progress.n_failed} failed  best {best}"
+        )
+        done = progress.n_done + progress.under_way
+        self._progress.update(self._task, total=progress.n_trials, completed=done, numbers=numbers)
+
+    def __enter__(self) -> StudyBar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.stop()

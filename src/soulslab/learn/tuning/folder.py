@@ -1,0 +1,146 @@
+"""The folder of a study: what it asks, its journal, its runs, and what came of it.
+
+::
+
+    study.toml         what is searched, and what is better
+    config.toml        the settings that it starts from
+    journal.jsonl      every event, appended
+    trials/0007/       candidate 7: its settings, one run for each seed, error.txt if it failed
+    best.toml          the settings of the best candidate, for ``soulslab train --config``
+    study.png          values and importances
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from soulslab.config import dump_settings
+from soulslab.errors import StudyError
+from soulslab.learn.archive import write_atomically, writing
+from soulslab.learn.train import CONFIG_NAME
+from soulslab.learn.training import AnySettings, load_run_settings
+from soulslab.learn.tuning.settings import TuneSettings, load_tune_settings
+
+STUDY_NAME: Final = "study.toml"
+BEST_NAME: Final = "best.toml"
+PICTURE_NAME: Final = "study.png"
+
+_LOCK_NAME: Final = ".lock"
+_CHANGEABLE: Final = frozenset({"study.n_trials", "study.max_failures"})
+
+
+class StudyFolder:
+    """The folder of a study, held by one process while the ``with`` block runs.
+
+    Attributes:
+        path: The folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: BinaryIO | None = None
+
+    @property
+    def journal(self) -> Path:
+        """Every event of the study."""
+        return self.path / "journal.jsonl"
+
+    def trial(self, number: int) -> Path:
+        """Return the folder of a candidate."""
+        return self.path / "trials" / f"{number:04d}"
+
+    def has_study(self) -> bool:
+        """Tell whether a study was begun here."""
+        return (self.path / STUDY_NAME).exists()
+
+    def load(self) -> tuple[AnySettings, TuneSettings]:
+        """Return what the study starts from, and what it asks.
+
+        Raises:
+            StudyError: There is no study.
+            ConfigError: A file was altered and is no longer valid.
+        """
+        if not self.has_study():
+            raise StudyError(self.path, "holds no study; begin one with --config and --search")
+        return load_run_settings(self.path / CONFIG_NAME), load_tune_settings(self.path / STUDY_NAME)
+
+    def take(self, settings: AnySettings, tuning: TuneSettings) -> None:
+        """Begin a study, or go on with the one that is there.
+
+        Raises:
+            StudyError: The folder holds another study, or things that are no study, or another process has it.
+            CheckpointError: It cannot be written.
+        """
+        with writing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            is_empty = not any(path.name != _LOCK_NAME for path in self.path.iterdir())
+            self._hold()
+        if self.has_study():
+            self._check_same(settings, tuning)
+        elif not is_empty:
+            raise StudyError(self.path, "holds something that is no study; choose an empty folder")
+        write_atomically(self.path / CONFIG_NAME, dump_settings(settings).encode())
+        write_atomically(self.path / STUDY_NAME, dump_settings(tuning).encode())
+
+    def _check_same(self, settings: AnySettings, tuning: TuneSettings) -> None:
+        """Refuse to mix what cannot be compared."""
+        stored = self.load()
+        for was, now in zip(stored, (settings, tuning), strict=True):
+            before, after = _flat(was), _flat(now)
+            for name in [*after, *(name for name in before if name not in after)]:
+                if name not in _CHANGEABLE and before.get(name) != after.get(name):
+                    was_said, now_said = _said(before.get(name)), _said(after.get(name))
+                    raise StudyError(
+                        self.path,
+                        f"holds a study with {name} = {was_said}, but now it is {now_said}; "
+                        f"go on with: soulslab tune --study {self.path}, or begin a new study in another folder",
+                    )
+
+    def _hold(self) -> None:
+        """Keep other processes out until this one ends or lets go; a process that dies does."""
+        self._lock = (self.path / _LOCK_NAME).open("ab")
+        try:
+            if sys.platform == "win32":
+                import msvcrt  # noqa: PLC0415
+
+                msvcrt.locking(self._lock.fileno(), msvcrt.LK_NBLCK, 1)
+            else:
+                import fcntl  # noqa: PLC0415
+
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._lock.close()
+            raise StudyError(
+                self.path, "is in use by another soulslab tune; for more at once, give that one more --processes"
+            ) from error
+
+    def __enter__(self) -> StudyFolder:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._lock is not None:
+            self._lock.close()
+
+
+def _flat(settings: msgspec.Struct) -> dict[str, Any]:
+    """Return every setting by its name."""
+    flat: dict[str, Any] = {}
+
+    def add(table: dict[str, Any], prefix: str) -> None:
+        for key, value in table.items():
+            if isinstance(value, dict):
+                add(value, f"{prefix}{key}.")
+            else:
+                flat[f"{prefix}{key}"] = value
+
+    add(tomllib.loads(dump_settings(settings)), "")
+    return flat
+
+
+def _said(value: Any) -> str:
+    return "not set" if value is None else repr(value)

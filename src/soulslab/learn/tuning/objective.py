@@ -1,0 +1,117 @@
+"""What a run is worth, from what it says of itself while it runs.
+
+A run that evaluates is judged by its evaluations alone; any other by the moving averages of its progress. A single best
+evaluation would reward luck (the highest of twenty noisy numbers lies above all of their means), so ``win_rate`` and
+``return`` are means over the last few measurements.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+import msgspec
+
+from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.telemetry import Evaluated, Message, TrainProgress
+from soulslab.learn.tracker import WINDOW
+from soulslab.learn.training import AnySettings
+from soulslab.learn.tuning.settings import Objective, StudySettings
+
+LEVELS: Final[dict[Objective, float]] = {"decisions_to_50": 0.5, "decisions_to_80": 0.8}
+"""Win rates whose first reaching is counted."""
+
+
+def is_maximised(objective: Objective) -> bool:
+    """Tell whether more is better."""
+    return objective not in LEVELS
+
+
+def run_settings(settings: AnySettings, objective: Objective) -> AnySettings:
+    """Return the settings that a candidate is trained with: where a level is the goal, a run ends there."""
+    if objective not in LEVELS:
+        return settings
+    run = msgspec.structs.replace(settings.run, stop_win_rate=LEVELS[objective])
+    return msgspec.structs.replace(settings, run=run)
+
+
+class _Point(NamedTuple):
+    """One measurement: win rate (None where nobody can win), mean return, and whether a level counts as reached."""
+
+    win_rate: float | None
+    mean_return: float
+    is_solid: bool
+
+
+class Measure:
+    """Follows the messages of one run.
+
+    Attributes:
+        env_steps: Game decisions taken so far.
+        seconds: Training time so far (s).
+        win_rate: Last win rate; None before the first.
+    """
+
+    def __init__(self, settings: AnySettings, study: StudySettings) -> None:
+        self.env_steps = 0
+        self.seconds = 0.0
+        self.win_rate: float | None = None
+        self._run = settings.run
+        self._is_evaluated = isinstance(settings, RainbowSettings) and settings.run.evaluate_every > 0
+        self._objective = study.objective
+        self._last: deque[_Point] = deque(maxlen=study.window)
+        self._best_win_rate: float | None = None
+        self._reached_at: int | None = None
+
+    def take(self, message: Message) -> bool:
+        """Take in a message of the run; tell whether it was a measurement."""
+        match message:
+            case TrainProgress():
+                self.env_steps, self.seconds = message.env_steps, message.seconds
+                if self._is_evaluated or message.mean_return is None:
+                    return False
+                # Fewer fights than the average is over say little; a level that they reach may be luck.
+                self._add(_Point(message.win_rate, message.mean_return, message.n_fights >= WINDOW))
+            case Evaluated() if self._is_evaluated:
+                self.env_steps = message.env_steps
+                self._add(_Point(message.win_rate, message.mean_return, is_solid=True))
+            case _:
+                return False
+        return True
+
+    @property
+    def share(self) -> float:
+        """How much of the run is over, 0..1: of its decisions or of its time, whichever is further."""
+        return min(1.0, max(self.env_steps / self._run.total_steps, self.seconds / self._run.max_seconds))
+
+    @property
+    def value(self) -> float | None:
+        """What the run is worth as it stands; None before there is anything to judge it by.
+
+        Decisions until a level are at most ``run.total_steps``; a run that never reached it is worth between one and
+        two times that, less the nearer its best win rate came.
+        """
+        if not self._last:
+            return None
+        if self._objective == "return":
+            return sum(point.mean_return for point in self._last) / len(self._last)
+        known = [point.win_rate for point in self._last if point.win_rate is not None]
+        if not known:
+            return None
+        if self._objective == "win_rate":
+            return sum(known) / len(known)
+        if self._reached_at is not None:
+            return float(min(self._reached_at, self._run.total_steps))
+        best = min(self._best_win_rate or 0.0, LEVELS[self._objective])
+        return self._run.total_steps * (2.0 - best / LEVELS[self._objective])
+
+    def _add(self, point: _Point) -> None:
+        self._last.append(point)
+        if point.win_rate is None:
+            return
+        self.win_rate = point.win_rate
+        level = LEVELS.get(self._objective)
+        if level is not None and self._reached_at is None and point.is_solid and point.win_rate >= level:
+            self._reached_at = self.env_steps
+        if point.is_solid:
+            self._best_win_rate = max(self._best_win_rate or 0.0, point.win_rate)

@@ -1,0 +1,129 @@
+"""A study as a picture: how the candidates got better, what mattered, and where the good values lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from soulslab.config.writing import toml_value
+from soulslab.errors import MissingDependencyError
+from soulslab.learn.archive import writing
+from soulslab.learn.tuning.ledger import Row
+from soulslab.learn.tuning.objective import is_maximised
+from soulslab.learn.tuning.settings import StudySettings, TuneSettings
+from soulslab.learn.tuning.trial import State
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_DPI: Final = 120
+_INK: Final = "#1b4965"
+_FAINT: Final = "#9aa5b1"
+_BEST: Final = "#c8553d"
+_N_SETTINGS: Final = 4
+"""Settings whose values are drawn one by one, the most important ones."""
+
+_LABELS: Final = {
+    "win_rate": "win rate (%)",
+    "return": "mean return",
+    "decisions_to_50": "decisions to 50 % wins",
+    "decisions_to_80": "decisions to 80 % wins",
+}
+
+
+def draw_study(rows: list[Row], tuning: TuneSettings, importances: dict[str, float], picture: Path) -> None:
+    """Draw a study.
+
+    Args:
+        rows: The candidates; at least one was trained to the end.
+        tuning: What was asked.
+        importances: Of each setting, most important first; {} leaves that panel empty.
+        picture: The PNG to write.
+
+    Raises:
+        CheckpointError: The picture cannot be written.
+        MissingDependencyError: matplotlib is not installed.
+    """
+    try:
+        # A second to import, for one picture at the end.
+        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingDependencyError("matplotlib", "learn") from error
+    names = [*importances, *(name for name in tuning.search if name not in importances)][:_N_SETTINGS]
+    figure = Figure(figsize=(10.0, 7.0), dpi=_DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.add_gridspec(2, 1)
+    above, below = grid[0].subgridspec(1, 2), grid[1].subgridspec(1, len(names))
+    _draw_history(figure.add_subplot(above[0]), rows, tuning.study)
+    _draw_importances(figure.add_subplot(above[1]), importances)
+    panels: list[Axes] = []
+    for place, name in enumerate(names):
+        panels.append(figure.add_subplot(below[place], sharey=panels[0] if panels else None))
+        _draw_setting(panels[-1], rows, tuning, name)
+    panels[0].set_ylabel(_LABELS[tuning.study.objective])
+    with writing(picture):
+        figure.savefig(picture)
+
+
+def _draw_history(axes: Axes, rows: list[Row], study: StudySettings) -> None:
+    """Draw the value of each candidate in order, and the best one so far."""
+    complete = _points(rows, State.COMPLETE, study)
+    pruned = _points(rows, State.PRUNED, study)
+    better = max if is_maximised(study.objective) else min
+    best = [better(value for _, value in complete[: i + 1]) for i in range(len(complete))]
+    numbers = [row.number for row, _ in complete]
+    axes.plot([r.number for r, _ in pruned], [v for _, v in pruned], "x", color=_FAINT, label="pruned, as it stood")
+    axes.plot(numbers, [value for _, value in complete], "o", color=_INK, label="trained to the end")
+    axes.step([*numbers, rows[-1].number], [*best, best[-1]], where="post", color=_BEST, label="best so far")
+    axes.set_xlabel("trial")
+    axes.set_ylabel(_LABELS[study.objective])
+    axes.legend(frameon=False, fontsize=8)
+    _plain(axes)
+
+
+def _draw_importances(axes: Axes, importances: dict[str, float]) -> None:
+    """Draw a bar for each setting, the most important one on top."""
+    _plain(axes)
+    if not importances:
+        axes.annotate("too few candidates to tell", (0.5, 0.5), xycoords="axes fraction", ha="center", color=_FAINT)
+        axes.set_axis_off()
+        return
+    names = list(reversed(importances))
+    axes.barh(names, [100.0 * importances[name] for name in names], color=_INK, height=0.6)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel("importance for being among the best (%)")
+
+
+def _draw_setting(axes: Axes, rows: list[Row], tuning: TuneSettings, name: str) -> None:
+    """Draw the value of each candidate against one of its settings."""
+    dimension = tuning.search[name]
+    for state, mark, colour in ((State.PRUNED, "x", _FAINT), (State.COMPLETE, "o", _INK)):
+        points = [(row.params[name], value) for row, value in _points(rows, state, tuning.study) if name in row.params]
+        xs: list[Any] = [x for x, _ in points]
+        if dimension.choices is not None:
+            labels = _labels(tuning, name)
+            xs = [labels.index(x) for x in xs]
+            axes.set_xticks(range(len(labels)), labels, rotation=20, fontsize=8)
+            axes.set_xlim(-0.5, len(labels) - 0.5)
+        axes.plot(xs, [value for _, value in points], mark, color=colour)
+    if dimension.log:
+        axes.set_xscale("log")
+    axes.set_xlabel(name)
+    _plain(axes)
+
+
+def _labels(tuning: TuneSettings, name: str) -> list[str]:
+    return [toml_value(choice) for choice in tuning.search[name].choices or []]
+
+
+def _points(rows: list[Row], state: State, study: StudySettings) -> list[tuple[Row, float]]:
+    """Return the candidates that ended in a way and have a value, as it is drawn."""
+    scale = 100.0 if study.objective == "win_rate" else 1.0
+    return [(row, scale * row.value) for row in rows if row.state is state and row.value is not None]
+
+
+def _plain(axes: Axes) -> None:
+    """Leave only what carries information."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(visible=True, color=_FAINT, alpha=0.25, linewidth=0.6)

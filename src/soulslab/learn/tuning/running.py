@@ -1,0 +1,271 @@
+"""A study from beginning to end: draw, train, compare, note, until enough candidates were tried."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import gymnasium
+import msgspec
+
+from soulslab.config import dump_settings
+from soulslab.errors import ConfigError, StudyError
+from soulslab.learn.archive import write_atomically, writing
+from soulslab.learn.interrupt import StopRequest
+from soulslab.learn.train import CONFIG_NAME
+from soulslab.learn.training import AnySettings
+from soulslab.learn.tuning.crew import Crew, Verdict
+from soulslab.learn.tuning.folder import BEST_NAME, PICTURE_NAME, StudyFolder
+from soulslab.learn.tuning.ledger import Ledger, Row, best_first, count_states
+from soulslab.learn.tuning.picture import draw_study
+from soulslab.learn.tuning.settings import TuneSettings
+from soulslab.learn.tuning.space import Space
+from soulslab.learn.tuning.trial import REPORTS, Job, Outcome, Report, State, run_trial, tidy
+
+_LOOK_EVERY_S: Final = 0.5
+"""How long a signal may go unheard."""
+
+_PATIENCE_S: Final = 30.0
+"""How long a worker may take to stop a run, which it does between two updates or evaluations."""
+
+_log = logging.getLogger(__name__)
+
+
+class StudyProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a study stands.
+
+    Attributes:
+        n_trials: Candidates to try.
+        n_done: Candidates that have ended.
+        under_way: Shares of the runs under way, summed up.
+        n_pruned: Candidates that were ended early.
+        n_failed: Candidates that failed.
+        best: Value of the best candidate; None before the first.
+    """
+
+    n_trials: int
+    n_done: int
+    under_way: float
+    n_pruned: int
+    n_failed: int
+    best: float | None
+
+
+class StudyResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a study came to.
+
+    Attributes:
+        folder: Its folder.
+        tuning: What it asked.
+        settings: What it began with.
+        rows: The candidates in the order in which they were drawn.
+        importances: Share of each setting in what makes candidates good, most important first; {} with too few to tell.
+        is_interrupted: Whether it was stopped; the same command goes on.
+    """
+
+    folder: Path
+    tuning: TuneSettings
+    settings: AnySettings
+    rows: list[Row]
+    importances: dict[str, float]
+    is_interrupted: bool
+
+    @property
+    def best(self) -> Row | None:
+        """The best candidate; None if none was trained to the end."""
+        return next(iter(best_first(self.rows, self.tuning.study)), None)
+
+
+Listener = Callable[[StudyProgress], None]
+
+
+def tune(
+    settings: AnySettings,
+    tuning: TuneSettings,
+    folder: Path,
+    *,
+    processes: int = 1,
+    prepare: Callable[[], None] | None = None,
+    listener: Listener | None = None,
+) -> StudyResult:
+    """Search for good settings, or go on searching.
+
+    SIGINT and SIGTERM end the study after the updates under way; what was cut off is tried again when it goes on.
+
+    Args:
+        settings: What the search begins with, and what is not searched.
+        tuning: What is searched, and what is better.
+        folder: Folder of the study; one that holds the same study is gone on with.
+        processes: Candidates that are trained at once; 1 trains in this process. A script that asks for more needs
+            ``if __name__ == "__main__":``.
+        prepare: Called first in each process but this one, to register environments.
+        listener: Hears where the study stands.
+
+    Returns:
+        What it came to; ``best.toml`` and ``study.png`` are in the folder.
+
+    Raises:
+        ConfigError: The search space does not fit the settings.
+        StudyError: The folder holds something else, or is in use, or too many candidates failed.
+        CheckpointError: The folder cannot be written.
+        MissingDependencyError: Optuna or matplotlib is not installed.
+    """
+    space = Space(tuning.search, settings, tuning.study.objective)
+    if ":" not in settings.env.id:  # module:id is registered as it is first made
+        gymnasium.spec(settings.env.id)  # a wrong id shall be said once, now, and not by every candidate
+    with StudyFolder(folder) as held:
+        held.take(settings, tuning)
+        search = _Search(held, tuning, space, listener)
+        with StopRequest() as request:
+            try:
+                is_interrupted = (
+                    _alone(search, request) if processes == 1 else _together(search, processes, prepare, request)
+                )
+            finally:
+                search.abandon()
+        return search.finish(settings, is_interrupted=is_interrupted or bool(request.signal_name))
+
+
+class _Search:
+    """The study while it runs."""
+
+    def __init__(self, folder: StudyFolder, tuning: TuneSettings, space: Space, listener: Listener | None) -> None:
+        self._folder = folder
+        self._tuning = tuning
+        self._space = space
+        self._listener = listener
+        self._ledger = Ledger(folder.journal, tuning.study, space)
+        self._under_way: dict[int, float] = {}  # share of each candidate that is being trained
+        self._n_failed = 0  # in a row
+        self._tell()
+
+    def next_job(self) -> Job | None:
+        """Draw a candidate; None if enough were tried or are being tried."""
+        while self._n_done() + len(self._under_way) < self._tuning.study.n_trials:
+            number, params = self._ledger.draw()
+            self._under_way[number] = 0.0
+            path = self._folder.trial(number)
+            try:
+                text = dump_settings(self._space.settings(params))
+            except ConfigError as error:
+                self.end(Outcome(number=number, state=State.FAILED, reason=str(error)))
+                continue
+            with writing(path):
+                path.mkdir(parents=True, exist_ok=True)
+            write_atomically(path / CONFIG_NAME, text.encode())
+            return Job(number=number, folder=str(path), study=self._tuning.study)
+        return None
+
+    def report(self, report: Report) -> str:
+        """Note how a candidate stands; return why it ends here, or ""."""
+        self._under_way[report.number] = report.last_step / (REPORTS * len(self._tuning.study.seeds))
+        self._tell()
+        return self._ledger.report(report)
+
+    def end(self, outcome: Outcome) -> None:
+        """Note what became of a candidate.
+
+        Raises:
+            StudyError: It was one failure too many.
+        """
+        self._ledger.end(outcome)
+        del self._under_way[outcome.number]
+        tidy(self._folder.trial(outcome.number))
+        self._tell()
+        if outcome.state in (State.COMPLETE, State.PRUNED):
+            self._n_failed = 0
+        elif outcome.state in (State.FAILED, State.KILLED):
+            _log.warning("trial %d %s: %s", outcome.number, outcome.state, outcome.reason)
+            self._n_failed += 1
+            if self._n_failed >= self._tuning.study.max_failures:
+                raise StudyError(
+                    self._folder.path,
+                    f"{self._n_failed} candidates in a row failed; the last, {outcome.number}: {outcome.reason}",
+                )
+
+    def abandon(self) -> None:
+        """Give up what is still under way; it comes again when the study goes on."""
+        for number in list(self._under_way):
+            self.end(Outcome(number=number, state=State.INTERRUPTED, reason="stopped"))
+
+    def finish(self, settings: AnySettings, *, is_interrupted: bool) -> StudyResult:
+        """Write down what came of it."""
+        result = StudyResult(
+            folder=self._folder.path,
+            tuning=self._tuning,
+            settings=settings,
+            rows=self._ledger.rows(),
+            importances=self._ledger.importances(),
+            is_interrupted=is_interrupted,
+        )
+        if result.best is not None:
+            best = self._space.settings(result.best.params, self._tuning.study.seeds[0])
+            write_atomically(self._folder.path / BEST_NAME, dump_settings(best).encode())
+            draw_study(result.rows, self._tuning, result.importances, self._folder.path / PICTURE_NAME)
+        return result
+
+    def _n_done(self) -> int:
+        return count_states(self._ledger.rows()).total()
+
+    def _tell(self) -> None:
+        if self._listener is None:
+            return
+        rows = self._ledger.rows()
+        counts = count_states(rows)
+        best = best_first(rows, self._tuning.study)
+        self._listener(
+            StudyProgress(
+                n_trials=self._tuning.study.n_trials,
+                n_done=counts.total(),
+                under_way=sum(self._under_way.values()),
+                n_pruned=counts[State.PRUNED],
+                n_failed=counts[State.FAILED] + counts[State.KILLED],
+                best=best[0].value if best else None,
+            )
+        )
+
+
+class _Here:
+    """Decides on a candidate that is trained in this process, where a run hears signals by itself."""
+
+    def __init__(self, search: _Search) -> None:
+        self._search = search
+
+    def report(self, report: Report) -> str:
+        return self._search.report(report)
+
+    def is_stopped(self) -> bool:
+        return False
+
+
+def _alone(search: _Search, request: StopRequest) -> bool:
+    """Train candidates one after the other; tell whether that was stopped."""
+    while not request.signal_name and (job := search.next_job()) is not None:
+        outcome = run_trial(job, _Here(search))
+        search.end(outcome)
+        if outcome.state is State.INTERRUPTED:
+            return True
+    return False
+
+
+def _together(search: _Search, processes: int, prepare: Callable[[], None] | None, request: StopRequest) -> bool:
+    """Train several candidates at once; tell whether that was stopped."""
+    ends_at_s: float | None = None
+    with Crew(processes, prepare) as crew:
+        while ends_at_s is None or time.monotonic() < ends_at_s:
+            while not crew.is_full and ends_at_s is None and (job := search.next_job()) is not None:
+                crew.start(job)
+            if crew.n_busy == 0:
+                break
+            for worker, message in crew.events(_LOOK_EVERY_S):
+                if isinstance(message, Report):
+                    worker.send(Verdict(search.report(message)))
+                else:
+                    search.end(message)
+            if request.signal_name and ends_at_s is None:
+                ends_at_s = time.monotonic() + _PATIENCE_S
+                crew.stop()
+    return ends_at_s is not None

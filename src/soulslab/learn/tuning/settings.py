@@ -1,0 +1,188 @@
+"""What a study asks: which settings are searched, what is better, and how much may be spent.
+
+::
+
+    [study]
+    objective = "decisions_to_80"
+    n_trials = 40
+
+    [search]
+    "learner.lr" = { low = 1e-4, high = 1e-2, log = true }
+    "learner.n_steps" = { low = 1, high = 10 }
+    "network.widths" = { choices = [[128, 128], [256, 256]] }
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from soulslab.config.checking import check, join_place
+from soulslab.config.loading import read_toml
+from soulslab.errors import ConfigError, did_you_mean
+from soulslab.learn.settings import Positive, Share
+
+Objective = Literal["win_rate", "decisions_to_50", "decisions_to_80", "return"]
+Pruner = Literal["median", "halving", "none"]
+Seed = Annotated[int, Meta(ge=0, lt=2**32)]
+
+
+class StudySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is better, and how much may be spent.
+
+    Attributes:
+        objective: What is best: the highest ``win_rate`` or ``return``, or the fewest game decisions until 50 % or 80 %
+            of the fights are won (``decisions_to_50``, ``decisions_to_80``).
+        n_trials: Candidates that are tried, those that are pruned or fail included.
+        seeds: Seeds of the runs of each candidate; its value is the mean over them.
+        window: Last measurements of a run that ``win_rate`` and ``return`` are the mean of.
+        startup_trials: Candidates drawn at random before the sampler models the others, and before the median pruner
+            prunes.
+        sampler_seed: Seed of the candidates.
+        pruner: Which runs end early: those that are worse than the ``median`` of the others at the same place, all but
+            the best third at places ever farther apart (``halving``), or ``none``.
+        warmup: Share of a run in which it is not ended early, 0..1.
+        max_failures: The study stops when so many candidates in a row fail.
+    """
+
+    objective: Objective = "win_rate"
+    n_trials: Positive = 40
+    seeds: Annotated[tuple[Seed, ...], Meta(min_length=1)] = (0,)
+    window: Positive = 5
+    startup_trials: Positive = 8
+    sampler_seed: Seed = 0
+    pruner: Pruner = "median"
+    warmup: Share = 0.2
+    max_failures: Positive = 3
+
+
+class Dimension(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The values that one setting may take: a range, or a list of choices.
+
+    Attributes:
+        low: Lower end of the range, included.
+        high: Upper end of the range, included.
+        log: Draw the logarithm uniformly, as fits what spans powers of ten.
+        step: Only every so manieth number from ``low`` on; unset takes all.
+        choices: The values instead of a range, of any type that the setting has.
+    """
+
+    low: int | float | None = None
+    high: int | float | None = None
+    log: bool = False
+    step: int | float | None = None
+    choices: list[Any] | None = None
+
+
+class TuneSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything that defines a study beside the config that it starts from.
+
+    Attributes:
+        study: What is better, and how much may be spent.
+        search: The settings that are searched, by their names (``learner.lr``).
+    """
+
+    study: StudySettings = StudySettings()
+    search: dict[str, Dimension] = {}
+
+
+def load_tune_settings(
+    path: Path | None, searches: Sequence[str] = (), study: Mapping[str, Any] | None = None
+) -> TuneSettings:
+    """Read a study from a TOML file and from what stands on the command line, which wins.
+
+    Args:
+        path: The file; None for none.
+        searches: Each ``name=LOW..HIGH``, ``name=LOW..HIGH:log``, ``name=LOW..HIGH:step=N`` or ``name=[A, B, C]``.
+        study: Entries of the table ``study`` that are given otherwise.
+
+    Returns:
+        The study, checked in itself; :class:`soulslab.learn.tuning.space.Space` checks it against a run's settings.
+
+    Raises:
+        ConfigError: The file cannot be read or is malformed, or something is unknown, missing or of the wrong type.
+    """
+    file_name = "" if path is None else str(path)
+    data = {} if path is None else read_toml(path)
+    if isinstance(data.get("search"), dict):
+        data["search"] = _flatten(data["search"], "", file_name)
+    sources: dict[str, str] = {}
+    for text in searches:
+        source = f"--search {text}"
+        name, dimension = parse_search(text, source)
+        data.setdefault("search", {})[name] = dimension
+        sources[join_place("search", name)] = source
+    data.setdefault("study", {}).update(study or {})
+
+    def error(problem: str, place: str) -> ConfigError:
+        said = next((source for name, source in sources.items() if place.startswith(name)), file_name)
+        return ConfigError(problem, path=place, source=said)
+
+    return check(data, TuneSettings, error)
+
+
+def parse_search(text: str, source: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the table of one ``--search``.
+
+    Raises:
+        ConfigError: It has none of the known forms.
+    """
+    name, equals, values = (part.strip() for part in text.partition("="))
+    if not equals or not name or not values:
+        raise ConfigError(f"is not of the form {_FORMS}", source=source)
+    if values.startswith("["):
+        try:
+            parsed = tomllib.loads(f"choices = {values}")
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"is no list ({error}); text needs quotes", path=name, source=source) from error
+        if parsed.keys() != {"choices"}:
+            raise ConfigError("has more than one line; give each setting its own --search", path=name, source=source)
+        return name, parsed
+    low, dots, rest = values.partition("..")
+    high, *marks = rest.split(":")
+    if not dots:
+        raise ConfigError(f"is neither a range nor a list of choices; write {_FORMS}", path=name, source=source)
+    table: dict[str, Any] = {"low": _number(low, name, source), "high": _number(high, name, source)}
+    for mark in marks:
+        key, _, step = mark.strip().partition("=")
+        if mark.strip() == "log":
+            table["log"] = True
+        elif key == "step":
+            table["step"] = _number(step, name, source)
+        else:
+            raise ConfigError(f"{mark!r} is neither log nor step=N", path=name, source=source)
+    return name, table
+
+
+_FORMS = "name=LOW..HIGH, name=LOW..HIGH:log, name=LOW..HIGH:step=N or name=[A, B, C]"
+_KEYS = frozenset(Dimension.__struct_fields__)
+
+
+def _flatten(table: dict[str, Any], prefix: str, source: str) -> dict[str, Any]:
+    """Return the dimensions by their full names; ``[search.learner.lr]`` means ``[search."learner.lr"]``."""
+    flat: dict[str, Any] = {}
+    for key, item in table.items():
+        name = f"{prefix}.{key}" if prefix else key
+        if not isinstance(item, dict):
+            raise ConfigError(
+                f"unknown setting{did_you_mean(key, _KEYS)}" if prefix else "is no table with low and high, or choices",
+                path=f"search.{name}",
+                source=source,
+            )
+        flat |= {name: item} if not item or _KEYS & item.keys() else _flatten(item, name, source)
+    return flat
+
+
+def _number(text: str, name: str, source: str) -> int | float:
+    """Return the number that a text is."""
+    for kind in (int, float):
+        try:
+            return kind(text.strip())
+        except ValueError:
+            continue
+    raise ConfigError(f"{text.strip()!r} is no number", path=name, source=source)
