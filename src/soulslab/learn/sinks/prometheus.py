@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ from soulslab.learn.telemetry import Message
 LOOPBACK: Final = "127.0.0.1"
 MIN_TOKEN: Final = 16
 """A token has at least so many characters, as others may guess at it over the network."""
+
+_log = logging.getLogger(__name__)
 
 
 class RemoteAccess(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +101,7 @@ class PrometheusSink:
         self.port = self._server.port
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if access else 'http'}://{shown}:{self.port}/metrics"
+        _log.info("Prometheus can read the run's numbers at %s", self.url)
 
     def write(self, message: Message) -> None:
         """Take the numbers of a message; they replace the older ones."""
