@@ -1,0 +1,173 @@
+"""Plays in a process of its own, as the learner sees it (`soulslab.learn.rainbow.playing.Playing`)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from soulslab.errors import ActorError
+from soulslab.learn.archive import Tensors, writing
+from soulslab.learn.policy import require_functions
+from soulslab.learn.rainbow.actor import step_shape
+from soulslab.learn.rainbow.apart.ends import SharedLearnerEnd
+from soulslab.learn.rainbow.apart.lock import ProcessLock
+from soulslab.learn.rainbow.apart.memory import (
+    Memory,
+    create_memory,
+    has_memory,
+    memory_bytes,
+    open_memory,
+    write_header,
+)
+from soulslab.learn.rainbow.apart.place import LEARNER_LOCK, make_place, remove_place
+from soulslab.learn.rainbow.apart.process import ActorProcess
+from soulslab.learn.rainbow.apart.status import lateness_quantile_s, open_status
+from soulslab.learn.rainbow.policy import QHeader, QPolicy
+from soulslab.learn.replay.elements import row_type
+from soulslab.learn.telemetry import ActorStats
+from soulslab.learn.train import CONFIG_NAME
+
+WAIT_S: Final = 0.002
+"""How long the learner rests when nothing new has come (s)."""
+LOOK_EVERY_S: Final = 0.5
+
+_log = logging.getLogger(__name__)
+
+
+class PlayingApart:
+    """An actor in another process, and the memory that is shared with it.
+
+    Attributes:
+        channel: The learner's end of the way there; there is one from :meth:`begin` on.
+    """
+
+    channel: SharedLearnerEnd
+
+    def __init__(self, run_dir: Path, header: QHeader) -> None:
+        """Take up the work of a run; :meth:`begin` must follow.
+
+        Args:
+            run_dir: Folder of the run; made if needed.
+            header: What policy acts.
+
+        Raises:
+            ChannelError: A learner is at work on this run already, or there is no room.
+            ConfigError: The environment needs a Python function, which cannot be given to another process.
+        """
+        require_functions(header.env_options, run_dir / CONFIG_NAME)
+        policy = QPolicy(header)
+        self._run_dir = run_dir
+        self._header = header
+        self._row_type = row_type(step_shape(policy))
+        self._tensors = policy.weights()
+        with writing(run_dir):
+            run_dir.mkdir(parents=True, exist_ok=True)
+        self._place = make_place(run_dir, memory_bytes(self._row_type, header.n_envs, self._tensors))
+        self._lock = ProcessLock(self._place / LEARNER_LOCK, "a learner")
+        self._memory: Memory | None = None
+        self._process: ActorProcess | None = None
+        self._saved: Tensors = {}
+        self._told = np.zeros(0, np.uint64)
+        self._looked_at = 0.0
+
+    def begin(self, state: Tensors | None, env_steps: int) -> None:
+        """Begin anew, or take all that has come since a state, from an actor that may play still.
+
+        The actor itself starts with the first :meth:`advance`, as it reads the settings that the run writes before.
+
+        Args:
+            state: What :meth:`state` returned; None begins anew, and ends an actor that plays for an earlier run.
+            env_steps: Is not needed.
+
+        Raises:
+            ActorError: An actor of an earlier run does not end.
+            ChannelError: The memory cannot be used.
+        """
+        del env_steps
+        known = state is not None and "positions" in state
+        if known and has_memory(self._place):
+            memory = open_memory(self._place, self._row_type)
+        else:
+            self._end_earlier()
+            memory = create_memory(self._place, self._row_type, self._header.n_envs, self._tensors)
+        write_header(self._place, self._header)
+        self.channel = SharedLearnerEnd(memory, self._header.n_envs)
+        if state is not None and known:
+            self.channel.load(state)
+        memory.status.ask_stop(False)
+        self._told = memory.status.lateness()
+        self._memory, self._process = memory, ActorProcess(self._run_dir, self._place, memory.status)
+
+    def advance(self) -> None:
+        """Look after the actor now and then, and rest for a moment if nothing new has come from it.
+
+        Raises:
+            ActorError: It failed too often.
+        """
+        memory, process = self._opened()
+        now = time.monotonic()
+        if now - self._looked_at >= LOOK_EVERY_S:
+            self._looked_at = now
+            process.watch()
+        if memory.rows.head == memory.rows.position:
+            time.sleep(WAIT_S)
+
+    def stats(self, env_steps: int, version: int) -> ActorStats:
+        """Return how the actor fares, for a learner that has made so many updates."""
+        memory, _ = self._opened()
+        status, classes = memory.status.read(), memory.status.lateness()
+        late_s = lateness_quantile_s(classes - self._told, 0.99)
+        self._told = classes
+        return ActorStats(
+            env_steps=env_steps,
+            staleness_updates=max(0, version - max(0, status.weights_version)),
+            n_dropped=self.channel.n_dropped,
+            n_late=status.n_late,
+            lateness_p99_ms=None if late_s is None else 1000 * late_s,
+            n_restarts=max(0, status.n_starts - 1),
+        )
+
+    def state(self, *, with_env: bool) -> Tensors:
+        """Return what :meth:`begin` needs; the environments stay with the actor."""
+        del with_env
+        self._saved = self.channel.state()
+        return dict(self._saved)
+
+    def saved(self) -> None:
+        """Let go of what the last :meth:`state` holds."""
+        if self._saved:
+            self.channel.commit(self._saved)
+
+    def finish(self) -> None:
+        """Stop playing; what was played until then still comes through the channel."""
+        if self._process is not None:
+            try:
+                self._process.stop()
+            except ActorError as error:
+                # All that was learned is whole; whoever cannot be ended from here is named.
+                _log.warning("%s", error)
+
+    def close(self) -> None:
+        """Stop playing and free the memory, unless there are steps in it that a resumed run needs."""
+        self.finish()
+        if self._memory is not None and self._process is not None and not self._process.is_alive():
+            if self.channel.is_all_committed:
+                remove_place(self._place)
+            else:
+                _log.info("steps that no checkpoint has wait in %s; a resumed run takes them", self._place)
+        self._lock.release()
+
+    def _end_earlier(self) -> None:
+        """End an actor that plays for a run of which nothing is left."""
+        if not has_memory(self._place):
+            return
+        ActorProcess(self._run_dir, self._place, open_status(self._place / "status")).stop()
+
+    def _opened(self) -> tuple[Memory, ActorProcess]:
+        if self._memory is None or self._process is None:
+            raise RuntimeError("begin() has to come first")
+        return self._memory, self._process
