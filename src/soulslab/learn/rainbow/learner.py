@@ -20,28 +20,21 @@ The masks of the environment hold in acting and in the targets alike: a forbidde
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from soulslab.learn.archive import Tensors
+from soulslab.learn.rainbow.adam import Adam
 from soulslab.learn.rainbow.policy import QPolicy
 from soulslab.learn.rainbow.settings import QLearningSettings, ReplaySettings
-from soulslab.learn.rainbow.targets import (
-    QuantileLoss,
-    greedy_bootstrap,
-    mean_values,
-    munchausen_bonus,
-    soft_bootstrap,
-)
+from soulslab.learn.rainbow.targets import Munchausen, QuantileLoss, greedy_targets, munchausen_targets
 from soulslab.learn.replay.elements import Batch
 
-_ADAM_STATE: Final = ("step", "exp_avg", "exp_avg_sq")
 _TINY: Final = 1e-6
 
 
@@ -73,7 +66,15 @@ class Schedule(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What one update did; see ``telemetry.LearningStats``."""
+    """What one update did.
+
+    Attributes:
+        loss: Weighted loss.
+        q_mean: Value of the actions taken.
+        q_max: Value of the best open action.
+        td_error: Size of the error of the mean.
+        grad_norm: Norm of the gradient before clipping.
+    """
 
     loss: float
     q_mean: float
@@ -117,9 +118,7 @@ class Learner:
         self._updates_since_reset = 0
         network = policy.network
         self._target = policy.twin()
-        self._flat = nn.Parameter(network.parameters_flat)
-        self._flat.grad = network.gradients_flat
-        self._optimiser = self._new_optimiser()
+        self._adam = Adam.fresh(network.parameters_flat)
         self._batch = replay.make_batch(settings.batch_size)
         self._features = torch.empty(2 * settings.batch_size, policy.header.n_inputs)
         self._loss = QuantileLoss(settings.batch_size, network.taus)
@@ -180,22 +179,14 @@ class Learner:
         else:
             online, chooser = network.forward_both(features[:n_rows], batch.pixels, n_rows), None
         targets = self._targets(batch, features, chooser)
-        chosen = online[torch.arange(n_rows), batch.actions.squeeze(1)]
-        loss = self._loss(chosen.contiguous(), targets, batch.weights)
+        found = self._loss(online, batch.actions, batch.blocked, targets, batch.weights)
         network.backward(self._loss.gradient, batch.actions)
         grad_norm = self._step()
         self.n_updates += 1
         self._updates_since_reset += 1
         if self.n_updates % settings.target_every == 0:
             self._target.parameters_flat.lerp_(network.parameters_flat, settings.target_tau)
-        open_values = mean_values(online).masked_fill_(batch.blocked, -math.inf)
-        return Measured(
-            loss=loss,
-            q_mean=float(chosen.mean()),
-            q_max=float(open_values.amax(1).mean()),
-            td_error=float(self._loss.errors.mean()),
-            grad_norm=grad_norm,
-        )
+        return Measured(*found, grad_norm=grad_norm)
 
     def _targets(self, batch: Batch, features: Tensor, chooser: Tensor | None) -> Tensor:
         """Return what the quantiles of the actions taken should be, float32 (B, Q)."""
@@ -203,24 +194,19 @@ class Learner:
         n_rows = len(batch.actions)
         judge = self._target(features[n_rows:], batch.next_pixels)
         blocked = batch.next_blocked if settings.is_target_masked else torch.zeros_like(batch.next_blocked)
-        rewards = batch.rewards
         if settings.munchausen:
-            temperature = settings.munchausen_temperature
-            next_quantiles = soft_bootstrap(judge, blocked, temperature)
-            here = self._target(features[:n_rows], batch.pixels)
-            bonus = munchausen_bonus(here, batch.blocked, batch.actions, temperature)
-            rewards = rewards + settings.munchausen * bonus
-        else:
-            next_quantiles = greedy_bootstrap(judge if chooser is None else chooser, judge, blocked)
-        return torch.addcmul(rewards.unsqueeze(1), batch.discounts.unsqueeze(1), next_quantiles)
+            here = (self._target(features[:n_rows], batch.pixels), batch.blocked, batch.actions)
+            term = Munchausen(settings.munchausen, settings.munchausen_temperature)
+            return munchausen_targets(here, (judge, blocked), batch.rewards, batch.discounts, term)
+        return greedy_targets(judge if chooser is None else chooser, judge, blocked, batch.rewards, batch.discounts)
 
     def _step(self) -> float:
         """Clip the gradient and take one step; return the gradient's norm before."""
-        gradients = self._policy.network.gradients_flat
-        norm = float(gradients.norm())
-        if norm > self._settings.max_grad_norm:
-            gradients.mul_(self._settings.max_grad_norm / norm)
-        self._optimiser.step()
+        settings, network = self._settings, self._policy.network
+        norm = float(network.gradients_flat.norm())
+        if norm > settings.max_grad_norm:
+            network.gradients_flat.mul_(settings.max_grad_norm / norm)
+        self._adam.step(network.parameters_flat, network.gradients_flat, settings)
         return norm
 
     def _reset(self) -> None:
@@ -229,15 +215,9 @@ class Learner:
             return
         self._policy.network.shrink_and_perturb(self._settings.reset_share)
         self._target.parameters_flat.copy_(self._policy.network.parameters_flat)
-        self._optimiser = self._new_optimiser()
+        self._adam = Adam.fresh(self._policy.network.parameters_flat)
         self._updates_since_reset = 0
         self.n_resets += 1
-
-    def _new_optimiser(self) -> torch.optim.AdamW:
-        settings = self._settings
-        return torch.optim.AdamW(
-            [self._flat], lr=settings.lr, eps=settings.adam_epsilon, weight_decay=settings.weight_decay, fused=True
-        )
 
     def state(self) -> Tensors:
         """Return copies of everything but the policy and the replay buffer, which have their own."""
@@ -246,17 +226,11 @@ class Learner:
             "target": self._target.parameters_flat.numpy().copy(),
             "noise": self._policy.noise_state(),
         }
-        for name, tensor in self._optimiser.state[self._flat].items():
-            tensors[f"adam/{name}"] = tensor.numpy().copy()
-        return tensors
+        return tensors | {f"adam/{name}": tensor.numpy().copy() for name, tensor in self._adam._asdict().items()}
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what :meth:`state` returned."""
         self.n_updates, self.n_resets, self._updates_since_reset = (int(count) for count in state["counts"])
         self._target.parameters_flat.copy_(torch.from_numpy(np.array(state["target"])))
         self._policy.load_noise(state["noise"])
-        stored = {name: state[f"adam/{name}"] for name in _ADAM_STATE if f"adam/{name}" in state}
-        if stored:
-            self._optimiser.state[self._flat] = {
-                name: torch.from_numpy(np.array(array)) for name, array in stored.items()
-            }
+        self._adam = Adam(*(torch.from_numpy(np.array(state[f"adam/{name}"])) for name in Adam._fields))

@@ -12,13 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.rainbow.settings import QNetworkSettings
+from soulslab.learn.replay.kernel import kernel
 
 _NORM_EPSILON: Final = 1e-5
 _HEAD_SHARE: Final = 0.1
@@ -242,16 +244,9 @@ class QNetwork(nn.Module):
 
     def _by_head(self, gradient: Tensor, actions: Tensor) -> Tensor:
         """Return the loss's gradient by the head's outputs, float32 (n, heads * Q): `_combine` read backwards."""
-        n_rows, n_quantiles = gradient.shape
-        rows = torch.arange(n_rows)
-        if not self._settings.is_dueling:
-            by_head = gradient.new_zeros(n_rows, self._n_actions, n_quantiles)
-            by_head[rows, actions.squeeze(1)] = gradient
-            return by_head.view(n_rows, -1)
-        by_head = (gradient / -self._n_actions).unsqueeze(1).repeat(1, self._n_actions + 1, 1)
-        by_head[:, 0] = gradient
-        by_head[rows, actions.squeeze(1) + 1] += gradient
-        return by_head.view(n_rows, -1)
+        by_head = torch.empty(len(gradient), self.head.out_features)
+        _spread(gradient.numpy(), actions.numpy(), self._settings.is_dueling, by_head.numpy())
+        return by_head
 
     def _hidden_backward(self, i: int, by_outputs: Tensor) -> Tensor:
         """Write the gradients of hidden layer i; return the gradient by its inputs, if anybody needs it."""
@@ -350,3 +345,21 @@ def _spans(parameters: list[nn.Parameter]) -> Iterator[tuple[int, int]]:
     for parameter in parameters:
         yield start, start + parameter.numel()
         start += parameter.numel()
+
+
+@kernel
+def _spread(gradient: NDArray[Any], actions: NDArray[Any], is_dueling: bool, by_head: NDArray[Any]) -> None:
+    """Write the gradient by the head's outputs (n, heads * Q); given is that by the chosen quantiles (n, Q)."""
+    n_rows, n_quantiles = gradient.shape
+    n_heads = by_head.shape[1] // n_quantiles
+    first = 1 if is_dueling else 0
+    n_actions = n_heads - first
+    for row in range(n_rows):
+        chosen = (actions[row, 0] + first) * n_quantiles
+        for k in range(n_quantiles):
+            slope = gradient[row, k]
+            for head in range(n_heads):
+                by_head[row, head * n_quantiles + k] = -slope / n_actions if is_dueling else 0.0
+            if is_dueling:
+                by_head[row, k] = slope
+            by_head[row, chosen + k] += slope

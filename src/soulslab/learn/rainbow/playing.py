@@ -45,6 +45,9 @@ class Playing(Protocol):
     def saved(self) -> None:
         """Hear that all that was taken from the channel so far is safe in a checkpoint."""
 
+    def finish(self) -> None:
+        """Stop playing; what was played until then still comes through the channel."""
+
     def close(self) -> None:
         """Stop playing and free the environments."""
 
@@ -69,7 +72,7 @@ class PlayingHere:
     def begin(self, state: Tensors | None, env_steps: int) -> None:
         """Begin anew, or go on exactly if the environment's state is known; else with fresh episodes."""
         self._actor.reset(environment_seed(self._seed + env_steps, TRAINING))
-        if state is None:
+        if state is None or "rng" not in state:  # an actor apart keeps its own
             return
         load_rng(self._rng, state["rng"])
         env_state, base = _part(state, "env"), stateful(self._env)
@@ -103,6 +106,9 @@ class PlayingHere:
 
     def saved(self) -> None:
         """Nothing is kept that a checkpoint would free."""
+
+    def finish(self) -> None:
+        """Nothing plays on by itself."""
 
     def close(self) -> None:
         """Free the environments."""

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from soulslab.config import dump_settings
-from soulslab.errors import CheckpointError, NonFiniteError
+from soulslab.errors import ActorError, CheckpointError, NonFiniteError
 from soulslab.learn.archive import Tensors, write_atomically, writing
 from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
 from soulslab.learn.environment import make_vector, sizes
@@ -34,6 +34,7 @@ from soulslab.learn.interrupt import StopRequest
 from soulslab.learn.policy import describe_options, require_functions
 from soulslab.learn.provenance import git_commit
 from soulslab.learn.rainbow.actor import step_shape
+from soulslab.learn.rainbow.apart.playing import PlayingApart
 from soulslab.learn.rainbow.channel import Weights
 from soulslab.learn.rainbow.episodes import EpisodeWindow
 from soulslab.learn.rainbow.learner import Learner
@@ -108,6 +109,7 @@ def train_rainbow(
         ConfigError: An option names a Python function that was not passed again.
         EnvironmentUsageError: The environment cannot be trained on.
         NonFiniteError: The environment gave NaN or infinity; everything learned was saved before.
+        ActorError: The process that plays failed too often; everything learned was saved before.
     """
     try:
         options = {**settings.env.options, **(env_options or {})}
@@ -120,7 +122,7 @@ def train_rainbow(
             settings, env=msgspec.structs.replace(settings.env, options=describe_options(options))
         )
         with one_core():
-            header, playing = _open(described, options)
+            header, playing = _open(described, options, run_dir)
             with closing(playing):
                 run = _Run(described, options, run_dir, header, playing, store, sinks)
                 run.begin(checkpoint)
@@ -130,7 +132,7 @@ def train_rainbow(
             sink.close()
 
 
-def _open(settings: RainbowSettings, options: Mapping[str, Any]) -> tuple[QHeader, Playing]:
+def _open(settings: RainbowSettings, options: Mapping[str, Any], run_dir: Path) -> tuple[QHeader, Playing]:
     """Make the environments, or start the process that plays them; return also what a policy for them is."""
     env = make_vector(settings.env.id, settings.env.n_envs, options)
     try:
@@ -148,6 +150,9 @@ def _open(settings: RainbowSettings, options: Mapping[str, Any]) -> tuple[QHeade
             commit=git_commit(),
             n_envs=n_envs,
         )
+        if settings.run.actor == "apart":
+            env.close()
+            return header, PlayingApart(run_dir, header)
         return header, PlayingHere(env, QPolicy(header), settings.run.seed)
     except BaseException:
         env.close()
@@ -216,14 +221,19 @@ class _Run:
             is_resumed=self._is_resumed,
         )
         tell(self._sinks, started)
+        if run.actor == "apart" and not self._is_resumed:
+            # Whoever is killed before the first checkpoint can be resumed too, and gets what was played since.
+            self._save()
         with StopRequest() as request:
             while (reason := self._reason_to_stop(request)) is None:
                 try:
                     self._iterate()
-                except NonFiniteError:
+                except (NonFiniteError, ActorError):
                     # The environments are not to be trusted, but what was lived through and learned is kept.
                     self._save(with_env=False)
                     raise
+            self._playing.finish()
+            self._absorb()
             self._tell()
             self._save()
             if reason is StopReason.INTERRUPTED:

@@ -5,70 +5,27 @@ Shapes: B batch, A actions, Q quantiles.
 Sources: van Hasselt, Guez & Silver 2016 (double); Dabney et al. 2018, "Distributional reinforcement learning with
 quantile regression" (targets and loss); Vieillard, Pietquin & Geist 2020, "Munchausen reinforcement learning"
 (log-policy bonus and soft bootstrap). The masks are ours: what is forbidden is no choice anywhere.
+
+Kernels that go over the rows one by one: for batches this small, tensor operations take longer to call than to
+compute.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple
 
-import numba as nb
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from soulslab.learn.replay.kernel import kernel
 
 BLOCKED_VALUE: Final = -1e9
 """Value of a forbidden action in a choice: finite, so that no NaN can come of it."""
 
 LOG_POLICY_FLOOR: Final = -1.0
 """Munchausen's bonus is clipped here: Vieillard et al. 2020, table 1 (l_0)."""
-
-
-def greedy_bootstrap(chooser: Tensor, judge: Tensor, blocked: Tensor) -> Tensor:
-    """Return the quantiles of the best open action.
-
-    Args:
-        chooser: Quantiles by which the action is chosen, float32 (B, A, Q); the online network's in double learning.
-        judge: Quantiles by which it is judged, the target network's, float32 (B, A, Q).
-        blocked: Where an action is forbidden, bool (B, A).
-
-    Returns:
-        float32 (B, Q).
-    """
-    best = mean_values(chooser).masked_fill_(blocked, BLOCKED_VALUE).argmax(1)
-    return judge[torch.arange(len(best)), best]
-
-
-def soft_bootstrap(judge: Tensor, blocked: Tensor, temperature: float) -> Tensor:
-    """Return the quantiles of what a softmax policy over the open actions is worth, its entropy included.
-
-    Vieillard et al. 2020, equation 4: ``sum_a pi(a) (q(a) - tau log pi(a))`` with ``pi = softmax(q / tau)``.
-
-    Args:
-        judge: The target network's quantiles, float32 (B, A, Q).
-        blocked: Where an action is forbidden, bool (B, A).
-        temperature: tau.
-
-    Returns:
-        float32 (B, Q).
-    """
-    log_policy = masked_log_policy(mean_values(judge), blocked, temperature)
-    policy = log_policy.exp()
-    entropy = -(policy * log_policy.clamp_min(BLOCKED_VALUE)).sum(1, keepdim=True)
-    return torch.einsum("ba,baq->bq", policy, judge).add_(temperature * entropy)
-
-
-def munchausen_bonus(judge: Tensor, blocked: Tensor, actions: Tensor, temperature: float) -> Tensor:
-    """Return ``tau log pi(a)`` of the actions taken, clipped, float32 (B,); to be weighed with alpha.
-
-    Args:
-        judge: The target network's quantiles of the observations acted in, float32 (B, A, Q).
-        blocked: Where an action was forbidden there, bool (B, A).
-        actions: int64 (B, 1).
-        temperature: tau.
-    """
-    log_policy = masked_log_policy(mean_values(judge), blocked, temperature)
-    return (temperature * log_policy.gather(1, actions).squeeze(1)).clamp_(LOG_POLICY_FLOOR, 0.0)
 
 
 def masked_log_policy(values: Tensor, blocked: Tensor, temperature: float) -> Tensor:
@@ -81,12 +38,100 @@ def mean_values(quantiles: Tensor) -> Tensor:
     return quantiles.mean(2) if quantiles.shape[2] > 1 else quantiles.squeeze(2).clone()
 
 
+def greedy_targets(chooser: Tensor, judge: Tensor, blocked: Tensor, rewards: Tensor, discounts: Tensor) -> Tensor:
+    """Return rewards and what the best open action of the next observation is worth.
+
+    Args:
+        chooser: Quantiles by which the action is chosen, float32 (B, A, Q); the online network's in double learning.
+        judge: Quantiles by which it is judged, the target network's, float32 (B, A, Q).
+        blocked: Where an action is forbidden, bool (B, A). Where all are, all are open.
+        rewards: float32 (B,).
+        discounts: What the next observation counts, float32 (B,).
+
+    Returns:
+        float32 (B, Q).
+    """
+    targets = torch.empty(len(judge), judge.shape[2])
+    _greedy_targets(
+        chooser.numpy(), judge.numpy(), blocked.numpy(), rewards.numpy(), discounts.numpy(), targets.numpy()
+    )
+    return targets
+
+
+class Munchausen(NamedTuple):
+    """Weight and temperature of Munchausen's term.
+
+    Attributes:
+        weight: Of the log-policy in the reward, alpha.
+        temperature: Of the softmax policy, tau.
+    """
+
+    weight: float
+    temperature: float
+
+
+def munchausen_targets(
+    here: tuple[Tensor, Tensor, Tensor],
+    following: tuple[Tensor, Tensor],
+    rewards: Tensor,
+    discounts: Tensor,
+    term: Munchausen,
+) -> Tensor:
+    """Return rewards, the clipped log-policy of the action taken, and what a softmax policy gets from the next.
+
+    Vieillard et al. 2020, equation 4: ``r + alpha [tau log pi(a)] + gamma sum_b pi(b) (q(b) - tau log pi(b))`` with
+    ``pi = softmax(q / tau)`` over the open actions of the target network. Over n steps the bonus is the first action's.
+
+    Args:
+        here: Quantiles of the target network in the observations acted in, float32 (B, A, Q); where an action was
+            forbidden there, bool (B, A); the actions taken, int64 (B, 1).
+        following: The same of the next observations, without actions.
+        rewards: float32 (B,).
+        discounts: What the next observation counts, float32 (B,).
+        term: Weight and temperature.
+
+    Returns:
+        float32 (B, Q).
+    """
+    targets = torch.empty(len(rewards), here[0].shape[2])
+    (quantiles, blocked, actions), (next_quantiles, next_blocked) = here, following
+    _munchausen_targets(
+        quantiles.numpy(),
+        blocked.numpy(),
+        actions.numpy(),
+        next_quantiles.numpy(),
+        next_blocked.numpy(),
+        rewards.numpy(),
+        discounts.numpy(),
+        term.weight,
+        term.temperature,
+        targets.numpy(),
+    )
+    return targets
+
+
+class LossSums(NamedTuple):
+    """What :class:`QuantileLoss` found, as means over the batch.
+
+    Attributes:
+        loss: Weighted loss.
+        q_mean: Value of the actions taken.
+        q_max: Value of the best open action.
+        td_error: Size of the error of the mean.
+    """
+
+    loss: float
+    q_mean: float
+    q_max: float
+    td_error: float
+
+
 class QuantileLoss:
     """Quantile Huber loss with its gradient: Dabney et al. 2018, equations 9 and 10, kappa 1.
 
     Attributes:
         errors: Size of each row's mean temporal-difference error, float32 (B,), of the last call.
-        gradient: Gradient by the quantiles, float32 (B, Q), of the last call.
+        gradient: Gradient by the quantiles of the actions taken, float32 (B, Q), of the last call.
     """
 
     def __init__(self, batch_size: int, taus: Tensor) -> None:
@@ -100,42 +145,144 @@ class QuantileLoss:
         self.errors = torch.empty(batch_size)
         self.gradient = torch.empty(batch_size, len(taus))
 
-    def __call__(self, quantiles: Tensor, targets: Tensor, weights: Tensor) -> float:
+    def __call__(
+        self, quantiles: Tensor, actions: Tensor, blocked: Tensor, targets: Tensor, weights: Tensor
+    ) -> LossSums:
         """Return the weighted mean loss of a batch.
 
         Args:
-            quantiles: Of the actions taken, float32 (B, Q).
+            quantiles: float32 (B, A, Q).
+            actions: What was done, int64 (B, 1).
+            blocked: Where an action was forbidden, bool (B, A).
             targets: float32 (B, Q).
             weights: Importance weights, float32 (B,).
         """
-        arrays = (quantiles.numpy(), targets.numpy(), weights.numpy(), self._taus)
-        return cast("float", _quantile_huber(*arrays, self.errors.numpy(), self.gradient.numpy()))
+        found = _quantile_huber(
+            quantiles.numpy(),
+            actions.numpy(),
+            blocked.numpy(),
+            targets.numpy(),
+            weights.numpy(),
+            self._taus,
+            self.errors.numpy(),
+            self.gradient.numpy(),
+        )
+        return LossSums(*found)
 
 
-@nb.njit(cache=True)
-def _quantile_huber(  # type: ignore[no-untyped-def]  # noqa: ANN202
+# --- kernels ----------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _mean(quantiles: NDArray[Any], row: int, action: int) -> Any:
+    total = 0.0
+    for k in range(quantiles.shape[2]):
+        total += quantiles[row, action, k]
+    return total / quantiles.shape[2]
+
+
+@kernel
+def _best(quantiles: NDArray[Any], blocked: NDArray[Any], row: int) -> Any:
+    """Return the open action with the largest mean, and that mean."""
+    best, largest = -1, -np.inf
+    for action in range(quantiles.shape[1]):
+        value = _mean(quantiles, row, action)
+        if not blocked[row, action] and value > largest:
+            best, largest = action, value
+    if best < 0:  # everything is forbidden, which no environment should say: then nothing is
+        for action in range(quantiles.shape[1]):
+            value = _mean(quantiles, row, action)
+            if value > largest:
+                best, largest = action, value
+    return best, largest
+
+
+@kernel
+def _greedy_targets(
+    chooser: NDArray[Any],
+    judge: NDArray[Any],
+    blocked: NDArray[Any],
+    rewards: NDArray[Any],
+    discounts: NDArray[Any],
+    targets: NDArray[Any],
+) -> None:
+    for row in range(len(rewards)):
+        best, _ = _best(chooser, blocked, row)
+        for k in range(targets.shape[1]):
+            targets[row, k] = rewards[row] + discounts[row] * judge[row, best, k]
+
+
+@kernel
+def _log_policy(quantiles: NDArray[Any], blocked: NDArray[Any], row: int, tau: float, out: NDArray[Any]) -> None:
+    """Write the log of the softmax over the open actions, (A,); what is forbidden becomes minus infinity."""
+    _, largest = _best(quantiles, blocked, row)
+    total = 0.0
+    is_none_open = blocked[row].all()
+    for action in range(len(out)):
+        out[action] = -np.inf
+        if is_none_open or not blocked[row, action]:
+            out[action] = (_mean(quantiles, row, action) - largest) / tau
+            total += np.exp(out[action])
+    out -= np.log(total)
+
+
+@kernel
+def _munchausen_targets(
+    here: NDArray[Any],
+    here_blocked: NDArray[Any],
+    actions: NDArray[Any],
+    following: NDArray[Any],
+    following_blocked: NDArray[Any],
+    rewards: NDArray[Any],
+    discounts: NDArray[Any],
+    weight: float,
+    tau: float,
+    targets: NDArray[Any],
+) -> None:
+    log_policy = np.empty(here.shape[1])
+    for row in range(len(rewards)):
+        _log_policy(here, here_blocked, row, tau, log_policy)
+        bonus = max(tau * log_policy[actions[row, 0]], LOG_POLICY_FLOOR)
+        targets[row] = rewards[row] + weight * bonus
+        _log_policy(following, following_blocked, row, tau, log_policy)
+        for action in range(len(log_policy)):
+            share = np.exp(log_policy[action]) * discounts[row]
+            if share > 0.0:
+                entropy = tau * log_policy[action]
+                for k in range(targets.shape[1]):
+                    targets[row, k] += share * (following[row, action, k] - entropy)
+
+
+@kernel
+def _quantile_huber(
     quantiles: NDArray[Any],
+    actions: NDArray[Any],
+    blocked: NDArray[Any],
     targets: NDArray[Any],
     weights: NDArray[Any],
     taus: NDArray[Any],
     errors: NDArray[Any],
     gradient: NDArray[Any],
-):
-    n_rows, n_quantiles = quantiles.shape
-    total = 0.0
+) -> Any:
+    n_rows, n_quantiles = targets.shape
+    total, q_mean, q_max, td_error = 0.0, 0.0, 0.0, 0.0
     for row in range(n_rows):
+        action = actions[row, 0]
         scale = weights[row] / (n_rows * n_quantiles)
         difference, loss = 0.0, 0.0
         for i in range(n_quantiles):
-            slope = 0.0
+            predicted, slope = quantiles[row, action, i], 0.0
             for j in range(n_quantiles):
-                u = targets[row, j] - quantiles[row, i]
+                u = targets[row, j] - predicted
                 side = taus[i] if u >= 0.0 else 1.0 - taus[i]
                 clipped = min(max(u, -1.0), 1.0)
                 slope -= side * clipped
                 loss += side * clipped * (u - 0.5 * clipped)
             gradient[row, i] = slope * scale
-            difference += targets[row, i] - quantiles[row, i]
+            difference += targets[row, i] - predicted
         errors[row] = abs(difference) / n_quantiles
         total += loss * scale
-    return np.float64(total)
+        td_error += errors[row] / n_rows
+        q_mean += _mean(quantiles, row, action) / n_rows
+        q_max += _best(quantiles, blocked, row)[1] / n_rows
+    return total, q_mean, q_max, td_error
