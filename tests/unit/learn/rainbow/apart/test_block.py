@@ -1,6 +1,7 @@
 """A file of memory: made whole or not at all, opened only by those who mean the same by it."""
 
 import os
+from itertools import pairwise
 
 import pytest
 
@@ -24,7 +25,7 @@ def test_counters_lie_aligned_and_apart(tmp_path):
     block = create_block(tmp_path / "block", "kind", "layout", 100, 7)
     addresses = [block.counters[i:].ctypes.data for i in range(N_COUNTERS)]
     assert all(address % 8 == 0 for address in addresses)
-    assert all(b - a == 64 for a, b in zip(addresses, addresses[1:], strict=False))
+    assert all(b - a == 64 for a, b in pairwise(addresses))
     assert block.data.ctypes.data % 8 == 0
 
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from support.steps import ROW
 
 from soulslab.errors import ChannelError
 from soulslab.learn.rainbow.apart import ring as ring_module
 from soulslab.learn.rainbow.apart.ring import create_ring, open_ring, slot_size
+from support.steps import ROW
 
 ITEM = np.dtype([("value", "<i4"), ("rest", "u1", (3,))])
 

@@ -5,11 +5,11 @@ import subprocess
 import sys
 
 import pytest
-from support.steps import assert_of_one_version, some_weights
-from support.waiting import wait_for
 
 from soulslab.errors import ChannelError
 from soulslab.learn.rainbow.apart.weights import create_weights, open_weights
+from support.steps import assert_of_one_version, some_weights
+from support.waiting import wait_for
 
 
 def test_there_are_none_at_first(tmp_path):
