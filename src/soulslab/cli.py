@@ -23,6 +23,7 @@ from soulslab.cli_arena import arena
 from soulslab.cli_bench import A_SEED, bench
 from soulslab.cli_fights import fights
 from soulslab.cli_files import check_json, write_json
+from soulslab.cli_policies import join
 from soulslab.cli_siphon import siphon
 from soulslab.cli_tune import tune
 from soulslab.errors import ConfigError, EnvironmentUsageError, SoulslabError
@@ -49,6 +50,7 @@ app.command(arena)
 app.command(bench)
 app.command(tune)
 app.command(fights)
+app.command(join)
 
 
 def main() -> None:

@@ -62,6 +62,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         self.action_space = spaces.Discrete(N_ACTIONS)
         self.boss = self._duels.boss
         self.attack_names = tuple(move.id for move in self.boss.moves)
+        self.feature_names = self._duels.feature_names
         self._actions = np.zeros(1, np.int64)
         self._is_ready = False
 
@@ -198,6 +199,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.attack_names = tuple(move.id for move in self._duels.boss.moves)
+        self.feature_names = self._duels.feature_names
         # What goes out with each info; nobody can write into it.
         everyone = np.ones(num_envs, np.bool_)
         everyone.setflags(write=False)

@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import load_boss
+from soulslab.arena.features import FEATURE_NAMES
 from soulslab.arena.knight import load_knight
 from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.arena.state import DECISION_S, FIGHT_REPORT, MAX_DECISIONS, PHASES, REWARD_TERMS
@@ -66,6 +67,7 @@ class Duels:
 
     Attributes:
         space: Observation space of one duel.
+        feature_names: Names of a row's numbers, in their order; empty for a Dict.
         returns: (N,) sum of rewards of the present fights; kept up for reward functions only.
     """
 
@@ -91,6 +93,7 @@ class Duels:
         )
         self.returns = np.zeros(n_duels)
         self.space = features_space() if options.observation == "features" else duel_space(self.boss, knight)
+        self.feature_names = FEATURE_NAMES if options.observation == "features" else ()
 
     def observation(self) -> Any:
         """Return the present observations; features are the simulator's own buffer."""

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from soulslab.errors import CheckpointError, IncompatibleCheckpointError
+from soulslab.learn import phases
 from soulslab.learn import policy as actor_critic
 from soulslab.learn.archive import read_archive_header
+from soulslab.learn.phases import PhasePolicy
 from soulslab.learn.player import Player
 from soulslab.learn.policy import Policy
 from soulslab.learn.rainbow import policy as action_values
@@ -18,6 +20,7 @@ from soulslab.learn.train import CHECKPOINTS_NAME, POLICY_NAME
 _LOADERS: Final[dict[str, Callable[[Path], Player]]] = {
     actor_critic.FORMAT: Policy.load,
     action_values.FORMAT: QPolicy.load,
+    phases.FORMAT: PhasePolicy.load,
 }
 
 

@@ -69,6 +69,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
 
     Attributes:
         attack_names: Names of the boss's attacks (``damage_by_attack`` and ``killed_by`` count by them).
+        feature_names: Names of the features, in their order; empty where it gives none.
         action_names: What can be chosen: actions, or buttons.
 
     Raises:
@@ -98,6 +99,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self.action_space = self._actions.space
         self.action_names = self._actions.names
         self.attack_names = self._score.attack_names
+        self.feature_names = self._observer.feature_names
         self._is_ready = False
         self._max_decisions = options.max_decisions
         self._n_masked = self._n_restarts = 0

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from soulslab.arena.duel_state import DUEL_FIELDS
-from soulslab.arena.features import N_FEATURES, feature_bounds, features_of_state
+from soulslab.arena.features import FEATURE_NAMES, N_FEATURES, feature_bounds, features_of_state
 from soulslab.arena.state import Record
 from soulslab.envs.live.scenario import Scenario
 from soulslab.envs.process_settings import Pixels
@@ -59,6 +59,14 @@ class Observer:
         """Take note of an action, as numbers of 0 and 1."""
         if self._n_last:
             self._last.appendleft(action)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, in their order, those of the last actions behind them; empty where there are none."""
+        if "features" not in self._kind:
+            return ()
+        n_last = self._n_last * self._n_names if self._kind == "features" else 0
+        return (*FEATURE_NAMES, *(f"last_actions[{i}]" for i in range(n_last)))
 
     @property
     def has_last_actions(self) -> bool:

@@ -31,6 +31,7 @@ class DuelVectorEnv(ProcessVectorEnv):
 
     Attributes:
         attack_names: Names of the boss's attacks.
+        feature_names: Names of the features, in their order; empty where they give none.
 
     Raises:
         EnvironmentUsageError: An option is wrong.
@@ -50,6 +51,7 @@ class DuelVectorEnv(ProcessVectorEnv):
         options.setdefault("on_failure", "truncate")
         super().__init__(num_envs, autoreset_mode, copy, render_mode, **options)
         self.attack_names = self.envs[0].attack_names
+        self.feature_names = self.envs[0].feature_names
         gate = threading.BoundedSemaphore(os.cpu_count() or 1)
         for env in self.envs:
             env.game.keeper.gate = gate

@@ -42,6 +42,7 @@ from soulslab.learn.rainbow.meter import LearningMeter
 from soulslab.learn.rainbow.playing import Playing, PlayingHere
 from soulslab.learn.rainbow.policy import QHeader, QPolicy
 from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.rainbow.starting import start_from
 from soulslab.learn.randomness import load_rng, rng_state
 from soulslab.learn.replay.buffer import ReplayBuffer
 from soulslab.learn.replay.elements import Outcome
@@ -105,7 +106,7 @@ def train_rainbow(
 
     Raises:
         CheckpointError: The folder holds a run already and ``resume`` is False, or holds none and it is True, or
-            something could not be written.
+            something could not be written, or ``run.start_from`` names no policy that fits.
         ConfigError: An option names a Python function that was not passed again.
         EnvironmentUsageError: The environment cannot be trained on.
         NonFiniteError: The environment gave NaN or infinity; everything learned was saved before.
@@ -122,9 +123,9 @@ def train_rainbow(
             settings, env=msgspec.structs.replace(settings.env, options=describe_options(options))
         )
         with one_core():
-            header, playing = _open(described, options, run_dir)
+            policy, playing = _open(described, options, run_dir, is_resumed=checkpoint is not None)
             with closing(playing):
-                run = _Run(described, options, run_dir, header, playing, store, sinks)
+                run = _Run(described, options, run_dir, policy, playing, store, sinks)
                 run.begin(checkpoint)
                 return run.run()
     finally:
@@ -132,8 +133,10 @@ def train_rainbow(
             sink.close()
 
 
-def _open(settings: RainbowSettings, options: Mapping[str, Any], run_dir: Path) -> tuple[QHeader, Playing]:
-    """Make the environments, or start the process that plays them; return also what a policy for them is."""
+def _open(
+    settings: RainbowSettings, options: Mapping[str, Any], run_dir: Path, *, is_resumed: bool
+) -> tuple[QPolicy, Playing]:
+    """Make the environments, or start the process that plays them; return also the policy to be trained."""
     env = make_vector(settings.env.id, settings.env.n_envs, options)
     try:
         n_envs, n_features, n_actions, pixels = sizes(env)
@@ -150,10 +153,13 @@ def _open(settings: RainbowSettings, options: Mapping[str, Any], run_dir: Path) 
             commit=git_commit(),
             n_envs=n_envs,
         )
+        policy = QPolicy(header, torch.Generator().manual_seed(settings.run.seed))
+        if settings.run.start_from and not is_resumed:
+            start_from(policy, Path(settings.run.start_from), env.metadata.get("policies_of", ()))
         if settings.run.actor == "apart":
             env.close()
-            return header, PlayingApart(run_dir, header)
-        return header, PlayingHere(env, QPolicy(header), settings.run.seed)
+            return policy, PlayingApart(run_dir, header)
+        return policy, PlayingHere(env, QPolicy(header), settings.run.seed)
     except BaseException:
         env.close()
         raise
@@ -167,7 +173,7 @@ class _Run:
         settings: RainbowSettings,
         options: Mapping[str, Any],
         run_dir: Path,
-        header: QHeader,
+        policy: QPolicy,
         playing: Playing,
         store: CheckpointStore,
         sinks: Sequence[Sink],
@@ -180,7 +186,7 @@ class _Run:
         self._replay_store = ReplayStore(run_dir / REPLAY_NAME)
         self._manifests: dict[Path, Any] = {}
         self._sinks = sinks
-        self._policy = QPolicy(header, torch.Generator().manual_seed(settings.run.seed))
+        self._policy = policy
         self._rng = np.random.default_rng(np.random.SeedSequence(settings.run.seed, spawn_key=(_LEARNING,)))
         folder = run_dir / REPLAY_NAME if settings.replay.is_mapped else None
         self._replay = ReplayBuffer(step_shape(self._policy), settings.replay, settings.env.n_envs, folder)
@@ -315,7 +321,7 @@ class _Run:
 
     def _epsilon(self) -> float:
         settings = self._settings.learner
-        if self._steps < settings.learning_starts:
+        if self._steps < settings.learning_starts and not self._settings.run.start_from:
             return 1.0
         share = min(1.0, self._env_steps / settings.epsilon_decisions)
         return settings.epsilon + (settings.epsilon_end - settings.epsilon) * share

@@ -25,7 +25,8 @@ class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         batch_size: Transitions per update (B).
         updates_per_step: Updates for each environment step, the update-to-data ratio; below 1 one update follows
             several steps.
-        learning_starts: Environment steps with random actions before the first update.
+        learning_starts: Environment steps with random actions before the first update; where the run starts from
+            another policy, that one acts as ``epsilon`` says.
         lr: AdamW's learning rate.
         adam_epsilon: AdamW's epsilon.
         weight_decay: AdamW's weight decay.
@@ -143,7 +144,8 @@ class RainbowRunSettings(RunSettings, frozen=True, forbid_unknown_fields=True, k
         evaluate_every: Game decisions between two evaluations; 0 evaluates never, as a real game must.
         evaluate_fights: Greedy fights of each evaluation.
         evaluate_envs: Environments that play them side by side, each a game of its own if it is one.
-        start_from: Policy file, or folder of a run, whose weights the run begins with; "" begins with random ones.
+        start_from: Policy file, or folder of a run, whose weights the run begins with, and plays with before the first
+            update; "" begins with random ones.
         actor: Where the environments are played: ``here`` alternates with learning, ``apart`` is a process of its own
             that never waits.
         actor_alone_s: Time that an actor apart plays on without a learner, before it ends (s).
