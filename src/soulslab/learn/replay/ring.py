@@ -101,6 +101,9 @@ class Ring:
         self.heads = np.zeros(n, HEAD)
         self.written = np.zeros(n_streams, np.int64)
         self._n_frames = shape.frame_stack
+        name = dtype.names[-1] if dtype.names else ""
+        column, start = (dtype.fields or {})[name][:2]
+        self._n_filled = start + column.itemsize  # what follows only fills up the row, with anything
         self._events = np.empty(_BLOCK * (shape.frame_stack + 2), np.int64)
 
     def __len__(self) -> int:
@@ -127,6 +130,7 @@ class Ring:
                 data[i : i + _BLOCK],
                 heads[i : i + _BLOCK],
                 streams[i : i + _BLOCK],
+                self._n_filled,
                 self._n_frames,
                 self._events,
             )
@@ -185,6 +189,7 @@ def _append(
     new: NDArray[np.uint8],
     new_heads: NDArray[Any],
     streams: NDArray[np.uint16],
+    n_filled: int,
     n_frames: int,
     events: NDArray[np.int64],
 ) -> int:
@@ -198,7 +203,7 @@ def _append(
         if heads[here]["link"] != _NOTHING:
             events[n_events] = ~here
             n_events += 1
-        for j in range(rows.shape[1]):
+        for j in range(n_filled):
             rows[here, j] = new[i, j]
         heads[here] = new_heads[i]
         written[stream] = number + 1

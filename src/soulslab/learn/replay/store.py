@@ -242,6 +242,9 @@ class ReplayStore:
                     f"was written with {what} {there}, but the buffer has {here}; resume with the settings "
                     "in the run's config.toml, or start a new run",
                 )
+        for chunk in wanted.chunks:
+            if Path(chunk.name).name != chunk.name or not all(_is_sound(each, wanted) for each in chunk.segments):
+                raise CorruptCheckpointError(self._folder, f"its manifest is malformed (chunk {chunk.name!r})")
         return wanted
 
 
@@ -252,6 +255,12 @@ def _describe(ring: Ring) -> str:
 
 def _is_needed(chunk: Chunk, oldest: NDArray[np.int64]) -> bool:
     return any(segment.first + segment.n > oldest[segment.stream] for segment in chunk.segments)
+
+
+def _is_sound(segment: Segment, manifest: Manifest) -> bool:
+    """Return whether a segment lies among the rows that its environment ever had."""
+    stream, first, n = segment
+    return 0 <= stream < len(manifest.written) and first >= 0 and n >= 0 and first + n <= manifest.written[stream]
 
 
 def _portions(first: NDArray[np.int64], end: NDArray[np.int64], n_rows: int) -> Iterator[tuple[Segment, ...]]:
