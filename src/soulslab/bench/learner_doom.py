@@ -108,4 +108,5 @@ def _mostly_greedy(
 
 def _at_random(masks: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
     """Return an open action for each mask (N, A), all as likely."""
-    return np.argmax(rng.random(masks.shape) * masks, axis=1)
+    actions: NDArray[np.int64] = np.argmax(rng.random(masks.shape) * masks, axis=1)
+    return actions

@@ -1,10 +1,12 @@
 """What is measured on the real Doom is there; how fast it was is the benchmarks' business."""
 
 from soulslab.bench.doom import DoomLearningSettings, measure_doom_learning
+from soulslab.bench.learner_doom import LearnerDoomSettings, measure_learner_doom
 from soulslab.bench.siphon_doom import DoomBenchSettings, measure_doom
 from soulslab.bench.siphon_public import ATTRIBUTES, PublicBenchSettings, measure_public
 from soulslab.config import load_settings
 from soulslab.learn.configs import config_path
+from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.settings import TrainSettings
 
 
@@ -33,4 +35,18 @@ def test_an_agent_is_compared_with_keys_at_random(tmp_path):
     for row in result.rows:
         assert row["episodes"] == 4
         assert row["from"] <= row["mean return"] <= row["to"]
+    assert picture.stat().st_size > 1000
+
+
+def test_the_config_of_the_arena_learns_on_doom(tmp_path):
+    doom = load_settings(TrainSettings, config_path("doom.toml"), ["env.options.max_tics=70"])
+    rainbow = ["learner.learning_starts=20", "learner.batch_size=8", "network.widths=[8]", "inputs.previous_actions=1"]
+    config = load_settings(RainbowSettings, config_path("rainbow.toml"), rainbow)
+    picture = tmp_path / "curves" / "doom.png"
+    settings = LearnerDoomSettings(config=config, env=doom.env, n_episodes=4, decisions=60, picture=picture)
+    train = settings.train()
+    assert (train.learner, train.network, train.replay) == (config.learner, config.network, config.replay)
+    (result,) = measure_learner_doom(settings)
+    assert [row["player"] for row in result.rows] == ["keys at random", "Rainbow"]
+    assert result.rows[1]["decisions"] >= 60
     assert picture.stat().st_size > 1000
