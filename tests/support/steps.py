@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from soulslab.learn.rainbow.channel import EpisodeResult, Weights
@@ -34,7 +36,7 @@ def numbers_of(rows: np.ndarray, stream: int = 0) -> list[int]:
 
 def assert_whole_episodes(numbers: list[int], length: int = 5) -> None:
     """Assert that rows follow each other, but where an episode begins."""
-    for before, after in zip(numbers, numbers[1:], strict=False):
+    for before, after in pairwise(numbers):
         assert after == before + 1 or after % length == 0, (before, after)
     assert not numbers or numbers[0] % length == 0
 

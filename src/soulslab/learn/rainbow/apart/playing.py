@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ from soulslab.learn.rainbow.apart.memory import (
     write_header,
 )
 from soulslab.learn.rainbow.apart.place import LEARNER_LOCK, make_place, remove_place
+from soulslab.learn.rainbow.apart.priority import giving_way
 from soulslab.learn.rainbow.apart.process import ActorProcess
 from soulslab.learn.rainbow.apart.status import lateness_quantile_s, open_status
 from soulslab.learn.rainbow.policy import QHeader, QPolicy
@@ -67,12 +69,15 @@ class PlayingApart:
         with writing(run_dir):
             run_dir.mkdir(parents=True, exist_ok=True)
         self._place = make_place(run_dir, memory_bytes(self._row_type, header.n_envs, self._tensors))
-        self._lock = ProcessLock(self._place / LEARNER_LOCK, "a learner")
+        self._held = ExitStack()
+        self._held.enter_context(ProcessLock(self._place / LEARNER_LOCK, "a learner"))
+        self._held.enter_context(giving_way())
         self._memory: Memory | None = None
         self._process: ActorProcess | None = None
         self._saved: Tensors = {}
         self._told = np.zeros(0, np.uint64)
         self._looked_at = 0.0
+        self._n_published = 0
 
     def begin(self, state: Tensors | None, env_steps: int) -> None:
         """Begin anew, or take all that has come since a state, from an actor that may play still.
@@ -103,7 +108,10 @@ class PlayingApart:
         self._memory, self._process = memory, ActorProcess(self._run_dir, self._place, memory.status)
 
     def advance(self) -> None:
-        """Look after the actor now and then, and rest for a moment if nothing new has come from it.
+        """Look after the actor now and then, and rest for a moment if there is nothing to do.
+
+        There is something to do when steps have come, or when weights were published since the last call: whoever
+        does that may have more updates to catch up with.
 
         Raises:
             ActorError: It failed too often.
@@ -113,7 +121,8 @@ class PlayingApart:
         if now - self._looked_at >= LOOK_EVERY_S:
             self._looked_at = now
             process.watch()
-        if memory.rows.head == memory.rows.position:
+        is_busy, self._n_published = memory.weights.n_published > self._n_published, memory.weights.n_published
+        if memory.rows.head == memory.rows.position and not is_busy:
             time.sleep(WAIT_S)
 
     def stats(self, env_steps: int, version: int) -> ActorStats:
@@ -159,7 +168,7 @@ class PlayingApart:
                 remove_place(self._place)
             else:
                 _log.info("steps that no checkpoint has wait in %s; a resumed run takes them", self._place)
-        self._lock.release()
+        self._held.close()
 
     def _end_earlier(self) -> None:
         """End an actor that plays for a run of which nothing is left."""

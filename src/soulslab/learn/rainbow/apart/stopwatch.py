@@ -19,7 +19,11 @@ the agent took too long and what the system took to wake the process up.
 
 
 class Stopwatch(VectorWrapper):
-    """Counts the steps of an environment and their lateness; changes nothing."""
+    """Counts the steps of an environment and their lateness; changes nothing.
+
+    Attributes:
+        has_pace: Whether the last step told its lateness; False before the first.
+    """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], board: StatusBoard) -> None:
         """Wrap an environment.
@@ -30,11 +34,14 @@ class Stopwatch(VectorWrapper):
         """
         super().__init__(env)
         self._board = board
+        self.has_pace = False
 
     def step(self, actions: Any) -> Any:
         """Step, and count it."""
         result = self.env.step(actions)
-        self._board.note_step(_lateness(result[-1]))
+        late_s = _lateness(result[-1])
+        self._board.note_step(late_s)
+        self.has_pace = late_s is not None
         return result
 
 

@@ -1,0 +1,55 @@
+"""Who goes first when there are fewer cores than work: the process that plays in real time.
+
+Measured with a step of 20 ms beside a learner at full load, on 2 cores with ten other processes at work: 99 of 100 steps
+were at most 90 ms late with no measure taken, 0.1 to 5 ms with the actor in the system's class for real time, and 10 to
+60 ms with anything that was done to the learner alone (a nice value of 19, batch, idle, a core for each).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_log = logging.getLogger(__name__)
+
+
+def go_first() -> None:
+    """Let this process go before all others whenever it has something to do, where the system permits it.
+
+    Only for one that mostly sleeps. Linux permits it to root and to whoever has a limit for it (``ulimit -r``). What
+    this process starts, such as a game, is not affected.
+    """
+    if sys.platform != "linux":
+        return
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except PermissionError:
+        _log.info(
+            "this user may not give a process priority (ulimit -r); on a machine with more work than cores, steps may "
+            "come late"
+        )
+    else:
+        _log.info("goes before other processes, as the game has a pace to keep up with")
+
+
+def go_normally() -> None:
+    """Be like any other process, whatever the one is that started this."""
+    if sys.platform == "linux":
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+@contextmanager
+def giving_way() -> Iterator[None]:
+    """Do not interrupt others when this thread wakes up, while the ``with`` block runs: it has no pace to keep up with."""
+    if sys.platform != "linux":
+        yield
+        return
+    before = os.sched_getscheduler(0)
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, before, os.sched_param(0))
