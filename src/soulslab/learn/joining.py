@@ -43,7 +43,7 @@ def join_runs(
         IncompatibleCheckpointError: The policies look at different things, or one is joined already.
     """
     if len(runs) < 2:
-        raise ConfigError(f"joins policies of two phases or more, not {len(runs)}; name a run for each", source="join")
+        raise ConfigError(f"needs policies of two phases or more, not {len(runs)}; name a run for each", source="join")
     members = [_load_member(run) for run in runs]
     headers = [member.header for member in members]
     switch = find_switch(headers[0], feature, at_most)

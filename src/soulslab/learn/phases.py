@@ -151,7 +151,7 @@ class PhasePolicy:
             env_steps=sum(header.env_steps for header in headers),
             n_envs=max(header.n_envs for header in headers),
             switch=switch,
-            members=tuple(msgspec.to_builtins(header) for header in headers),
+            members=tuple(msgspec.json.decode(msgspec.json.encode(header)) for header in headers),  # as a file has them
         )
 
     def act(

@@ -1,0 +1,106 @@
+"""Which algorithm trains, its settings say."""
+
+from pathlib import Path
+
+import pytest
+
+from soulslab.errors import ConfigError
+from soulslab.learn.configs import config_path
+from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.settings import TrainSettings
+from soulslab.learn.training import load_run_settings, train_run
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Writes a config and returns its path."""
+
+    def write(text):
+        path = tmp_path / "config.toml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "kind"),
+    [
+        (None, (), TrainSettings),
+        (None, ("algorithm=rainbow",), RainbowSettings),
+        ("", (), TrainSettings),
+        ("algorithm = 'ppo'", (), TrainSettings),
+        ("algorithm = 'rainbow'", (), RainbowSettings),
+        ("algorithm = 'rainbow'", ("algorithm = 'ppo'",), TrainSettings),
+        ("algorithm = 'ppo'", ("algorithm=ppo", "run.seed=1", 'algorithm="rainbow"'), RainbowSettings),
+    ],
+)
+def test_the_algorithm_is_named_by_the_file_or_the_last_override(config, text, overrides, kind):
+    settings = load_run_settings(None if text is None else config(text), overrides)
+    assert type(settings) is kind
+    assert settings.algorithm == {TrainSettings: "ppo", RainbowSettings: "rainbow"}[kind]
+
+
+def test_the_configs_that_come_with_soulslab_are_of_their_algorithms():
+    assert type(load_run_settings(config_path(Path("demo.toml")))) is TrainSettings
+    assert type(load_run_settings(config_path(Path("rainbow.toml")))) is RainbowSettings
+
+
+@pytest.mark.parametrize("overrides", [("algorithm=rianbow",), ("algorithm='rianbow'",)])
+def test_an_algorithm_that_there_is_not(overrides):
+    with pytest.raises(ConfigError, match="algorithm: 'rianbow' is no algorithm; did you mean 'rainbow'"):
+        load_run_settings(None, overrides)
+
+
+@pytest.mark.parametrize("text", ["algorithm = 'dqn'", "algorithm = 3"])
+def test_an_algorithm_that_there_is_not_names_the_file(config, text):
+    with pytest.raises(ConfigError, match=r"config.toml: algorithm: '(dqn|3)' is no algorithm .*ppo"):
+        load_run_settings(config(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[learner]\nn_step = 5", r"config.toml: learner.n_step: .*did you mean 'n_steps'"),
+        ("[replay]\ncapacty = 5", r"replay.capacty: .*did you mean 'capacity'"),
+        ("[network]\nis_duelling = true", r"network.is_duelling: .*did you mean 'is_dueling'"),
+        ("[demonstration]\npath = 'x'", r"demonstration: .*did you mean 'demonstrations'"),
+        ("[run]\nstart_form = 'x'", r"run.start_form: .*did you mean 'start_from'"),
+        ("[learner]\nclip = 0.2", r"learner.clip: "),  # PPO has it
+        ("[learner]\nbatch_size = 0", r"learner.batch_size: "),
+        ("[learner]\nepsilon = 1.5", r"learner.epsilon: "),
+        ("[run]\nactor = 'there'", r"run.actor: "),
+    ],
+)
+def test_mistakes_in_a_config_are_named_with_their_place(config, text, message):
+    path = config(f"algorithm = 'rainbow'\n{text}")
+    with pytest.raises(ConfigError, match=message):
+        load_run_settings(path)
+
+
+def test_a_setting_of_the_other_algorithm_is_none():
+    with pytest.raises(ConfigError, match=r"replay"):
+        load_run_settings(None, ["replay.capacity=10"])
+    assert load_run_settings(None, ["algorithm=rainbow", "replay.capacity=10"]).replay.capacity == 10
+
+
+@pytest.mark.parametrize("text", ["algorithm = [", "algorithm = 'rainbow'\n[env"])
+def test_a_file_that_is_no_toml_says_so(config, text):
+    with pytest.raises(ConfigError, match="is not valid TOML"):
+        load_run_settings(config(text))
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_run_settings(tmp_path / "nothing.toml")
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "rainbow"])
+def test_each_is_trained_by_its_own_trainer(algorithm, tmp_path):
+    overrides = [f"algorithm={algorithm}", "env.id=toys/Corridor-v0", "env.n_envs=4", "network.widths=[8]"]
+    overrides += ["run.total_steps=300"]
+    overrides += ["run.evaluate_every=0"] if algorithm == "rainbow" else ["learner.n_steps=16"]
+    settings = load_run_settings(None, overrides)
+    result = train_run(settings, tmp_path / "run")
+    assert result.env_steps >= 300
+    assert load_run_settings(tmp_path / "run" / "config.toml") == settings
