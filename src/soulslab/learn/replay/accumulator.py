@@ -144,9 +144,10 @@ def _accumulate(
         discounts: Written, float32 (B,).
         ends: Place of the next observation; written, int64 (B,).
     """
+    for i in range(len(places)):  # alone, so that the heads are fetched from memory side by side
+        actions[i] = heads[places[i]]["action"]
     for i in range(len(places)):
         place = places[i]
-        actions[i] = heads[place]["action"]
         start = place - place % length
         total, discount = 0.0, 1.0
         for _ in range(n_steps):
@@ -178,6 +179,8 @@ def _copy_observations(
         place = places[i]  # a slice of its row would be counted as one more owner, ten times slower than to copy it
         for j in range(n_bytes):
             features[i, j] = rows[place, j]
+    for i in range(len(places)):  # alone again, so that nothing waits for a row before the next one is asked for
+        place = places[i]
         for j in range(blocked.shape[1]):
             blocked[i, j] = (rows[place, blocked_at + (j >> 3)] >> (7 - (j & 7))) & 1
 

@@ -28,6 +28,7 @@ from soulslab.learn.archive import Tensors
 from soulslab.learn.replay.accumulator import Accumulator, BatchArrays
 from soulslab.learn.replay.elements import Batch, StepShape
 from soulslab.learn.replay.incoming import RowCheck
+from soulslab.learn.replay.kernel import kernel
 from soulslab.learn.replay.ring import Ring
 from soulslab.learn.replay.samplers import PrioritisedSampler, Sampler, UniformSampler
 
@@ -210,6 +211,15 @@ class ReplayBuffer:
         if found.dtype != np.int64 or found.ndim != 1:
             raise ReplayError(f"places are int64 with one axis, not {found.dtype} of shape {found.shape}")
         n = len(self.ring.rows)
-        if len(found) and not 0 <= found.min() <= found.max() < n:
+        if not _are_all_below(found, n):
             raise ReplayError(f"places {found.min()} to {found.max()} are not all in 0 to {n - 1}, those of the buffer")
         return found
+
+
+@kernel
+def _are_all_below(places: NDArray[np.int64], n: int) -> bool:
+    """Return whether all places are in 0..n-1; numpy takes ten times as long for so few."""
+    are_all = True
+    for place in places:
+        are_all &= 0 <= place < n
+    return are_all

@@ -101,9 +101,8 @@ class Ring:
         self.heads = np.zeros(n, HEAD)
         self.written = np.zeros(n_streams, np.int64)
         self._n_frames = shape.frame_stack
-        name = dtype.names[-1] if dtype.names else ""
-        column, start = (dtype.fields or {})[name][:2]
-        self._n_filled = start + column.itemsize  # what follows only fills up the row, with anything
+        # What follows the last column only fills up the row, with anything.
+        self._n_filled = max(field[1] + field[0].itemsize for field in (dtype.fields or {}).values())
         self._events = np.empty(_BLOCK * (shape.frame_stack + 2), np.int64)
 
     def __len__(self) -> int:

@@ -1,7 +1,10 @@
-"""A binary tree of sums over priorities: set one, and find the one that a mass falls on, in log2(n) steps.
+"""A tree of sums over priorities: set one, and find the one that a mass falls on, in log8(n) steps.
 
-After Schaul et al. 2016, "Prioritized Experience Replay", appendix B.2.1. Every inner node is the sum of its two
-children, computed anew whenever one changes, so nothing drifts and the tree is a function of its leaves alone.
+After Schaul et al. 2016, "Prioritized Experience Replay", appendix B.2.1, with eight children to a node in place of
+two: they are fetched from memory at once, and in a tree of a million leaves that is what costs. Every inner node is the
+sum of its children, computed anew whenever one changes, so nothing drifts and the tree is a function of its leaves.
+
+The root is node 7, and the children of node i begin at ``8 * (i - 6)``: so each eight of them begin at a multiple of 8.
 """
 
 from __future__ import annotations
@@ -10,6 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.learn.replay.kernel import kernel
+
+_ROOT = 7
+_LINE_BYTES = 64
+"""Size of what a processor fetches at once."""
 
 
 class SumTree:
@@ -21,14 +28,20 @@ class SumTree:
 
     def __init__(self, n: int) -> None:
         """Begin with priorities of 0."""
-        n_leaves = 1 << max(0, (n - 1).bit_length())
-        self._nodes = np.zeros(2 * n_leaves)
-        self.leaves = self._nodes[n_leaves : n_leaves + n]
+        first, n_leaves = 8, 8
+        while n_leaves < n:
+            first, n_leaves = 8 * (first - 6), 8 * n_leaves
+        n_nodes = -(-(first + n) // 8) * 8
+        room = np.zeros(n_nodes + 8)
+        skipped = -room.ctypes.data % _LINE_BYTES // 8
+        self._nodes = room[skipped : skipped + n_nodes]
+        self._first_leaf = first
+        self.leaves = self._nodes[first : first + n]
 
     @property
     def total(self) -> float:
         """The sum of all priorities."""
-        return float(self._nodes[1])
+        return float(self._nodes[_ROOT])
 
     @property
     def n_bytes(self) -> int:
@@ -42,66 +55,78 @@ class SumTree:
             places: Each in 0..n-1, int64 (m,).
             priorities: Finite and not negative, float64 (m,).
         """
-        _set(self._nodes, places, priorities, np.empty(len(places), np.int64))
+        _set(self._nodes, places + self._first_leaf, priorities)
 
     def find(self, masses: NDArray[np.float64], places: NDArray[np.int64]) -> None:
         """Find the place that each mass falls on, when the priorities are laid out one after another.
 
         Args:
-            masses: Each in 0..total, float64 (m,).
+            masses: Each in 0..total, float64 (m,); used up.
             places: Written; its priority is never 0 while the total is not, int64 (m,).
         """
         _find(self._nodes, masses, places)
+        places -= self._first_leaf
 
     def load(self, leaves: NDArray[np.float64]) -> None:
         """Replace all priorities, float64 (n,)."""
         self.leaves[:] = leaves
-        _sum_up(self._nodes)
+        _sum_up(self._nodes, self._first_leaf)
 
 
 @kernel
-def _set(
-    nodes: NDArray[np.float64],
-    places: NDArray[np.int64],
-    priorities: NDArray[np.float64],
-    at: NDArray[np.int64],
-) -> None:
-    """Write leaves, then one level of sums after another: so the memory that they need is fetched side by side."""
-    size = len(nodes) // 2
-    for i in range(len(places)):
-        at[i] = size + places[i]
-        nodes[at[i]] = priorities[i]
-    while size > 1:
-        for i in range(len(at)):
-            parent = at[i] >> 1
-            nodes[parent] = nodes[2 * parent] + nodes[2 * parent + 1]
-            at[i] = parent
-        size >>= 1
+def _set(nodes: NDArray[np.float64], at: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
+    """Write leaves, then one level of sums after another: so the memory that they need is fetched side by side.
 
-
-@kernel
-def _find(nodes: NDArray[np.float64], masses: NDArray[np.float64], places: NDArray[np.int64]) -> None:
-    """Go down from the root, one level for all at once; ``masses`` is used up.
-
-    A mass that rounding has carried past the end never goes to a child of sum 0: such a right child is passed over,
-    and a left one is larger than the mass that goes there.
+    Args:
+        nodes: Written.
+        at: Which nodes the leaves are, all of one level, int64 (m,); used up.
+        priorities: float64 (m,).
     """
-    size = len(nodes) // 2
-    places[:] = 1
-    n = 1
-    while n < size:
-        for i in range(len(places)):
-            left = 2 * places[i]
-            here, there = nodes[left], nodes[left + 1]
-            goes_right = masses[i] >= here and there > 0.0
-            masses[i] -= here if goes_right else 0.0
-            places[i] = left + goes_right
-        n *= 2
-    for i in range(len(places)):
-        places[i] -= size
+    for i in range(len(at)):
+        nodes[at[i]] = priorities[i]
+    while len(at) and at[0] > _ROOT:
+        for i in range(len(at)):
+            first = at[i] & ~7
+            total = 0.0
+            for child in range(8):
+                total += nodes[first + child]
+            at[i] = (at[i] >> 3) + 6
+            nodes[at[i]] = total
 
 
 @kernel
-def _sum_up(nodes: NDArray[np.float64]) -> None:
-    for i in range(len(nodes) // 2 - 1, 0, -1):
-        nodes[i] = nodes[2 * i] + nodes[2 * i + 1]
+def _find(nodes: NDArray[np.float64], masses: NDArray[np.float64], at: NDArray[np.int64]) -> None:
+    """Go down from the root to the leaves, one level for all at once.
+
+    The child is taken in which the mass lies; if rounding has carried the mass past the end, the last that is not 0.
+
+    Args:
+        nodes: Whose root is not 0.
+        masses: float64 (m,); used up.
+        at: Node of each leaf; written, int64 (m,).
+    """
+    at[:] = _ROOT
+    while len(at) and 8 * (at[0] - 6) < len(nodes):
+        for i in range(len(at)):
+            first, mass = 8 * (at[i] - 6), masses[i]
+            whole = 0.0
+            for child in range(8):
+                whole += nodes[first + child]
+            total, before, chosen = 0.0, 0.0, 0
+            for child in range(7):
+                total += nodes[first + child]
+                is_passed = (total <= mass) & (total < whole)  # "and" would be a branch, which nobody can predict
+                before = total if is_passed else before
+                chosen += is_passed
+            masses[i] = mass - before
+            at[i] = first + chosen
+
+
+@kernel
+def _sum_up(nodes: NDArray[np.float64], first_leaf: int) -> None:
+    """Compute all inner nodes; those beyond the last leaf have no children."""
+    for i in range(first_leaf - 1, _ROOT - 1, -1):
+        total = 0.0
+        for child in range(8 * (i - 6), min(8 * (i - 5), len(nodes))):
+            total += nodes[child]
+        nodes[i] = total
