@@ -65,6 +65,10 @@ def measure_ablation(settings: AblationSettings) -> list[Result]:
             f"{run.evaluate_every:,}; mean and 95 % interval of {len(settings.seeds)} seeds",
             rows=rows,
         ),
+        Result(
+            title="decisions, and minutes of play, until so many fights were won",
+            rows=[{"without": name, **decision_cells(runs)} for name, runs in by_name.items()],
+        ),
         Result(title="each run", rows=[run_row(task, run) for task, run in zip(tasks, runs, strict=True)]),
     ]
 
@@ -116,11 +120,10 @@ def _row(name: str, runs: Sequence[LearnerRun], whole: Sequence[LearnerRun]) -> 
     loss = Mean(0.0, None) if runs is whole else difference(whole_areas, areas)
     return {
         "without": name,
-        **decision_cells(runs),
         "won on average (%)": area.mean,
-        "±": area.margin,
+        "± won": area.margin,
         "lost (points)": loss.mean,
-        "lost: ±": loss.margin,
+        "± lost": loss.margin,
         "verdict": None if runs is whole else verdict(loss),
     }
 

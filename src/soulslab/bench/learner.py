@@ -6,6 +6,7 @@ import hashlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Final
 
 import msgspec
@@ -85,6 +86,10 @@ def measure_learner(settings: LearnerBenchSettings) -> list[Result]:
     return [
         Result(title=_title(settings), rows=[_row(name, runs) for name, runs in by_name.items()]),
         Result(
+            title="greedy fights won at the end of the runs (mean and 95 % interval)",
+            rows=[_last_row(name, runs) for name, runs in by_name.items()],
+        ),
+        Result(
             title=f"updates per second, {speed.n_rounds} rounds in turns, one core",
             rows=speed_rows,
         ),
@@ -108,17 +113,17 @@ def record_fights(env: EnvSettings, folder: Path) -> Path:
         EnvironmentUsageError: The environment is not the arena's.
     """
     mark = hashlib.sha256(msgspec.json.encode(env, order="deterministic")).hexdigest()[:16]
-    path = folder / f"reference-{mark}"
+    path = folder.resolve() / f"reference-{mark}"
     if path.is_dir():
-        return path.resolve()
+        return path
     folder.mkdir(parents=True, exist_ok=True)
     # Under its name only when it is whole: an interrupted one is made anew.
-    begun = folder / f"reference-{mark}.part"
+    begun = path.with_suffix(".part")
     shutil.rmtree(begun, ignore_errors=True)
     with FightRecorder(begun, env.id, env.options, "reference") as recorder:
         for seed in range(N_SHOWN):
             record_fight(recorder, seed)
-    return begun.rename(path).resolve()
+    return begun.rename(path)
 
 
 def compare_decisions(runs: dict[str, list[LearnerRun]]) -> list[Row]:
@@ -177,20 +182,24 @@ def _target(what: str, measured: Cell, target: str, is_reached: bool | None) -> 
 
 
 def _row(name: str, runs: Sequence[LearnerRun]) -> Row:
-    final = mean_of([100 * run.final_win_rate() for run in runs])
+    return {"learner": name, **decision_cells(runs)}
+
+
+def _last_row(name: str, runs: Sequence[LearnerRun]) -> Row:
+    won = mean_of([100 * run.final_win_rate() for run in runs])
     return {
         "learner": name,
-        **decision_cells(runs),
-        "won at last (%)": final.mean,
-        "won: ±": final.margin,
+        "decisions": round(mean(run.n_decisions for run in runs)),
+        "won (%)": won.mean,
+        "± won": won.margin,
     }
 
 
 def _title(settings: LearnerBenchSettings) -> str:
     env, run = settings.config.env, settings.config.run
     return (
-        f"{env.id}, one environment: decisions until {run.evaluate_fights} greedy fights, fought every "
-        f"{run.evaluate_every:,} decisions, are won to 50 % and to 80 % (mean and 95 % interval of "
+        f"{env.id}, one environment: decisions, and minutes of play, until {run.evaluate_fights} greedy fights, fought "
+        f"every {run.evaluate_every:,} decisions, are won to 50 % and to 80 % (mean and 95 % interval of "
         f"{len(settings.seeds)} seeds); soulslab has {run.total_steps:,} decisions, the others {settings.limit:,}. The "
         "others but the published recipe know no masks: what is not open is carried out as nothing"
     )

@@ -63,12 +63,12 @@ def decision_cells(runs: Sequence[LearnerRun]) -> Row:
     row: Row = {}
     for level in (HALF, MOST):
         found = mean_decisions(runs, level)
-        name = f"to {100 * level:.0f} %"
-        row[f"{name} (decisions)"] = _whole(found.mean)
-        row[f"{name}: ±"] = None if found.margin is None else round(found.margin)
-        row[f"{name} (min of play)"] = _minutes(found.mean)
+        name = f"{100 * level:.0f} %"
+        row[f"to {name}"] = _whole(found.mean)
+        row[f"± {name}"] = None if found.margin is None else round(found.margin)
+        row[f"min to {name}"] = _minutes(found.mean)
     n_reached = sum(run.decisions_to(MOST) is not None for run in runs)
-    return row | {"seeds that got there": f"{n_reached} of {len(runs)}"}
+    return row | {"seeds at 80 %": f"{n_reached} of {len(runs)}"}
 
 
 def run_row(task: LearnerTask, run: LearnerRun) -> Row:

@@ -86,7 +86,7 @@ def test_a_table_in_short(tmp_path):
     env = EnvSettings(n_envs=1, options={"skip_locked": True})
     config = replace(BARE, env=env, learner=replace(BARE.learner, is_double=True))
     settings = replace(AblationSettings(config=config).quick(), folder=tmp_path)
-    table, runs = measure_ablation(settings)
+    table, decisions, runs = measure_ablation(settings)
     assert [row["without"] for row in table.rows] == [NOTHING, "double"]
     assert [row["verdict"] for row in table.rows] == [None, None]  # one seed says nothing
-    assert len(runs.rows) == 2
+    assert len(decisions.rows) == len(runs.rows) == 2

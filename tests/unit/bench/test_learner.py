@@ -1,5 +1,7 @@
 """The learners side by side: what is to be reached, and whether it was."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -66,7 +68,7 @@ def test_ratios():
     assert slowest_decisions([make_run(1, 30), make_run(1, 20)]) == 30
 
 
-def test_recorded_fights_are_recorded_once(tmp_path):
+def test_recorded_fights_are_recorded_once(tmp_path, monkeypatch):
     env = EnvSettings(n_envs=1, options={"skip_locked": True, "random_pose": True})
     folder = record_fights(env, tmp_path)
     description = describe(folder)
@@ -76,8 +78,11 @@ def test_recorded_fights_are_recorded_once(tmp_path):
     (tmp_path / f"{folder.name}.part").mkdir()  # as an interrupted one leaves behind
     assert record_fights(env, tmp_path) == folder
     assert folder.stat().st_mtime_ns == before
-    other = record_fights(msgspec.structs.replace(env, options={"skip_locked": True}), tmp_path)
-    assert other != folder
+    monkeypatch.chdir(tmp_path)
+    assert record_fights(env, Path()) == folder
+    other = record_fights(msgspec.structs.replace(env, options={"skip_locked": True}), Path("elsewhere"))
+    assert other.parent == tmp_path / "elsewhere"
+    assert describe(other).n_episodes == 20
 
 
 def test_everything_in_short(tmp_path, monkeypatch):
@@ -89,8 +94,8 @@ def test_everything_in_short(tmp_path, monkeypatch):
     network = replace(config.network, widths=(8,), n_quantiles=2)
     settings = replace(LearnerBenchSettings(config=replace(config, network=network)).quick(), folder=tmp_path)
     results = measure_learner(settings)
-    learners, speeds, reached, runs = results
-    assert len(learners.rows) == len(runs.rows) == 3
+    learners, last, speeds, reached, runs = results
+    assert len(learners.rows) == len(last.rows) == len(runs.rows) == 3
     assert len(speeds.rows) == 5
     assert [set(row) for row in reached.rows] == [{"what", "measured", "to reach", "reached"}] * 5
     assert as_rows(results)

@@ -59,10 +59,10 @@ def test_seeds_that_did_not_get_there_count_with_all_they_had():
 
 def test_cells_have_minutes_of_play():
     cells = decision_cells([make_run(0.0, 0.6, every=600)])
-    assert cells["to 50 % (decisions)"] == 1200
-    assert cells["to 50 % (min of play)"] == pytest.approx(2.0)  # 10 decisions a second
-    assert cells["to 80 % (decisions)"] == MoreThan(1203)
-    assert cells["seeds that got there"] == "0 of 1"
+    assert cells["to 50 %"] == 1200
+    assert cells["min to 50 %"] == pytest.approx(2.0)  # 10 decisions a second
+    assert cells["to 80 %"] == MoreThan(1203)
+    assert cells["seeds at 80 %"] == "0 of 1"
 
 
 @pytest.mark.parametrize(
