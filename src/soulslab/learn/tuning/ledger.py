@@ -87,29 +87,31 @@ class Ledger:
             CheckpointError: It cannot be written.
             MissingDependencyError: Optuna is not installed.
         """
+        self._path = path
         self._settings = study
         self._distributions = space.distributions()
         self._study = _open(path, study)
         self._started: dict[int, Any] = {}  # Optuna's trials under way
-        if not self._study.get_trials(deepcopy=False):
-            self._begin(space)
-        for trial in self._study.get_trials(deepcopy=False):
-            if trial.state.name == "RUNNING":
-                _log.info("trial %d was under way when its process ended", trial.number)
-                self._retry(trial.number, State.KILLED)
-                self._study.tell(trial.number, state=type(trial.state).FAIL)
+        with writing(path):
+            if not self._study.get_trials(deepcopy=False):
+                self._begin(space)
+            for trial in self._study.get_trials(deepcopy=False):
+                if trial.state.name == "RUNNING":
+                    self._end_stale(trial)
 
     def draw(self) -> tuple[int, Params]:
         """Return the next candidate: its number and its values."""
-        trial = self._study.ask(self._distributions)
+        with writing(self._path):
+            trial = self._study.ask(self._distributions)
         self._started[trial.number] = trial
         return trial.number, dict(trial.params)
 
     def report(self, report: Report) -> str:
         """Note how a candidate stands; return why it should end here, or "" if it goes on."""
         trial = self._started[report.number]
-        for step in range(report.first_step, report.last_step + 1):
-            trial.report(report.value, step)
+        with writing(self._path):
+            for step in range(report.first_step, report.last_step + 1):
+                trial.report(report.value, step)
         if not trial.should_prune():
             return ""
         share = 100 * report.last_step / (REPORTS * len(self._settings.seeds))
@@ -119,14 +121,11 @@ class Ledger:
     def end(self, outcome: Outcome) -> None:
         """Note what became of a candidate; one that was cut off comes again."""
         trial = self._started.pop(outcome.number)
-        if outcome.state in _RETRIED:
-            self._retry(outcome.number, outcome.state)
-        trial.set_user_attr(_OUTCOME, msgspec.to_builtins(outcome))
-        states = type(self._study.get_trials(deepcopy=False)[0].state)
-        if outcome.state is State.COMPLETE:
-            self._study.tell(trial, outcome.value)
-        else:
-            self._study.tell(trial, state=states.PRUNED if outcome.state is State.PRUNED else states.FAIL)
+        with writing(self._path):
+            if outcome.state in _RETRIED:
+                self._retry(outcome.number, outcome.state)
+            trial.set_user_attr(_OUTCOME, msgspec.to_builtins(outcome))
+            self._settle(outcome)
 
     def rows(self) -> list[Row]:
         """Return the candidates in the order in which they were drawn."""
@@ -148,6 +147,27 @@ class Ledger:
             return {}
         evaluator = PedAnovaImportanceEvaluator(target_quantile=max(0.1, _N_TOP / len(values)))
         return get_param_importances(self._study, evaluator=evaluator)
+
+    def _settle(self, outcome: Outcome) -> None:
+        """Let Optuna know how a candidate ended."""
+        from optuna.trial import TrialState  # noqa: PLC0415
+
+        if outcome.state is State.COMPLETE:
+            self._study.tell(outcome.number, outcome.value)
+        else:
+            self._study.tell(
+                outcome.number, state=TrialState.PRUNED if outcome.state is State.PRUNED else TrialState.FAIL
+            )
+
+    def _end_stale(self, trial: FrozenTrial) -> None:
+        """Bring to an end what was under way when the study's process died."""
+        said = trial.user_attrs.get(_OUTCOME)
+        if said is not None:  # it died in the last moment, and all is known
+            self._settle(msgspec.convert(said, Outcome))
+            return
+        _log.info("trial %d was under way when its process ended", trial.number)
+        self._retry(trial.number, State.KILLED)
+        self._settle(Outcome(number=trial.number, state=State.KILLED))
 
     def _begin(self, space: Space) -> None:
         """Note who writes, and let the config itself be the first candidate."""
@@ -218,7 +238,11 @@ def _open(path: Path, settings: StudySettings) -> Study:
         _mend(path)
     try:
         storage = _storage(path)
-        n_before = sum(len(storage.get_all_trials(study._study_id)) for study in storage.get_all_studies())
+        if not storage.get_all_studies():
+            directions = optuna.study.StudyDirection
+            direction = directions.MAXIMIZE if is_maximised(settings.objective) else directions.MINIMIZE
+            optuna.create_study(storage=storage, study_name=_NAME, direction=direction)
+        n_before = len(optuna.load_study(storage=storage, study_name=_NAME).get_trials(deepcopy=False))
         sampler = optuna.samplers.TPESampler(
             n_startup_trials=settings.startup_trials,
             multivariate=True,
@@ -226,15 +250,8 @@ def _open(path: Path, settings: StudySettings) -> Study:
             # A study that goes on must not draw what it drew when it began.
             seed=int(np.random.SeedSequence([settings.sampler_seed, n_before]).generate_state(1)[0]),
         )
-        study = optuna.create_study(
-            storage=storage,
-            study_name=_NAME,
-            sampler=sampler,
-            pruner=_pruner(settings),
-            direction="maximize" if is_maximised(settings.objective) else "minimize",
-            load_if_exists=True,
-        )
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+        study = optuna.load_study(storage=storage, study_name=_NAME, sampler=sampler, pruner=_pruner(settings))
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError) as error:
         raise StudyError(path, f"is damaged ({error}); begin a new study in another folder") from error
     version = study.user_attrs.get("format", FORMAT_VERSION)
     if version != FORMAT_VERSION:
@@ -254,7 +271,16 @@ def _mend(path: Path) -> None:
     path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
     with path.open("a+b") as file:
         file.seek(0)
-        file.truncate(file.read().rfind(b"\n") + 1)
+        *lines, rest = file.read().split(b"\n")
+        file.truncate(file.tell() - len(rest))
+    for number, line in enumerate(lines, start=1):
+        try:
+            msgspec.json.decode(line)
+        except msgspec.DecodeError as error:
+            # Optuna passes over a last line that is none, and all that is appended to it is lost.
+            raise StudyError(
+                path, f"line {number} is no event ({error}); begin a new study in another folder"
+            ) from error
 
 
 def _pruner(settings: StudySettings) -> BasePruner:

@@ -22,9 +22,10 @@ _NO_NUMBER: Final = "-"
 
 def study_report(result: StudyResult) -> Group:
     """Return the tables of a study: the best candidates, those that did not get to the end, the importances."""
-    parts: list[Any] = [_best_table(result)]
-    if any(row.state not in (State.COMPLETE, None) for row in result.rows):
-        parts += ["", _ended_table(result)]
+    parts: list[Any] = [_best_table(result) if result.best else "No candidate was trained to the end."]
+    ended = _ended(result.rows)
+    if ended:
+        parts += ["", _ended_table(result, ended)]
     return Group(*parts, "", _importance_table(result))
 
 
@@ -71,9 +72,17 @@ def _best_table(result: StudyResult) -> Table:
     return table
 
 
-def _ended_table(result: StudyResult) -> Table:
-    """Return the candidates that did not get to the end, the last ones first."""
-    rows = [row for row in reversed(result.rows) if row.state not in (State.COMPLETE, None)]
+def _ended(rows: list[Row]) -> list[Row]:
+    """Return the candidates that did not get to the end, the last ones first; not those that were merely put off."""
+    return [
+        row
+        for row in reversed(rows)
+        if row.state not in (State.COMPLETE, None) and not (row.state is State.INTERRUPTED and row.is_retried)
+    ]
+
+
+def _ended_table(result: StudyResult, rows: list[Row]) -> Table:
+    """Return a table of candidates that did not get to the end."""
     title = "Pruned, failed or cut off" + (f", the last {N_ENDED} of {len(rows)}" if len(rows) > N_ENDED else "")
     table = _table(title, result)
     for head in (result.tuning.study.objective, "decisions"):
