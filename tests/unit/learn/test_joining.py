@@ -112,7 +112,7 @@ def test_a_policy_that_is_joined_already(runs, tmp_path):
 
 def test_runs_that_do_not_go_together_are_named(runs, tmp_path):
     folders = runs(q_policy(1), arena_policy(2))
-    with pytest.raises(IncompatibleCheckpointError, match="p2: has env_id soulslab/Arena-v0, but .*p1 has toys/Corr"):
+    with pytest.raises(IncompatibleCheckpointError, match=r"p2: has env_id soulslab/Arena-v0, but .*p1 has toys/Corr"):
         join_runs(folders, "0", [0.5])
     with pytest.raises(CheckpointError, match="nothing: cannot be read"):
         join_runs([folders[0], tmp_path / "nothing"], "0", [0.5])
@@ -128,11 +128,11 @@ class Named(gymnasium.Env):
     action_space = Discrete(2)
     feature_names = ("health", "distance")
 
-    def reset(self, *, seed=None, options=None):
+    def reset(self, *, seed=None, options=None):  # noqa: ARG002
         super().reset(seed=seed)
         return np.zeros(2, np.float32), {}
 
-    def step(self, action):
+    def step(self, action):  # noqa: ARG002
         return np.zeros(2, np.float32), 0.0, True, False, {}
 
 

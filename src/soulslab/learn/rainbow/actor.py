@@ -153,6 +153,10 @@ class Actor:
             return None
         rows = self._observed(self._observer.final(info["final_obs"], where, actions, decisions), where)
         rows["outcome"] = Outcome.FINAL
+        last = info.get("final_info", {})
+        if "action_mask" in last:  # else nothing is known to be forbidden there
+            is_known = last["_action_mask"][where]
+            rows["blocked"][is_known] = np.packbits(~last["action_mask"][where[is_known]], axis=1)
         self._check_finite("observation", rows["features"], offset=1, where=where)
         return rows
 

@@ -10,6 +10,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import FrameStackObservation, RecordEpisodeStatistics, TimeLimit
 
 from soulslab.arena.boss_file import BOSS_DIR
+from soulslab.arena.features import FEATURE_NAMES
 from soulslab.arena.vocabulary import LIGHT_ATTACK, NOTHING
 from soulslab.envs.live.arena import ArenaLiveEnv, ArenaLiveOptions
 from soulslab.envs.live.timing import StepTimes
@@ -145,6 +146,15 @@ def test_the_last_actions_are_seen():
     env = live_env(n_last_actions=2, observation="dict", action_mode="multi_binary")
     env.reset(seed=0)
     assert env.step([1, 0, 0, 0, 1, 0, 0, 0])[0]["last_actions"].tolist() == [[1, 0, 0, 0, 1, 0, 0, 0], [0] * 8]
+
+
+def test_every_feature_has_a_name():
+    assert live_env().feature_names == FEATURE_NAMES
+    env = live_env(n_last_actions=2, actions=["nothing", "forward"])
+    assert env.feature_names == (*FEATURE_NAMES, *(f"last_actions[{i}]" for i in range(4)))
+    assert len(env.feature_names) == env.observation_space.shape[0]
+    assert live_env(observation="pixels+features").feature_names == FEATURE_NAMES
+    assert live_env(observation="dict").feature_names == live_env(observation="pixels").feature_names == ()
 
 
 def test_the_parts_of_a_step_are_measured_on_demand():

@@ -207,7 +207,7 @@ def test_other_and_altered_files_are_refused(path, tmp_path):
     actor_critic().save(path)
     with pytest.raises(IncompatibleCheckpointError, match="has format 'soulslab-policy' version 2"):
         QPolicy.load(path)
-    with pytest.raises(CheckpointError, match="nothing.safetensors: cannot be read"):
+    with pytest.raises(CheckpointError, match=r"nothing.safetensors: cannot be read"):
         QPolicy.load(tmp_path / "nothing.safetensors")
 
 
@@ -223,4 +223,4 @@ def test_extra_inputs_are_no_features_of_the_environment():
     assert header.n_inputs == 6 + 2 * 4 + 1
     header.check_env("toys/Corridor-v0", 6, 4)
     assert msgspec.structs.replace(header, extras=q_policy().header.extras).n_inputs == 6
-    assert SMALL == header.network
+    assert header.network == SMALL
