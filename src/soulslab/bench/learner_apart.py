@@ -36,7 +36,6 @@ from soulslab.learn.telemetry import LearningStats, Message
 
 #: 99 of 100 steps of 100 ms come at most so late (ms).
 TARGET_MS = 5.0
-_WARM_UP_S = 5.0
 
 
 class ApartBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +43,8 @@ class ApartBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         step_s: Pace of the game (s).
-        n_steps: Steps of each row, after the learner has come up to speed.
+        n_steps: Steps with the actor apart, after the learner has come up to speed.
+        warm_up_s: Time that it has for that (s).
         batch_size: Transitions per update; so many that a core does not get through with its updates.
         updates_per_step: Updates that are due for each step.
         n_rows: Steps that go through the channel at once and one by one.
@@ -53,6 +53,7 @@ class ApartBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     step_s: float = 0.1
     n_steps: int = 600
+    warm_up_s: float = 5.0
     batch_size: int = 256
     updates_per_step: float = 64.0
     n_rows: int = 20_000
@@ -67,7 +68,7 @@ def measure_apart(settings: ApartBenchSettings | None = None) -> list[Result]:
     """Measure lateness, and how fast the channel is."""
     settings = settings or ApartBenchSettings()
     # Together, each step waits for its updates, so that fewer steps are enough to see it.
-    plan = {"apart": settings.n_steps, "here": max(settings.n_steps // 6, 20)}
+    plan = {"apart": settings.n_steps, "here": max(settings.n_steps // 12, 10)}
     played = with_progress(plan.items(), "playing in real time")
     rows = [_lateness_row(where, msgspec.structs.replace(settings, n_steps=n)) for where, n in played]
     pace_ms = 1000 * settings.step_s
@@ -81,8 +82,8 @@ def measure_apart(settings: ApartBenchSettings | None = None) -> list[Result]:
 
 def lateness_settings(where: str, settings: ApartBenchSettings, log: Path) -> RainbowSettings:
     """Return a run that plays in real time while its learner is at full load."""
-    # So many steps until the learner is at work and warm.
-    n_before = 32 + round(_WARM_UP_S / settings.step_s)
+    # So many steps until the learner is at work and warm; together it is as soon as it has begun.
+    n_before = 32 + round(settings.warm_up_s / settings.step_s) if where == "apart" else 40
     env_options = {"step_s": settings.step_s, "log": str(log)}
     return RainbowSettings(
         env=EnvSettings(id=f"soulslab.bench.paced:{PACED_ID}", n_envs=1, options=env_options),

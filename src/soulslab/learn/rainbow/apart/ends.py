@@ -95,19 +95,35 @@ class SharedLearnerEnd:
     them again. They may fill half of it; then the oldest make room, as nothing that is new may be dropped for them.
     """
 
-    def __init__(self, memory: Memory, n_streams: int) -> None:
-        """Use a memory; only one process at a time may. `load` can follow.
+    def __init__(self, memory: Memory, n_streams: int, state: Mapping[str, NDArray[Any]] | None = None) -> None:
+        """Use a memory; only one process at a time may.
 
         Args:
             memory: What both share.
             n_streams: Environments of the actor.
+            state: What :meth:`state` returned: everything that has come since is taken again. If the memory is another
+                one since, as after the machine was switched off, or with None, all that is in it is taken.
+
+        Raises:
+            ChannelError: The memory cannot be that of the state.
         """
         self._memory = memory
         self._broken = np.zeros(n_streams, np.bool_)
-        self._n_lost = 0
         self._message = bytearray()
-        self._letters_at = 0
-        self._go_to(0, 0)
+        rows_at = letters_at = 0
+        if state is not None:
+            token, *positions = (int(each) for each in state["positions"])
+            if token == memory.token:
+                rows_at, letters_at = positions
+                self._broken[:] = state["broken"]
+            else:
+                _log.warning("the memory of actor and learner is a new one; steps after the checkpoint are lost")
+        self._n_lost = memory.rows.go_to(rows_at)
+        if self._n_lost:
+            _log.warning("%d steps after the checkpoint are gone, as they were taken long ago", self._n_lost)
+            self._broken[:] = True
+        memory.letters.go_to(letters_at)
+        self._letters_at = memory.letters.position
         memory.weights.begin_era()
 
     @property
@@ -162,22 +178,6 @@ class SharedLearnerEnd:
         positions = (self._memory.token, self._memory.rows.position, self._letters_at)
         return {"positions": np.array(positions, np.uint64), "broken": self._broken.copy()}
 
-    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take everything again that has come since `state` was asked for.
-
-        If the memory is another one since, as after the machine was switched off, all that is in it is taken.
-
-        Raises:
-            ChannelError: The memory cannot be that of this state.
-        """
-        token, rows_at, letters_at = (int(each) for each in state["positions"])
-        if token != self._memory.token:
-            _log.warning("the memory of actor and learner is a new one; steps after the checkpoint are lost")
-            self._go_to(0, 0)
-            return
-        self._broken[:] = state["broken"]
-        self._go_to(rows_at, letters_at)
-
     def commit(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Let go of all that was taken before a state that lies safely in a checkpoint now."""
         _, rows_at, letters_at = (int(each) for each in state["positions"])
@@ -188,16 +188,6 @@ class SharedLearnerEnd:
     def is_all_committed(self) -> bool:
         """Whether nothing is in the memory that no checkpoint has."""
         return all(ring.freed == ring.head for ring in (self._memory.rows, self._memory.letters))
-
-    def _go_to(self, rows_at: int, letters_at: int) -> None:
-        n_gone = self._memory.rows.go_to(rows_at)
-        self._memory.letters.go_to(letters_at)
-        self._letters_at = self._memory.letters.position
-        self._message = bytearray()
-        self._n_lost = n_gone
-        if n_gone:
-            _log.warning("%d steps after the checkpoint are gone, as they were taken long ago", n_gone)
-            self._broken[:] = True
 
     def _decode(self, version: int) -> EpisodeResult:
         if version != LETTER_VERSION:

@@ -100,9 +100,7 @@ class PlayingApart:
             self._end_earlier()
             memory = create_memory(self._place, self._row_type, self._header.n_envs, self._tensors)
         write_header(self._place, self._header)
-        self.channel = SharedLearnerEnd(memory, self._header.n_envs)
-        if state is not None and known:
-            self.channel.load(state)
+        self.channel = SharedLearnerEnd(memory, self._header.n_envs, state if known else None)
         memory.status.ask_stop(False)
         self._told = memory.status.lateness()
         self._memory, self._process = memory, ActorProcess(self._run_dir, self._place, memory.status)

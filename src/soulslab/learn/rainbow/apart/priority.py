@@ -1,8 +1,8 @@
 """Who goes first when there are fewer cores than work: the process that plays in real time.
 
-Measured with a step of 20 ms beside a learner at full load, on 2 cores with ten other processes at work: 99 of 100 steps
-were at most 90 ms late with no measure taken, 0.1 to 5 ms with the actor in the system's class for real time, and 10 to
-60 ms with anything that was done to the learner alone (a nice value of 19, batch, idle, a core for each).
+Measured with a step of 20 ms beside a learner at full load, on 2 cores with ten other processes at work: 99 of 100
+steps were at most 90 ms late with no measure taken, 0.1 to 5 ms with the actor in the system's class for real time, and
+10 to 60 ms with anything that was done to the learner alone (a nice value of 19, batch, idle, a core for each).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def go_normally() -> None:
 
 @contextmanager
 def giving_way() -> Iterator[None]:
-    """Do not interrupt others when this thread wakes up, while the ``with`` block runs: it has no pace to keep up with."""
+    """Let this thread interrupt nobody when it wakes up, while the ``with`` block runs: it has no pace to keep."""
     if sys.platform != "linux":
         yield
         return

@@ -120,8 +120,8 @@ class ActorProcess:
         if len(self._failures) > MAX_FAILURES:
             raise ActorError(
                 self._run_dir,
-                f"its actor {how}, the {len(self._failures)}th time in {FAILURES_WITHIN_S / 60:.0f} minutes; mend what "
-                f"{self.log_path} tells and resume the run",
+                f"its actor {how}, and did so {len(self._failures)} times within {FAILURES_WITHIN_S / 60:.0f} minutes; "
+                f"mend what {self.log_path} tells and resume the run",
                 log_tail=self.log_tail(),
             )
         _log.warning("the actor %s; starting it anew (see %s)", how, self.log_path)

@@ -1,0 +1,121 @@
+"""A learner that learns nothing: keeps the steps that come, and saves them with its place in the channel.
+
+``python -m support.small_learner RUN_FOLDER`` runs until it is killed; what it saved is whole at any moment.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from soulslab.bench.paced import EPISODE, LIFE, PACED_ID, STEP
+from soulslab.config import dump_settings
+from soulslab.learn.archive import read_archive, write_archive
+from soulslab.learn.rainbow.apart.playing import PlayingApart
+from soulslab.learn.rainbow.channel import Weights
+from soulslab.learn.rainbow.policy import QHeader, QPolicy
+from soulslab.learn.rainbow.settings import QNetworkSettings, RainbowRunSettings, RainbowSettings
+from soulslab.learn.settings import EnvSettings
+
+STEP_S = 0.005
+LENGTH = 20
+NETWORK = QNetworkSettings(widths=(8,), n_quantiles=1)
+SAVED = "saved.safetensors"
+SAVE_EVERY = 25
+
+
+def small_settings(env_id: str = f"soulslab.bench.paced:{PACED_ID}", alone_s: float = 60.0) -> RainbowSettings:
+    """Return a run on a game that is nothing but its pace."""
+    options = {"step_s": STEP_S, "n_steps": LENGTH, "n_features": 4, "n_actions": 3}
+    return RainbowSettings(
+        env=EnvSettings(id=env_id, n_envs=1, options=options),
+        network=NETWORK,
+        run=RainbowRunSettings(actor="apart", actor_alone_s=alone_s),
+    )
+
+
+def small_header() -> QHeader:
+    """Return what acts in it."""
+    return QHeader(
+        env_id=PACED_ID,
+        env_options={},
+        n_features=4,
+        n_actions=3,
+        network=NETWORK,
+        soulslab="",
+        commit="",
+        n_envs=1,
+    )
+
+
+class SmallLearner:
+    """What was taken, and where it came from."""
+
+    def __init__(self, run_dir: Path, settings: RainbowSettings | None = None) -> None:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        (run_dir / "config.toml").write_text(dump_settings(settings or small_settings()))
+        self.playing = PlayingApart(run_dir, small_header())
+        self.path = run_dir / SAVED
+        self.rows = np.zeros((0, 3), np.float32)
+        self.n_results = np.zeros(1, np.int64)
+        self.version = 0
+        state = None
+        if self.path.exists():
+            tensors, _ = read_archive(self.path)
+            self.rows, self.n_results = tensors.pop("rows"), tensors.pop("n_results")
+            self.version = int(tensors.pop("version")[0])
+            state = tensors
+        self.playing.begin(state, 0)
+        self.publish()
+
+    def publish(self) -> None:
+        self.version += 1
+        tensors = QPolicy(small_header()).weights()
+        self.playing.channel.publish(Weights(version=self.version, epsilon=1.0, tensors=tensors))
+
+    def take(self) -> None:
+        rows = self.playing.channel.take()
+        self.rows = np.concatenate((self.rows, rows["features"][:, [LIFE, EPISODE, STEP]]))
+        self.n_results = self.n_results + len(self.playing.channel.take_episodes())
+
+    def save(self) -> None:
+        tensors = {"rows": self.rows, "n_results": self.n_results, "version": np.array([self.version])}
+        write_archive(self.path, tensors | self.playing.state(with_env=False), {})
+        self.playing.saved()
+
+    def run(self, until: Callable[[], bool]) -> None:
+        """Take steps and save them now and then."""
+        n_saved = len(self.rows)
+        while not until():
+            self.playing.advance()
+            self.take()
+            if len(self.rows) >= n_saved + SAVE_EVERY:
+                self.publish()
+                self.save()
+                n_saved = len(self.rows)
+
+
+def lives_of(rows: np.ndarray) -> list[int]:
+    """Return the environments that lived the steps, in their order."""
+    return list(dict.fromkeys(rows[:, 0].astype(int).tolist()))
+
+
+def assert_gapless(rows: np.ndarray, n_lives: int) -> None:
+    """Assert that each environment's steps are there once and follow each other; only the last one of each may be cut.
+
+    Args:
+        rows: Life, episode and step of each, (n, 3).
+        n_lives: Environments that there were, one after another.
+    """
+    found = rows.astype(int)
+    assert len(lives_of(found)) == n_lives
+    for life in lives_of(found):
+        numbers = [(episode - 1) * LENGTH + step for _, episode, step in found[found[:, 0] == life].tolist()]
+        assert numbers == list(range(len(numbers)))
+
+
+if __name__ == "__main__":
+    SmallLearner(Path(sys.argv[1])).run(lambda: False)

@@ -1,0 +1,119 @@
+"""Where the memory lies, and who holds it."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from soulslab.errors import ChannelError
+from soulslab.learn.rainbow.apart import lock as lock_module
+from soulslab.learn.rainbow.apart import place as place_module
+from soulslab.learn.rainbow.apart.lock import ProcessLock, is_held
+from soulslab.learn.rainbow.apart.place import ACTOR_LOCK, find_place, make_place, remove_place
+
+
+@pytest.fixture
+def shared(tmp_path, monkeypatch):
+    """A folder in the place of /dev/shm."""
+    folder = tmp_path / "shm"
+    folder.mkdir()
+    monkeypatch.setattr(place_module, "_SHARED_MEMORY", folder)
+    return folder
+
+
+def new_run(tmp_path, name="run"):
+    (tmp_path / name).mkdir()
+    return tmp_path / name
+
+
+def test_it_lies_in_shared_memory_and_is_found_again(tmp_path, shared):
+    run = new_run(tmp_path)
+    assert find_place(run) is None
+    place = make_place(run, 1000)
+    assert place.parent == shared
+    assert find_place(run) == make_place(run, 1000) == place
+    assert place.stat().st_mode & 0o777 == 0o700
+    remove_place(place)
+    assert find_place(run) is None
+
+
+def test_each_run_has_its_own(tmp_path, shared):
+    assert make_place(new_run(tmp_path, "a"), 1000) != make_place(new_run(tmp_path, "b"), 1000)
+
+
+def test_the_same_run_by_another_path_is_the_same(tmp_path, shared, monkeypatch):
+    run = new_run(tmp_path)
+    (tmp_path / "link").symlink_to(run)
+    monkeypatch.chdir(tmp_path)
+    place = make_place(run, 1000)
+    assert find_place(tmp_path / "link") == find_place(run.relative_to(tmp_path)) == place
+
+
+@pytest.mark.parametrize("case", ["no such memory", "no room in it"])
+def test_otherwise_it_lies_in_the_folder_of_the_run(tmp_path, shared, case):
+    run = new_run(tmp_path)
+    if case == "no such memory":
+        shared.rmdir()
+    place = make_place(run, 1000 if case == "no such memory" else 1 << 60)
+    assert place == run / "memory"
+    assert find_place(run) == place
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path, shared, monkeypatch):
+    run = new_run(tmp_path)
+    place = make_place(run, 1000)
+    (tmp_path / "elsewhere").mkdir()
+    remove_place(place)
+    place.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ChannelError, match="belongs to another user"):
+        find_place(run)
+
+
+def test_what_a_run_left_that_is_gone_is_removed_unless_somebody_works_with_it(tmp_path, shared):
+    gone, played, kept = (new_run(tmp_path, name) for name in ("gone", "played", "kept"))
+    places = [make_place(run, 1000) for run in (gone, played, kept)]
+    shutil.rmtree(gone)
+    shutil.rmtree(played)
+    with ProcessLock(places[1] / ACTOR_LOCK, "an actor"):
+        make_place(new_run(tmp_path, "new"), 1000)
+        assert [place.exists() for place in places] == [False, True, True]
+
+
+def test_a_lock_is_held_by_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock_module, "WAIT_S", 0.02)
+    path = tmp_path / "lock"
+    assert not is_held(path)
+    with ProcessLock(path, "an actor"):
+        assert is_held(path)
+        with pytest.raises(ChannelError, match="an actor is at work on this run already"):
+            ProcessLock(path, "an actor")
+        assert is_held(path)
+    assert not is_held(path)
+    ProcessLock(path, "an actor").release()
+
+
+def test_a_process_that_is_killed_lets_go(tmp_path):
+    code = (
+        "import sys, time; from pathlib import Path; from soulslab.learn.rainbow.apart.lock import ProcessLock;"
+        "lock = ProcessLock(Path(sys.argv[1]), 'an actor'); print('held', flush=True); time.sleep(600)"
+    )
+    path = tmp_path / "lock"
+    child = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout.readline() == "held\n"
+        assert is_held(path)
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+    assert not is_held(path)
+    ProcessLock(path, "an actor").release()
+
+
+def test_a_lock_in_no_folder_is_an_error(tmp_path):
+    with pytest.raises(ChannelError, match="could not be opened"):
+        ProcessLock(tmp_path / "gone/lock", "an actor")
+    assert not is_held(tmp_path / "gone/lock")
