@@ -1,4 +1,4 @@
-/* A thread of ours in the game that wakes those who wait for a file or a condition, when the clock has changed.
+/* A thread of ours in the game that wakes those who wait for a file, a condition or a signal when the clock changes.
  *
  * They cannot wait on the page at the same time. It is started by the first that needs it, and not when the library is
  * loaded: programs that set up a sandbox must have one thread only.
@@ -45,6 +45,13 @@ static bool is_behind(struct waiter *waiter, uint32_t generation)
     return (int32_t)(generation - atomic_load(&waiter->seen)) > 0;
 }
 
+/* It has taken note of a line that has come to its limit since, which does not wake those who wait for a condition. */
+static bool is_at_limit(struct waiter *waiter, const struct clock_moment *moment)
+{
+    return moment->is_frozen && atomic_load(&waiter->seen) == moment->generation && waiter->slot != NULL &&
+           atomic_load(&waiter->slot->parked) != moment->generation;
+}
+
 /* While it is BUSY it does not leave, so its condition exists and its slot is its own. */
 static void attend(struct waiter *waiter, const struct clock_moment *moment)
 {
@@ -52,14 +59,17 @@ static void attend(struct waiter *waiter, const struct clock_moment *moment)
     if (!atomic_compare_exchange_strong(&waiter->state, &waits, WAITER_BUSY))
         return;
     pthread_cond_t *cond = atomic_load(&waiter->cond);
-    bool is_waking = atomic_load(&waiter->is_woken);
+    bool is_to_wake = atomic_load(&waiter->is_woken) || (cond != NULL && atomic_load(&waiter->is_timed));
     uint64_t one = 1;
-    if (!is_behind(waiter, moment->generation)) {
+    bool is_early = moment->is_frozen && atomic_load(&waiter->until_ns) > moment->virtual_ns;
+    if (!is_behind(waiter, moment->generation) && !(is_early && is_at_limit(waiter, moment))) {
         /* It has taken note meanwhile. */
-    } else if (moment->is_frozen && atomic_load(&waiter->until_ns) > moment->virtual_ns && waiter->slot != NULL && !is_waking) {
+    } else if (is_early && waiter->slot != NULL && !is_to_wake) {
         /* Nothing changes for it, so it need not wake up to find that out. */
         atomic_store(&waiter->seen, moment->generation);
         park_slot(waiter->slot, moment->generation);
+    } else if (!is_behind(waiter, moment->generation)) {
+        /* It is waking up already. */
     } else if (cond != NULL) {
         atomic_store(&waiter->is_woken, 1);
         pthread_cond_broadcast(cond); /* others wake for nothing, which they must be ready for */
@@ -75,7 +85,8 @@ static bool attend_to_all(const struct clock_moment *moment)
     bool is_any_behind = false;
     for (int i = 0; i < CLOCK_N_SLOTS; i++) {
         struct waiter *waiter = &waiters[i];
-        if (atomic_load(&waiter->state) == WAITER_IDLE || !is_behind(waiter, moment->generation))
+        if (atomic_load(&waiter->state) == WAITER_IDLE ||
+            (!is_behind(waiter, moment->generation) && !is_at_limit(waiter, moment)))
             continue;
         attend(waiter, moment);
         is_any_behind = is_any_behind || is_behind(waiter, moment->generation);
@@ -90,16 +101,17 @@ static void *help(void *nothing)
         struct clock_moment moment;
         clock_look(page, &moment);
         bool is_to_repeat = attend_to_all(&moment);
-        clock_futex_wait(&page->generation, moment.generation, is_to_repeat ? AGAIN_NS : CHECK_NS);
+        int64_t wait_ns = real_wait_until_ns(&moment, moment.limit_ns);
+        clock_futex_wait(&page->generation, moment.generation, is_to_repeat ? AGAIN_NS : wait_ns);
         check_owner(clock_real_ns());
     }
     return nothing;
 }
 
-static void start_helper(void)
+static bool start_helper(void)
 {
     if (atomic_load_explicit(&is_started, memory_order_relaxed) || atomic_exchange(&is_started, 1))
-        return;
+        return true;
     sigset_t all, before;
     sigfillset(&all);
     /* Signals are for the threads of the game. */
@@ -109,19 +121,21 @@ static void start_helper(void)
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_t helper;
-    if (pthread_create(&helper, &attributes, help, NULL) != 0)
+    bool has_started = pthread_create(&helper, &attributes, help, NULL) == 0;
+    if (!has_started)
         atomic_store(&is_started, 0);
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return has_started;
 }
 
 struct waiter *begin_wait(pthread_cond_t *cond, int64_t until_ns)
 {
     struct waiter *waiter = this_waiter();
-    if (waiter == NULL)
+    if (waiter == NULL || !start_helper())
         return NULL;
-    start_helper();
     atomic_store(&waiter->cond, cond);
+    atomic_store(&waiter->is_timed, 0);
     atomic_store(&waiter->until_ns, until_ns);
     return waiter;
 }

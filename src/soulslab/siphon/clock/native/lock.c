@@ -1,6 +1,9 @@
 /* Waiting for conditions, semaphores and mutexes with a deadline.
  *
- * Deadlines are game time; the real call gets a real one. Conditions are woken by the helper when the clock changes.
+ * Deadlines are game time; the real call gets a real one. Conditions are woken by the helper when the clock changes. Who
+ * has left one goes back to the program, if need be without a cause, and does not wait on: a program may signal it after
+ * it has let go of the mutex, and that would be lost on a waiter who is just looking at the clock.
+ *
  * Semaphores and mutexes cannot be woken in vain, so their waiters look again after a while that grows: a step finds
  * them within a fraction of a millisecond, a long pause costs next to nothing.
  */
@@ -9,6 +12,8 @@
 
 #define FIRST_SLICE_NS (CLOCK_MS / 4)
 #define LAST_SLICE_NS (20 * CLOCK_MS)
+/* How long to wait for a condition at most: a deadline has to fit in a timespec. */
+#define LONG_NS (86400 * CLOCK_SECOND)
 
 struct timed_wait {
     int (*call)(struct timed_wait *wait, clockid_t clock, const struct timespec *deadline); /* an error number */
@@ -30,7 +35,7 @@ static void leave(void *waiter)
     end_wait(waiter);
 }
 
-/* Wait until a game time, by the clock that it was given in and that the real call takes too. */
+/* Wait until a game time; `clock` is for the real call. */
 static int wait_until(struct timed_wait *wait, clockid_t clock, int64_t until_ns)
 {
     struct waiter *waiter = wait->is_sliced ? NULL : begin_wait(wait->object, until_ns);
@@ -41,22 +46,23 @@ static int wait_until(struct timed_wait *wait, clockid_t clock, int64_t until_ns
     for (;;) {
         struct clock_moment moment;
         look(&moment);
+        int64_t real_ns = moment.virtual_ns >= until_ns ? 0 : real_time_until_ns(&moment, until_ns);
+        if (waiter != NULL)
+            atomic_store(&waiter->is_timed, real_ns < LONG_NS);
         if (waiter != NULL && !note(waiter, moment.generation))
             continue;
         if (moment.generation != generation)
             slice_ns = FIRST_SLICE_NS;
         generation = moment.generation;
-        bool is_over = moment.virtual_ns >= until_ns;
-        int64_t wait_ns = is_over ? 0 : real_wait_until_ns(&moment, until_ns);
-        if (!is_over && moment.is_frozen)
+        if (real_ns > 0 && moment.is_frozen)
             park(generation);
-        if (waiter == NULL && wait_ns > slice_ns)
-            wait_ns = slice_ns;
+        int64_t longest_ns = waiter == NULL ? slice_ns : LONG_NS;
+        int64_t wait_ns = real_ns < longest_ns ? real_ns : longest_ns;
         if (slice_ns < LAST_SLICE_NS)
             slice_ns *= 2;
         struct timespec deadline = real_deadline(clock, wait_ns);
         result = wait->call(wait, clock, &deadline);
-        if (result != ETIMEDOUT || is_over)
+        if (waiter != NULL || result != ETIMEDOUT || real_ns == 0)
             break;
     }
     pthread_cleanup_pop(1);
@@ -66,12 +72,15 @@ static int wait_until(struct timed_wait *wait, clockid_t clock, int64_t until_ns
      * wait on; it sees a signal without a cause, which it has to be ready for. */
     if (result == 0 && waiter != NULL && atomic_load(&waiter->is_woken) && moment.virtual_ns >= until_ns)
         return ETIMEDOUT;
+    /* Time was slowed down meanwhile, and the helper has not come by yet. */
+    if (result == ETIMEDOUT && waiter != NULL && moment.virtual_ns < until_ns)
+        return 0;
     return result;
 }
 
 static int call_cond(struct timed_wait *wait, clockid_t clock, const struct timespec *deadline)
 {
-    if (real.cond_clockwait == NULL) /* before glibc 2.30; then `clock` is the condition's own */
+    if (real.cond_clockwait == NULL)
         return real.cond_timedwait(wait->object, wait->mutex, deadline);
     return real.cond_clockwait(wait->object, wait->mutex, clock, deadline);
 }
@@ -86,7 +95,9 @@ static int cond_until(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t cl
 {
     struct timed_wait wait = {call_cond, cond, mutex, false};
     int saved_errno = errno;
-    int result = wait_until(&wait, clock, to_ns(deadline) - page->base_ns[clock]);
+    /* The time of day may be set, and we wait for long. Before glibc 2.30 it has to be the clock of the condition. */
+    clockid_t real_clock = clock == CLOCK_REALTIME && real.cond_clockwait != NULL ? CLOCK_MONOTONIC : clock;
+    int result = wait_until(&wait, real_clock, to_ns(deadline) - page->base_ns[clock]);
     errno = saved_errno;
     return result;
 }

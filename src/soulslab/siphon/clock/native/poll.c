@@ -16,9 +16,9 @@ static void cancel_wait(void *waiter)
     end_wait(waiter);
 }
 
-/* Wait for files until a game time; the result is that of ppoll, 0 when the time has come. `all` has room for one more
- * than `n`. */
-static int wait_for_files(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_t *mask)
+/* Wait for files until a game time, while signals are held that `mask` lets in; the result is that of ppoll, 0 when the
+ * time has come. `all` has room for one more than `n`. */
+int wait_with_mask(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_t *mask)
 {
     struct waiter *waiter = n < MAX_FILES ? begin_wait(NULL, until_ns) : NULL;
     int wake_fd = waiter == NULL ? -1 : atomic_load(&waiter->wake_fd);
@@ -54,6 +54,18 @@ static int wait_for_files(struct pollfd *all, nfds_t n, int64_t until_ns, const 
         look(&moment);
     }
     errno = saved_errno;
+    return result;
+}
+
+/* The same with signals as they are; `mask` may be NULL. */
+static int wait_for_files(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_t *mask)
+{
+    sigset_t before;
+    int result;
+    hold_signals(&before);
+    pthread_cleanup_push(release_signals, &before);
+    result = wait_with_mask(all, n, until_ns, mask != NULL ? mask : &before);
+    pthread_cleanup_pop(1);
     return result;
 }
 
@@ -197,16 +209,22 @@ PUBLIC int pselect(int n, fd_set *reading, fd_set *writing, fd_set *special, con
 
 static int epoll_until(int epoll, struct epoll_event *events, int n, int64_t until_ns, const sigset_t *mask)
 {
+    sigset_t before;
+    int result;
+    hold_signals(&before);
+    pthread_cleanup_push(release_signals, &before);
     for (;;) {
-        int result = real.epoll_pwait(epoll, events, n, 0, mask);
+        result = real.epoll_pwait(epoll, events, n, 0, mask != NULL ? mask : &before);
         if (result != 0)
-            return result;
+            break;
         struct pollfd file[2] = {{.fd = epoll, .events = POLLIN}};
-        result = wait_for_files(file, 1, until_ns, mask);
+        result = wait_with_mask(file, 1, until_ns, mask != NULL ? mask : &before);
         if (result <= 0)
-            return result;
+            break;
         /* Another thread may take the event first; then the wait goes on. */
     }
+    pthread_cleanup_pop(1);
+    return result;
 }
 
 PUBLIC int epoll_pwait(int epoll, struct epoll_event *events, int n, int timeout_ms, const sigset_t *mask)

@@ -46,6 +46,7 @@ struct waiter {
     _Atomic int64_t until_ns;     /* game time that it waits for */
     _Atomic uint32_t seen;        /* generation that has been taken note of, by it or for it */
     _Atomic uint32_t is_woken;    /* the helper signalled its condition */
+    _Atomic uint32_t is_timed;    /* its condition ends by itself, at a real time that holds for the line it has seen */
     struct clock_slot *slot;      /* NULL: there are too many threads */
 };
 
@@ -80,11 +81,17 @@ void count_turn(void);                  /* the thread asked for events and there
 
 /* sleep.c */
 int64_t after(int64_t duration_ns);                /* game time, so long after now */
-int64_t real_wait_until_ns(const struct clock_moment *moment, int64_t until_ns);
+int64_t real_wait_until_ns(const struct clock_moment *moment, int64_t until_ns); /* CHECK_NS at most */
+int64_t real_time_until_ns(const struct clock_moment *moment, int64_t until_ns); /* on this line; may be for ever */
 bool sleep_until(int64_t until_ns); /* false: a signal came */
+void hold_signals(sigset_t *before); /* until release_signals(before), for this thread */
+void release_signals(void *before);
+
+/* poll.c */
+int wait_with_mask(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_t *mask);
 
 /* helper.c */
-struct waiter *begin_wait(pthread_cond_t *cond, int64_t until_ns); /* NULL: there are too many threads */
+struct waiter *begin_wait(pthread_cond_t *cond, int64_t until_ns); /* NULL: nobody can wake it */
 bool note(struct waiter *waiter, uint32_t generation); /* false: it is out of date already */
 void end_wait(struct waiter *waiter);
 void reset_helper(void); /* in a new process, which has only the thread that forked */

@@ -3,13 +3,21 @@
 #define _GNU_SOURCE
 #include "preload.h"
 
+/* How late a signal may come to a sleeper. */
+#define DEAF_NS (2 * CLOCK_MS)
+
+int64_t real_time_until_ns(const struct clock_moment *moment, int64_t until_ns)
+{
+    if (moment->is_frozen || until_ns > moment->limit_ns)
+        return CLOCK_FOREVER;
+    __int128 wait_ns = (((__int128)(until_ns - moment->virtual_ns) << 32) + moment->speed - 1) / moment->speed;
+    return wait_ns < CLOCK_FOREVER ? (int64_t)wait_ns : CLOCK_FOREVER;
+}
+
 int64_t real_wait_until_ns(const struct clock_moment *moment, int64_t until_ns)
 {
-    if (moment->is_frozen)
-        return CHECK_NS;
-    int64_t target_ns = until_ns < moment->limit_ns ? until_ns : moment->limit_ns;
-    __int128 wait_ns = (((__int128)(target_ns - moment->virtual_ns) << 32) + moment->speed - 1) / moment->speed;
-    return wait_ns < CHECK_NS ? (int64_t)wait_ns : CHECK_NS;
+    int64_t wait_ns = real_time_until_ns(moment, until_ns < moment->limit_ns ? until_ns : moment->limit_ns);
+    return wait_ns < CHECK_NS ? wait_ns : CHECK_NS;
 }
 
 /* Counted from what this thread knows of the time. If the controller moves the clock on after the game looked at it and
@@ -25,22 +33,67 @@ int64_t after(int64_t duration_ns)
     return duration_ns > CLOCK_FOREVER - from_ns ? CLOCK_FOREVER : from_ns + duration_ns;
 }
 
-bool sleep_until(int64_t until_ns)
+/* To the program a wait is one call, and a signal at any time in it ends it. Ours is many, so a signal that came in
+ * between would be handled and forgotten, and the wait would go on, for good while time stands. So signals are held
+ * back wherever a wait is not in the kernel. Not those that a fault of this thread raises: held back, they kill. */
+void hold_signals(sigset_t *before)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    sigset_t held;
+    sigfillset(&held);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(&held, faults[i]);
+    pthread_sigmask(SIG_BLOCK, &held, before);
+}
+
+void release_signals(void *before)
+{
+    int saved_errno = errno; /* a handler may run */
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+    errno = saved_errno;
+}
+
+/* Sleep, for a while at least; false if a signal came, also if it came before. On the page a sleeper is woken at once,
+ * but a futex cannot let signals in for the time of the sleep only. So they have to wait while it is there, and it does
+ * not stay for long: those who step a game come back soon, and for those who do not it waits with the helper. */
+static bool sleep_once(const struct clock_moment *moment, int64_t until_ns, const sigset_t *before)
+{
+    static const struct timespec none = {0, 0};
+    if (real.ppoll(NULL, 0, &none, before) != 0 && errno == EINTR)
+        return false;
+    int64_t wait_ns = real_wait_until_ns(moment, until_ns);
+    struct timespec timeout = to_timespec(wait_ns < DEAF_NS ? wait_ns : DEAF_NS);
+    if (clock_futex(&page->generation, FUTEX_WAIT, moment->generation, &timeout) == 0 || errno != ETIMEDOUT ||
+        wait_ns <= DEAF_NS)
+        return true;
+    struct pollfd waker;
+    return wait_with_mask(&waker, 0, until_ns, before) >= 0 || errno != EINTR;
+}
+
+/* Sleep while signals are held. */
+static bool sleep_with_mask(int64_t until_ns, const sigset_t *before)
 {
     struct clock_moment moment;
     bool has_slept = true;
-    for (look(&moment); moment.virtual_ns < until_ns; look(&moment)) {
+    for (look(&moment); has_slept && moment.virtual_ns < until_ns; look(&moment)) {
         if (moment.is_frozen)
             park(moment.generation);
-        struct timespec timeout = to_timespec(real_wait_until_ns(&moment, until_ns));
-        if (clock_futex(&page->generation, FUTEX_WAIT, moment.generation, &timeout) != 0 && errno == EINTR) {
-            has_slept = false;
-            break;
-        }
+        has_slept = sleep_once(&moment, until_ns, before);
         /* Sleeping is a place where a thread can be cancelled; the futex is none. */
         pthread_testcancel();
     }
     unpark();
+    return has_slept;
+}
+
+bool sleep_until(int64_t until_ns)
+{
+    sigset_t before;
+    bool has_slept;
+    hold_signals(&before);
+    pthread_cleanup_push(release_signals, &before);
+    has_slept = sleep_with_mask(until_ns, &before);
+    pthread_cleanup_pop(1);
     pthread_testcancel();
     return has_slept;
 }
