@@ -41,6 +41,7 @@ def record_in_terminal(recorder: FightRecorder, seed: int) -> Tally:
 
     def keep(fight_seed: int, actions: NDArray[np.int64]) -> None:
         recorder.fight_again(actions, fight_seed)
+        recorder.publish()
 
     return play(FightLog(gymnasium.make(ARENA_ID, **rules), seed, keep), seed=seed)
 

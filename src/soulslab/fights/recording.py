@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final
 
 import gymnasium
@@ -28,7 +30,7 @@ SEEDS: Final = 2**31
 
 
 class FightRecorder:
-    """Records fights of one environment into one data set; a context that closes the environment.
+    """Records fights of one environment into one data set; a context that keeps, when it is left in any way, what was recorded.
 
     Args:
         folder: Of the data set.
@@ -133,11 +135,22 @@ class FightRecorder:
             )
         return make_options(dict(self._options))
 
+    def publish(self) -> None:
+        """Make sure that no crash takes what was recorded so far.
+
+        Raises:
+            DemonstrationError: The data set cannot be written; what it held before is untouched.
+        """
+        self._writer.publish()
+
     def __enter__(self) -> FightRecorder:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._env.close()  # the data set is whole already
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with closing(self._env):
+            self._writer.__exit__(kind, error, trace)
 
 
 class _EnvTable(msgspec.Struct, frozen=True):

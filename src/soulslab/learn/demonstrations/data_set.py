@@ -20,6 +20,9 @@ FORMAT: Final = 1
 """Version of what soulslab adds to Minari's metadata."""
 
 METADATA_NAME: Final = "metadata.json"
+DATA_NAME: Final = "main_data.hdf5"
+"""Files of a data set, by Minari's names."""
+
 _MINARI_DATA: Final = "data"  # below the folder of an id, among the data sets of a machine
 _DATA_FORMAT: Final = "hdf5"
 _DEFAULT: Final = "(default)"

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from soulslab.learn.inputs import Layout, Observer
 from soulslab.learn.player import Player
 
-RECORDING: Final = 2
-"""Purpose number of recordings in :func:`soulslab.learn.environment.environment_seed`, beside training's 0 and
-evaluation's 1: nobody is measured on fights that it was shown."""
+RECORDING: Final = 4
+"""Purpose number of recordings in :func:`soulslab.learn.environment.environment_seed`, none of those used elsewhere:
+nobody is measured on fights that it was shown."""
 
 #: (observation, action mask or None, game decisions so far in this episode) to action.
 Act: TypeAlias = Callable[[Any, NDArray[np.bool_] | None, int], int]

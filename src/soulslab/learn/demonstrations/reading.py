@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from gymnasium import Space
+from gymnasium.spaces import Box
+from gymnasium.spaces import Dict as DictSpace
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
@@ -68,7 +71,10 @@ def read_demonstrations(
         parts.append(rows)
     if not parts:
         raise DemonstrationError(description.folder, "holds no episode; record some (soulslab fights record)")
-    return np.concatenate(parts)
+    # Into zeros, so that the gaps between columns are the same each time: concatenating leaves anything there.
+    result = np.zeros(sum(map(len, parts)), row_type(shape))
+    np.concatenate(parts, out=result)
+    return result
 
 
 def read_outcomes(description: Description) -> list[dict[str, Any]]:
@@ -120,10 +126,11 @@ def _read_episodes(description: Description, env: VectorEnv[Any, Any, Any]) -> I
         ("actions", data.action_space, env.single_action_space),
     ):
         if theirs != ours:
+            bounds = ", with other bounds" if _in_short(theirs) == _in_short(ours) else ""
             raise DemonstrationError(
                 description.folder,
-                f"its {what} are {theirs}, but those of {description.env_id} are {ours} here; check env.options, or "
-                "record anew",
+                f"its {what} are {_in_short(theirs)}, but those of {description.env_id} are {_in_short(ours)} here"
+                f"{bounds}; check env.options, or record anew",
             )
     for number in range(description.n_episodes):
         with damage:
@@ -240,6 +247,13 @@ def _features(episode: Episode, shape: StepShape, seen: Layout, extras: ExtraInp
         observer.follow(_part(episode.observations, after), nowhere, episode.actions[step], episode.n_decisions[step])
         features[i + 1] = observer.inputs.features[0]
     return features
+
+
+def _in_short(space: Space[Any]) -> str:
+    """Return a space without the bounds of each of its numbers."""
+    if isinstance(space, DictSpace):
+        return f"Dict({', '.join(f'{name}: {_in_short(part)}' for name, part in space.spaces.items())})"
+    return f"Box({space.shape}, {space.dtype})" if isinstance(space, Box) else str(space)
 
 
 def _parts(observations: Any) -> list[NDArray[Any]]:

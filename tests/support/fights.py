@@ -1,0 +1,60 @@
+"""Recorded fights as tests need them: small data sets, and what an environment gives for the same actions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from soulslab.envs.registration import ARENA_ID
+from soulslab.fights.by_reference import record_fight
+from soulslab.fights.recording import FightRecorder, fight_seeds
+from soulslab.learn.demonstrations.episode import Episode, play_episode
+from soulslab.learn.demonstrations.writing import DemonstrationWriter
+
+ARENA: dict[str, Any] = {"boss": "judge", "phase": "1", "random_pose": True, "skip_locked": True}
+
+
+def record_reference(folder: Path, options: dict[str, Any], n_fights: int, seed: int = 0) -> list[int]:
+    """Record the reference player; return the seeds of the fights."""
+    seeds = fight_seeds(seed, n_fights)
+    with FightRecorder(folder, ARENA_ID, options, "reference") as recorder:
+        for fight_seed in seeds:
+            record_fight(recorder, fight_seed)
+    return seeds
+
+
+def record_random(folder: Path, env_id: str, options: dict[str, Any], n_episodes: int) -> list[Episode]:
+    """Record somebody who does anything that is open; return what was recorded."""
+    rng = np.random.default_rng(5)
+    env = gymnasium.make(env_id, **options)
+
+    def act(_: Any, mask: np.ndarray | None, __: int) -> int:
+        return int(rng.choice(env.action_space.n if mask is None else np.flatnonzero(mask)))
+
+    episodes = [play_episode(env, act, seed) for seed in range(n_episodes)]
+    with DemonstrationWriter(folder, env, options, "random") as writer:
+        for episode in episodes:
+            writer.add(episode)
+    return episodes
+
+
+def play_again(env_id: str, options: dict[str, Any], episode: Episode) -> Episode:
+    """Play the actions of an episode in a fresh environment."""
+    actions = iter(episode.actions.tolist())
+    return play_episode(gymnasium.make(env_id, **options), lambda *_: next(actions), episode.seed)
+
+
+def check_same(one: Episode, other: Episode) -> None:
+    """Check that two episodes are the same to the last bit."""
+    for name in ("actions", "n_decisions", "masks", "rewards"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    assert one.is_terminated == other.is_terminated
+    parts = [(one.observations, other.observations)]
+    if isinstance(one.observations, dict):
+        assert one.observations.keys() == other.observations.keys()
+        parts = [(one.observations[name], other.observations[name]) for name in one.observations]
+    for here, there in parts:
+        np.testing.assert_array_equal(here, there)

@@ -1,0 +1,109 @@
+"""``soulslab fights``: what it makes of its flags, and what it refuses."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from soulslab import cli
+from soulslab.arena.boss_file import load_boss
+from soulslab.arena.knight import load_knight
+from soulslab.arena.live_fight import LiveFight, LiveFightOptions
+from soulslab.arena.window.keylog import KeyLogWriter
+from soulslab.learn.demonstrations.data_set import describe
+from soulslab.learn.policy import Policy, PolicyHeader
+from soulslab.learn.settings import NetworkSettings
+
+
+@pytest.fixture(autouse=True)
+def keep_logging_as_it_is(monkeypatch):
+    monkeypatch.setattr("soulslab.log.configure", lambda _: None)
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "fights"
+
+
+def test_the_reference_player_by_a_config(out, capsys):
+    record = ["fights", "record", str(out), "--fights", "2", "--config", "demo.toml", "--phase", "1"]
+    assert cli.run(record) == cli.EXIT_OK
+    description = describe(out)
+    assert (description.n_episodes, description.player) == (2, "reference")
+    assert (description.options["skip_locked"], description.options["phase"]) == (True, "1")
+    assert cli.run([*record, "--append"]) == cli.EXIT_OK
+    assert describe(out).n_episodes == 4
+    assert cli.run(record) == cli.EXIT_FAILED
+    assert "is there already" in capsys.readouterr().err
+    assert cli.run(["fights", "show", str(out)]) == cli.EXIT_OK
+    said = capsys.readouterr().out
+    assert all(text in said for text in ("soulslab/Arena-v0", "reference", "of 4", "skip_locked", "random_pose"))
+
+
+def test_a_policy(out, tmp_path):
+    header = PolicyHeader(
+        env_id="soulslab/Arena-v0",
+        env_options={},
+        n_features=74,
+        n_actions=20,
+        network=NetworkSettings(widths=(8,)),
+        soulslab="",
+        commit="",
+    )
+    Policy(header).save(tmp_path / "policy.safetensors")
+    policy = str(tmp_path / "policy.safetensors")
+    assert cli.run(["fights", "record", str(out), "--policy", policy, "--fights", "1", "--phase", "1"]) == cli.EXIT_OK
+    assert describe(out).player == policy
+
+
+def test_a_key_log(out, tmp_path):
+    game = LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions(phase="1", seed=3))
+    writer = KeyLogWriter(tmp_path / "keys.log", game, "judge")
+    while game.n_fights == 1:
+        game.tick(())
+        writer.tick(game)
+    writer.close(game)
+    keys = str(tmp_path / "keys.log")
+    assert cli.run(["fights", "record", str(out), "--keys", keys, "--phase", "1"]) == cli.EXIT_OK
+    assert (describe(out).n_episodes, describe(out).player) == (1, "human")
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "said"),
+    [
+        (["--policy", "x", "--keys", "y"], cli.EXIT_USAGE, "two players"),
+        (["--boss", "jugde"], cli.EXIT_USAGE, "did you mean 'judge'"),
+        (["--set", "env.id=toys/Nothing-v0"], cli.EXIT_USAGE, "toys"),
+        (["--config", "nothing.toml"], cli.EXIT_USAGE, "nothing.toml"),
+        (["--keys", "nothing.log"], cli.EXIT_FAILED, "nothing.log: cannot be read"),
+        (["--policy", "nothing"], cli.EXIT_FAILED, "nothing"),
+        (["--player", "human"], cli.EXIT_FAILED, "needs a terminal"),
+    ],
+)
+def test_what_is_refused(out, capsys, flags, code, said):
+    assert cli.run(["fights", "record", str(out), *flags]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_no_data_set_to_show(tmp_path, capsys):
+    assert cli.run(["fights", "show", str(tmp_path)]) == cli.EXIT_FAILED
+    assert "is no data set" in capsys.readouterr().err
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys; sys.argv = ['soulslab']; from soulslab.cli import run; run(['fights', 'record', '--help']);"
+        "print([name for name in ('numpy', 'torch', 'gymnasium', 'h5py', 'minari') if name in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_shown_tables_tell_of_data_sets_of_others(out, capsys):
+    assert cli.run(["fights", "record", str(out), "--fights", "1", "--phase", "1"]) == cli.EXIT_OK
+    (out / "metadata.json").write_text(
+        (out / "metadata.json").read_text().replace('"soulslab"', '"other"').replace('"algorithm_name"', '"x"')
+    )
+    assert cli.run(["fights", "show", str(out)]) == cli.EXIT_OK
+    assert np.isin(["player", "-"], capsys.readouterr().out.split()).all()

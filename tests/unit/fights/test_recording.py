@@ -1,0 +1,292 @@
+"""Fights of a script, a policy and a person become the same kind of file, step for step what the environment gives."""
+
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+
+from soulslab.arena.boss_file import load_boss
+from soulslab.arena.knight import load_knight
+from soulslab.arena.players import measure
+from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, N_ACTIONS, NOTHING
+from soulslab.envs.duels import ArenaOptions
+from soulslab.envs.registration import ARENA_ID
+from soulslab.errors import ConfigError, DemonstrationError, EnvironmentUsageError, IncompatibleCheckpointError
+from soulslab.fights.by_hand import FightLog
+from soulslab.fights.by_reference import record_fight, reference_actions
+from soulslab.fights.recording import FightRecorder, env_settings, fight_seeds
+from soulslab.learn.configs import config_path
+from soulslab.learn.demonstrations.data_set import describe
+from soulslab.learn.demonstrations.reading import read_outcomes
+from soulslab.learn.environment import EVALUATION, TRAINING, environment_seed
+from soulslab.learn.inputs import ExtraInputs
+from soulslab.learn.policy import Policy, PolicyHeader
+from soulslab.learn.settings import NetworkSettings
+from support.fights import ARENA, check_same, play_again
+from support.players import script
+
+TRUNCATED_ID = "toys/ShortFight-v0"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_fight():
+    if TRUNCATED_ID not in gymnasium.registry:
+        gymnasium.register(TRUNCATED_ID, entry_point="soulslab.envs.arena:ArenaEnv", max_episode_steps=3)
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "fights"
+
+
+def policy(**changes):
+    header = {
+        "env_id": ARENA_ID,
+        "env_options": {},
+        "n_features": 74,
+        "n_actions": N_ACTIONS,
+        "network": NetworkSettings(widths=(8,)),
+        "soulslab": "",
+        "commit": "",
+    }
+    return Policy(PolicyHeader(**{**header, **changes}))
+
+
+# --- the reference player -------------------------------------------------------------------------------------
+
+
+def test_the_reference_player_wins_as_often_as_it_is_measured_to():
+    boss = load_boss("judge", list(load_knight().knock_backs))
+    score = measure(boss, "1", "reference", n_fights=40, seed=100)
+    options = ArenaOptions(phase="1", random_pose=True)
+    env = gymnasium.make(ARENA_ID, phase="1", random_pose=True)
+    won = 0
+    for seed in range(100, 140):
+        env.reset(seed=seed)
+        for action in reference_actions(options, seed):
+            *_, terminated, truncated, info = env.step(action)
+        assert terminated or truncated
+        won += info["fight"]["won"]
+    assert won / 40 == score.win_rate
+
+
+@pytest.mark.parametrize("changes", [{}, {"skip_locked": False}, {"reward": "sparse", "observation": "dict"}])
+def test_a_fight_is_recorded_as_the_environment_gives_it(out, changes):
+    options = {**ARENA, **changes}
+    with FightRecorder(out, ARENA_ID, options, "reference") as recorder:
+        for seed in fight_seeds(3, 2):
+            episode = record_fight(recorder, seed)
+            check_same(episode, play_again(ARENA_ID, options, episode))
+            assert len(reference_actions(ArenaOptions(**ARENA), seed)) == episode.n_decisions.sum()
+            assert (len(episode.actions) < episode.n_decisions.sum()) == options["skip_locked"]
+    assert (recorder.n_fights, recorder.n_steps) == (2, describe(out).n_steps)
+
+
+def test_nobody_is_measured_on_fights_that_it_was_shown():
+    shown = set(fight_seeds(0, 1000))
+    for purpose in (TRAINING, EVALUATION):
+        first = environment_seed(0, purpose)
+        assert shown.isdisjoint(range(first, first + 1000))
+
+
+def test_the_reference_player_fights_in_the_arena_alone(out):
+    with (
+        FightRecorder(out, TRUNCATED_ID, {}, "reference") as recorder,
+        pytest.raises(EnvironmentUsageError, match=f"only {ARENA_ID} can be fought by the reference player"),
+    ):
+        record_fight(recorder, 0)
+
+
+# --- a policy -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("env_id", [ARENA_ID, TRUNCATED_ID])
+def test_a_policy(out, env_id):
+    player = policy(env_id=env_id)
+    with FightRecorder(out, env_id, ARENA, "policy") as recorder:
+        episode = recorder.play(player, 4)
+    check_same(episode, play_again(env_id, ARENA, episode))
+    assert episode.is_terminated == (env_id == ARENA_ID)
+    assert len(episode.observations) == len(episode.masks) == len(episode.actions) + 1
+    for i in range(len(episode.actions)):
+        assert player.act(episode.observations[i], episode.masks[i]) == episode.actions[i]
+
+
+def test_a_policy_with_extra_inputs_sees_what_an_evaluation_shows_it(out):
+    player = Watcher(policy(extras=ExtraInputs(previous_actions=1, time_left_decisions=100)))
+    with FightRecorder(out, ARENA_ID, ARENA, "policy") as recorder:
+        episode = recorder.play(player, 4)
+    n_decisions = np.concatenate(([0], episode.n_decisions.cumsum()))
+    for i, features in enumerate(player.seen):
+        np.testing.assert_array_equal(features[:74], episode.observations[i])
+        assert features[74:-1].nonzero()[0].tolist() == ([episode.actions[i - 1]] if i else [])
+        assert features[-1] == np.float32(max(0.0, 1 - n_decisions[i] / 100))
+
+
+class Watcher:
+    """Does the first open thing, and keeps what it saw."""
+
+    def __init__(self, player):
+        self.header = player.header
+        self.seen = []
+
+    def act(self, inputs, mask=None, *, deterministic=True):  # noqa: ARG002 (a player's signature)
+        self.seen.append(inputs.features[0].copy())
+        return mask.argmax(1)
+
+
+def test_a_policy_of_another_environment(out):
+    with (
+        FightRecorder(out, ARENA_ID, ARENA, "policy") as recorder,
+        pytest.raises(IncompatibleCheckpointError, match="was trained on toys/Lights-v0"),
+    ):
+        recorder.play(policy(env_id="toys/Lights-v0"), 0)
+
+
+# --- a person -------------------------------------------------------------------------------------------------
+
+
+def test_what_a_person_does_is_fought_again_with_the_learners_steps(out):
+    with FightRecorder(out, ARENA_ID, ARENA, "human") as recorder:
+        kept = []
+        rules = {name: value for name, value in ARENA.items() if name != "skip_locked"}
+        log = FightLog(gymnasium.make(ARENA_ID, **rules), 7, lambda seed, actions: kept.append((seed, actions)))
+        fights = []
+        for n in range(2):
+            log.reset(seed=None)
+            rewards, is_over = [], False
+            actions = iter(script(n, 3000))
+            while not is_over:
+                _, reward, terminated, truncated, info = log.step(next(actions))
+                rewards.append(reward)
+                is_over = terminated or truncated
+            fights.append((sum(rewards), len(rewards), info["fight"]["won"]))
+        for (seed, actions), (total, n_decisions, won) in zip(kept, fights, strict=True):
+            episode = recorder.fight_again(actions, seed)
+            assert episode.rewards.sum() == pytest.approx(total)
+            assert (episode.n_decisions.sum(), episode.is_won) == (n_decisions, won)
+            assert episode.masks[np.arange(len(episode.actions)), episode.actions].all()
+    assert [seed for seed, _ in kept] == [7, 8]
+
+
+def test_a_fight_that_was_left_is_forgotten():
+    kept = []
+    log = FightLog(gymnasium.make(ARENA_ID), 2**31 - 1, lambda seed, _: kept.append(seed))
+    log.reset()
+    log.step(NOTHING)
+    log.reset()
+    is_over = False
+    while not is_over:
+        *_, terminated, truncated, _ = log.step(NOTHING)
+        is_over = terminated or truncated
+    assert kept == [0]
+
+
+def test_a_fight_of_other_rules_is_noticed(out):
+    actions = reference_actions(ArenaOptions(phase="2", random_pose=True), 5)
+    with (
+        FightRecorder(out, ARENA_ID, ARENA, "human") as recorder,
+        pytest.raises(
+            DemonstrationError, match=rf"with seed 5 took {len(actions)} decisions, and \d+ when it was fought"
+        ),
+    ):
+        recorder.fight_again(actions, 5)
+    assert describe(out).n_episodes == 0
+
+
+# --- the file -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_there_is_not_overwritten_but_may_be_added_to(out):
+    for n in range(2):
+        with FightRecorder(out, ARENA_ID, ARENA, "reference", is_continued=True) as recorder:
+            record_fight(recorder, n)
+    assert [outcome["seed"] for outcome in read_outcomes(describe(out))] == [0, 1]
+    with pytest.raises(DemonstrationError, match="is there already; name another folder"):
+        FightRecorder(out, ARENA_ID, ARENA, "reference")
+    with pytest.raises(DemonstrationError, match="phase is '1' there and '2' here"):
+        FightRecorder(out, ARENA_ID, {**ARENA, "phase": "2"}, "reference", is_continued=True)
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DemonstrationError, match="cannot be made"):
+        FightRecorder(tmp_path / "file" / "fights", ARENA_ID, ARENA, "reference")
+    with pytest.raises(DemonstrationError, match="is there already"):
+        FightRecorder(tmp_path / "file", ARENA_ID, ARENA, "reference")
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+import soulslab
+from soulslab.fights.by_reference import record_fight
+from soulslab.fights.recording import FightRecorder
+with FightRecorder(Path(sys.argv[1]), "soulslab/Arena-v0", {"phase": "1"}, "reference") as recorder:
+    record_fight(recorder, 0)
+    recorder.publish()
+    size = (Path(sys.argv[1]) / "main_data.hdf5").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20_000, size + 20_000))
+    for seed in range(1, 50):
+        record_fight(recorder, seed)
+"""
+
+
+def test_a_full_disk_takes_nothing_that_was_there(out):
+    said = subprocess.run([sys.executable, "-c", FULL_DISK, str(out)], capture_output=True, text=True, check=False)
+    assert "DemonstrationError" in said.stderr
+    assert "cannot be written" in said.stderr
+    assert [outcome["seed"] for outcome in read_outcomes(describe(out))] == [0]
+    assert sorted(path.name for path in out.parent.rglob("*")) == ["fights", "main_data.hdf5", "metadata.json"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import soulslab
+from soulslab.fights.by_reference import record_fight
+from soulslab.fights.recording import FightRecorder
+recorder = FightRecorder(Path(sys.argv[1]), "soulslab/Arena-v0", {"phase": "1"}, "reference")
+for seed in range(2):
+    record_fight(recorder, seed)
+    recorder.publish()
+record_fight(recorder, 2)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_kill_takes_only_what_was_not_published(out):
+    subprocess.run([sys.executable, "-c", KILLED, str(out)], check=False)
+    assert [outcome["seed"] for outcome in read_outcomes(describe(out))] == [0, 1]
+
+
+def test_an_interrupt_keeps_what_was_recorded(out):
+    with pytest.raises(KeyboardInterrupt), FightRecorder(out, ARENA_ID, ARENA, "reference") as recorder:
+        record_fight(recorder, 0)
+        raise KeyboardInterrupt
+    assert describe(out).n_episodes == 1
+
+
+def test_unknown_options(out):
+    with pytest.raises(EnvironmentUsageError, match="no option 'bos'"):
+        FightRecorder(out, ARENA_ID, {"bos": "judge"}, "reference")
+    with pytest.raises(EnvironmentUsageError, match="cannot be made with these options"):
+        FightRecorder(out, "toys/Dot-v0", {"colour": 3}, "reference")
+
+
+def test_the_environment_comes_from_any_config(tmp_path):
+    settings = env_settings(config_path("demo.toml"), ["env.options.phase=2"])
+    assert (settings.id, settings.options["phase"], settings.options["skip_locked"]) == (ARENA_ID, 2, True)
+    (tmp_path / "rainbow.toml").write_text('algorithm = "rainbow"\n[env]\nid = "x/Y-v3"\n[replay]\ncapacity = 3\n')
+    assert env_settings(tmp_path / "rainbow.toml").id == "x/Y-v3"
+    (tmp_path / "wrong.toml").write_text("[env]\nn_env = 3\n")
+    with pytest.raises(ConfigError, match="n_env"):
+        env_settings(tmp_path / "wrong.toml")
+
+
+def test_actions_that_are_used():
+    actions = reference_actions(ArenaOptions(), 1)
+    assert {LIGHT_ATTACK, NOTHING} < set(actions.tolist())
+    assert ((actions >= FIRST_ROLL) & (actions < LIGHT_ATTACK)).any()
