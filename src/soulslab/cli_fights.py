@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from soulslab.fights.recording import FightRecorder
-    from soulslab.learn.player import Player
 
 EXIT_OK = 0
 
@@ -133,7 +132,9 @@ def _fight(recorder: FightRecorder, who: WhoFlags, seeds: Sequence[int]) -> None
     from soulslab.fights import by_hand, by_reference
 
     if who.policy:
-        player = _load_player(who.policy)
+        from soulslab.learn.players import load_player
+
+        player = load_player(who.policy)
         for seed in track(seeds, "fighting", transient=True):
             recorder.play(player, seed)
     elif who.keys:
@@ -143,11 +144,3 @@ def _fight(recorder: FightRecorder, who: WhoFlags, seeds: Sequence[int]) -> None
     else:
         for seed in track(seeds, "fighting", transient=True):
             by_reference.record_fight(recorder, seed)
-
-
-def _load_player(run: Path) -> Player:
-    """Return the policy of a run's folder, or of a policy file."""
-    from soulslab.learn.policy import Policy
-    from soulslab.learn.train import POLICY_NAME
-
-    return Policy.load(run / POLICY_NAME if run.is_dir() else run)
