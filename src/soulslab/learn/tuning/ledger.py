@@ -89,8 +89,8 @@ class Ledger:
         """
         self._path = path
         self._settings = study
-        self._distributions = space.distributions()
         self._study = _open(path, study)
+        self._distributions = space.distributions()
         self._started: dict[int, Any] = {}  # Optuna's trials under way
         with writing(path):
             if not self._study.get_trials(deepcopy=False):
@@ -120,12 +120,13 @@ class Ledger:
 
     def end(self, outcome: Outcome) -> None:
         """Note what became of a candidate; one that was cut off comes again."""
-        trial = self._started.pop(outcome.number)
+        trial = self._started[outcome.number]
         with writing(self._path):
             if outcome.state in _RETRIED:
                 self._retry(outcome.number, outcome.state)
             trial.set_user_attr(_OUTCOME, msgspec.to_builtins(outcome))
             self._settle(outcome)
+        del self._started[outcome.number]
 
     def rows(self) -> list[Row]:
         """Return the candidates in the order in which they were drawn."""

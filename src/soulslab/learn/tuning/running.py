@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -154,7 +155,9 @@ class _Search:
                 self.end(Outcome(number=number, state=State.FAILED, reason=str(error)))
                 continue
             with writing(path):
-                path.mkdir(parents=True, exist_ok=True)
+                if path.exists():  # the journal lost this candidate as the machine went down
+                    shutil.rmtree(path)
+                path.mkdir(parents=True)
             write_atomically(path / CONFIG_NAME, text.encode())
             return Job(number=number, folder=str(path), study=self._tuning.study)
         return None
