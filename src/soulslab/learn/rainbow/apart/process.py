@@ -26,6 +26,7 @@ STOP_DEADLINE_S: Final = 60.0
 _TERMINATE_DEADLINE_S: Final = 10.0
 _POLL_S: Final = 0.02
 _TAIL_BYTES: Final = 2000
+_MAX_LOG_BYTES: Final = 1 << 20
 
 _log = logging.getLogger(__name__)
 
@@ -131,6 +132,8 @@ class ActorProcess:
         self._is_found = False
         command = [sys.executable, "-m", PROGRAM, str(self._run_dir.resolve())]
         try:
+            if self.log_path.exists() and self.log_path.stat().st_size > _MAX_LOG_BYTES:
+                self.log_path.replace(self.log_path.with_name(f"{LOG_NAME}.old"))
             with self.log_path.open("ab") as log:
                 self._child = subprocess.Popen(  # noqa: S603 - our own program
                     command,
