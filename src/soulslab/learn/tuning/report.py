@@ -85,14 +85,12 @@ def _ended_table(result: StudyResult, rows: list[Row]) -> Table:
     """Return a table of candidates that did not get to the end."""
     title = "Pruned, failed or cut off" + (f", the last {N_ENDED} of {len(rows)}" if len(rows) > N_ENDED else "")
     table = _table(title, result)
-    for head in (result.tuning.study.objective, "decisions"):
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("state")
+    table.add_column(result.tuning.study.objective, justify="right", no_wrap=True)
     table.add_column("why", overflow="fold")
     for row in rows[:N_ENDED]:
         why = row.outcome.reason if row.outcome else "the study's own process ended"
-        state = f"{row.state}{', tried again' if row.is_retried else ''}"
-        table.add_row(_number(row), *_params(result, row), _said(result, row.value), _costs(row)[1], state, why)
+        state = f"{row.state}, tried again" if row.is_retried else str(row.state)
+        table.add_row(_number(row), *_params(result, row), _said(result, row.value), f"{state}: {why}")
     return table
 
 

@@ -57,7 +57,7 @@ class StudySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     startup_trials: Positive = 8
     sampler_seed: Seed = 0
     pruner: Pruner = "median"
-    warmup: Share = 0.2
+    warmup: Share = 0.4
     max_failures: Positive = 3
 
 

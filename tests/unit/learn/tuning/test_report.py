@@ -87,7 +87,11 @@ def test_the_tables_say_what_was_best_what_ended_and_what_mattered():
     best, config = (next(i for i, line in enumerate(lines) if words in line) for words in ("75.0 %", "0 (config)"))
     assert best < config
     assert "84.0 k" in lines[best]
-    for words in ("worse than the", "pruned", "killed, tried", "the study's own", "network.widths    75 %"):
+    for words in (
+        "pruned: worse than the median at 30 %",
+        "killed, tried again: the study's own",
+        "network.widths    75 %",
+    ):
         assert words in text
     assert "interrupted" not in text
     assert summary(found) == "3 of 20 candidates tried: 2 complete, 1 pruned"
