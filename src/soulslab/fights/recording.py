@@ -30,7 +30,7 @@ SEEDS: Final = 2**31
 
 
 class FightRecorder:
-    """Records fights of one environment into one data set; a context that keeps, when it is left in any way, what was recorded.
+    """Records fights of one environment into one data set; a context that keeps what was recorded however it ends.
 
     Args:
         folder: Of the data set.

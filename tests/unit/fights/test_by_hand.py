@@ -14,7 +14,7 @@ from soulslab.learn.replay.elements import Outcome
 from soulslab.learn.settings import EnvSettings
 
 pytest.importorskip("termios", reason="pseudo-terminals are POSIX; Windows has another keyboard")
-from support.pty import Pty  # noqa: E402
+from support.pty import Pty
 
 #: The command line itself, ten times as fast as it is played.
 PLAY = """

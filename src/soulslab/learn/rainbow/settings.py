@@ -123,11 +123,20 @@ class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
         path: Minari data set: its folder, or its id among those of this machine; "" for none.
         share: Share of each batch that is drawn from them.
         cloning_updates: Updates of behaviour cloning before the first environment step.
+        cloning_every: The learner's updates for one of cloning beside it; 0 clones before alone.
+        cloning_decisions: Decisions over which cloning beside learning fades.
+        cloning_lr: Adam's learning rate of cloning.
+        margin: By how much the values of what was shown shall lead, in units of the return; a hundredth of what a won
+            fight returns, or so.
     """
 
     path: str = ""
     share: Share = 0.5
     cloning_updates: Count = 0
+    cloning_every: Count = 2
+    cloning_decisions: Positive = 100_000
+    cloning_lr: Rate = 5e-4
+    margin: Annotated[float, Meta(gt=0.0)] = 0.3
 
 
 class RainbowRunSettings(RunSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
