@@ -66,6 +66,9 @@ def bench(
         "transfer",
         "learner",
         "learner-doom",
+        "updates",
+        "replay",
+        "apart",
         "ablation",
         "soak",
         "all",
@@ -83,8 +86,9 @@ def bench(
             transfer: the simulator's policy in the window; soak: hours of several games with faults at random;
             pixels: PPO on pictures of the window; learner: our Rainbow beside the DQN of stable-baselines3 and
             others, in game decisions until fights are won (hours; it goes on where it was interrupted); learner-doom:
-            the same config on Doom; ablation: that config with one component dropped at a time (hours); all: all of
-            these.
+            the same config on Doom; ablation: that config with one component dropped at a time (hours); updates: how
+            many of them per second; replay: memory, draws and saving of the replay buffer; apart: how late steps come
+            while a learner works beside them; all: all of these.
         flags: How to measure.
     """
     from rich.console import Console

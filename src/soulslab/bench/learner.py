@@ -72,14 +72,14 @@ def measure_learner(settings: LearnerBenchSettings) -> list[Result]:
     """
     try:
         # Optional, and slow to import; to be missed before hours of runs, not after.
-        from soulslab.bench.learner_speed import SpeedSettings, measure_updates  # noqa: PLC0415
+        from soulslab.bench.learner_speed import SpeedSettings, measure_speed  # noqa: PLC0415
     except ImportError as error:
         raise MissingDependencyError("sb3-contrib", "peers") from error
     shown = record_fights(settings.config.env, settings.folder)
     tasks = contestants(settings.config, settings.seeds, settings.limit, shown)
     runs = play_all(tasks, settings.folder, settings.n_processes)
     speed = SpeedSettings().quick() if settings.is_quick else SpeedSettings()
-    speed_rows, speed_targets = measure_updates(settings.config, speed)
+    speeds, speed_targets = measure_speed(settings.config, speed)
     by_name: dict[str, list[LearnerRun]] = {}
     for task, run in zip(tasks, runs, strict=True):
         by_name.setdefault(task.name, []).append(run)
@@ -89,11 +89,8 @@ def measure_learner(settings: LearnerBenchSettings) -> list[Result]:
             title="greedy fights won at the end of the runs (mean and 95 % interval)",
             rows=[_last_row(name, runs) for name, runs in by_name.items()],
         ),
-        Result(
-            title=f"updates per second, {speed.n_rounds} rounds in turns, one core",
-            rows=speed_rows,
-        ),
-        Result(title="to reach", rows=compare_decisions(by_name) + speed_targets),
+        speeds,
+        Result(title="to reach", rows=compare_decisions(by_name) + speed_targets.rows),
         Result(title="each run", rows=[run_row(task, run) for task, run in zip(tasks, runs, strict=True)]),
     ]
 

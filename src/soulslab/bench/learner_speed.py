@@ -22,7 +22,7 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.logger import configure
 
 from soulslab.bench.learner_tables import at_least
-from soulslab.bench.result import Row
+from soulslab.bench.result import Result, Row
 from soulslab.bench.timing import interleaved
 from soulslab.learn.environment import Sizes, make_vector, sizes
 from soulslab.learn.rainbow.learner import Learner
@@ -63,6 +63,18 @@ class SpeedSettings(msgspec.Struct, frozen=True, kw_only=True):
     def quick(self) -> SpeedSettings:
         """Return settings that show that it works."""
         return SpeedSettings(n_stored=2_000, n_updates=20, n_rounds=2)
+
+
+def measure_speed(config: RainbowSettings, settings: SpeedSettings) -> list[Result]:
+    """Measure updates per second, and compare them with what is to be reached.
+
+    Args:
+        config: Ours; its environment gives the shapes.
+        settings: How much is measured.
+    """
+    rows, targets = measure_updates(config, settings)
+    title = f"updates per second, {settings.n_rounds} rounds in turns, one core"
+    return [Result(title=title, rows=rows), Result(title="to reach", rows=targets)]
 
 
 def measure_updates(config: RainbowSettings, settings: SpeedSettings) -> tuple[list[Row], list[Row]]:

@@ -199,6 +199,30 @@ def _learner_doom(options: BenchOptions) -> list[Result]:
     return measure_learner_doom(_with(settings, decisions=options.steps))
 
 
+def _updates(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.learner_speed import SpeedSettings, measure_speed
+    from soulslab.config import load_settings
+    from soulslab.learn.rainbow.settings import RainbowSettings
+
+    settings = SpeedSettings()
+    config = load_settings(RainbowSettings, _config(options, "rainbow.toml"))
+    return measure_speed(config, settings.quick() if options.is_quick else settings)
+
+
+def _replay(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.learner_replay import ReplayBenchSettings, measure_replay
+
+    settings = ReplayBenchSettings()
+    return measure_replay(settings.quick() if options.is_quick else settings)
+
+
+def _apart(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.learner_apart import ApartBenchSettings, measure_apart
+
+    settings = ApartBenchSettings()
+    return measure_apart(settings.quick() if options.is_quick else settings)
+
+
 def _config(options: BenchOptions, default: str = "demo.toml") -> Path:
     from soulslab.learn.configs import config_path
 
@@ -236,6 +260,9 @@ BENCHMARKS: Final = {
     "transfer": Benchmark(_transfer, frozenset({"policy", "limit_s", "fights"})),
     "learner": Benchmark(_learner, frozenset({"steps", "fights", "seeds", "processes"})),
     "learner-doom": Benchmark(_learner_doom, frozenset({"steps", "fights", "seeds", "limit_s"})),
+    "updates": Benchmark(_updates, frozenset()),
+    "replay": Benchmark(_replay, frozenset()),
+    "apart": Benchmark(_apart, frozenset()),
     "ablation": Benchmark(_ablation, frozenset({"fights", "seeds", "processes"})),
     "soak": Benchmark(_soak, frozenset({"steps", "seeds"})),
 }
