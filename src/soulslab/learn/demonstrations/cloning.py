@@ -1,15 +1,13 @@
 """Behaviour cloning for action values: what was shown shall be worth more than any other open action.
 
-The loss is DQfD's large margin (Hester et al. 2018, "Deep Q-learning from demonstrations", equation 2)::
+The loss is the cross-entropy of a softmax policy over the values of the open actions::
 
-    max_a (Q(s, a) + margin * [a != a_shown]) - Q(s, a_shown)
+    -log softmax(Q(s, .) / temperature)[a_shown]
 
-over the actions that were open. It is 0, and asks for nothing more, where the shown action leads by the margin, so that
-the values stay in the units of the return.
-
-It has to go on beside learning. After a warm start alone, learning unlearns it: the values of what nobody has done yet
-are made up, and the best of twenty made-up values looks better than what was shown. ``docs/demonstrations.md`` has the
-numbers.
+DQfD's large margin (Hester et al. 2018, "Deep Q-learning from demonstrations", equation 2) was tried beside it and won
+half as often. Cloning has to go on beside learning: after a warm start alone, learning unlearns it, for the values of
+what nobody has done yet are made up, and the best of twenty made-up values looks better than what was shown.
+``docs/demonstrations.md`` has the numbers.
 
 Shapes: B batch, F features, A actions.
 """
@@ -28,7 +26,7 @@ from soulslab.learn.archive import Tensors
 from soulslab.learn.demonstrations.mixed import Source
 from soulslab.learn.rainbow.policy import QPolicy
 from soulslab.learn.rainbow.settings import DemonstrationSettings
-from soulslab.learn.rainbow.targets import BLOCKED_VALUE, mean_values
+from soulslab.learn.rainbow.targets import BLOCKED_VALUE, masked_log_policy, mean_values
 
 #: (features as they were recorded (B, F), pixels or None) to the value of each action, float32 (B, A).
 Values: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]
@@ -42,7 +40,7 @@ class Cloned(NamedTuple):
     """What updates of cloning found, as means over them.
 
     Attributes:
-        loss: Large-margin loss, in the units of the return.
+        loss: Cross-entropy of the shown actions (nats).
         agreement: Share of the shown actions that were the best open ones before the update, 0..1.
     """
 
@@ -68,12 +66,12 @@ class Cloner:
             parameters: What they depend on; their gradients are overwritten.
             shown: The recorded fights.
             rng: Source of the draws.
-            settings: How large the margin is, and how fast it is learned.
+            settings: Temperature and learning rate.
         """
         self._values = values
         self._shown = shown
         self._rng = rng
-        self._margin = settings.margin
+        self._temperature = settings.cloning_temperature
         self._lr = settings.cloning_lr
         self._optimiser = torch.optim.Adam(list(parameters), lr=self._lr)
         self._batch = shown.make_batch(BATCH_SIZE)
@@ -93,7 +91,7 @@ class Cloner:
         self._optimiser.zero_grad(set_to_none=False)
         with torch.enable_grad():
             values = self._values(batch.features, batch.pixels)
-            loss = large_margin_loss(values, batch.actions, batch.blocked, self._margin)
+            loss = cloning_loss(values, batch.actions, batch.blocked, self._temperature)
             torch.autograd.backward(loss)
         self._optimiser.param_groups[0]["lr"] = self._lr * weight
         self._optimiser.step()
@@ -159,15 +157,13 @@ def cloning_weight(settings: DemonstrationSettings, env_steps: int) -> float:
     return max(0.0, 1.0 - env_steps / settings.cloning_decisions)
 
 
-def large_margin_loss(values: Tensor, actions: Tensor, blocked: Tensor, margin: float) -> Tensor:
-    """Return the mean of how far the shown actions are from leading by the margin, float32 ().
+def cloning_loss(values: Tensor, actions: Tensor, blocked: Tensor, temperature: float) -> Tensor:
+    """Return the mean cross-entropy of the shown actions under a softmax over the open ones, float32 ().
 
     Args:
         values: float32 (B, A).
         actions: What was shown, int64 (B, 1).
         blocked: Where an action was forbidden, bool (B, A).
-        margin: In the units of the values.
+        temperature: In the units of the values.
     """
-    shown = values.gather(1, actions)
-    rivals = (values + margin).scatter(1, actions, shown).masked_fill(blocked, BLOCKED_VALUE)
-    return (rivals.amax(1, keepdim=True) - shown).mean()
+    return -masked_log_policy(values, blocked, temperature).gather(1, actions).mean()

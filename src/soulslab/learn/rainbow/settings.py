@@ -126,8 +126,8 @@ class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
         cloning_every: The learner's updates for one of cloning beside it; 0 clones before alone.
         cloning_decisions: Decisions over which cloning beside learning fades.
         cloning_lr: Adam's learning rate of cloning.
-        margin: By how much the values of what was shown shall lead, in units of the return; a hundredth of what a won
-            fight returns, or so.
+        cloning_temperature: Of the softmax over the values that cloning looks at, in units of the return; a
+            twentieth of what a won fight returns, or so.
     """
 
     path: str = ""
@@ -136,7 +136,7 @@ class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     cloning_every: Count = 2
     cloning_decisions: Positive = 100_000
     cloning_lr: Rate = 5e-4
-    margin: Annotated[float, Meta(gt=0.0)] = 0.3
+    cloning_temperature: Annotated[float, Meta(gt=0.0)] = 1.0
 
 
 class RainbowRunSettings(RunSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
