@@ -27,6 +27,9 @@ class Source(Protocol):
     def sample(self, batch: Batch, *, n_steps: int, gamma: float, beta: float, rng: np.random.Generator) -> None:
         """Fill a batch."""
 
+    def priorities(self, places: Tensor) -> NDArray[np.float64]:
+        """Return the priorities of the transitions in these places, float64 (B,)."""
+
     def set_priorities(self, places: Tensor, errors: Tensor) -> None:
         """Say how large the errors of the transitions in these places were."""
 
@@ -66,6 +69,19 @@ class MixedReplay:
         """Fill a batch, the recorded ones first; all are recorded ones as long as nothing was lived through."""
         for source, part in self._split(batch):
             source.sample(part, n_steps=n_steps, gamma=gamma, beta=beta, rng=rng)
+
+    def priorities(self, places: Tensor) -> NDArray[np.float64]:
+        """Return the priorities of the batch drawn last, float64 (B,).
+
+        Args:
+            places: As that batch has them, int64 (B,).
+        """
+        found, start = [], 0
+        for source, part in self._parts:
+            stop = start + len(part.places)
+            found.append(source.priorities(places[start:stop]))
+            start = stop
+        return np.concatenate(found)
 
     def set_priorities(self, places: Tensor, errors: Tensor) -> None:
         """Pass on how large the errors of the batch drawn last were.

@@ -47,6 +47,9 @@ class Replay(Protocol):
     def sample(self, batch: Batch, *, n_steps: int, gamma: float, beta: float, rng: np.random.Generator) -> None:
         """Fill a batch."""
 
+    def priorities(self, places: Tensor) -> NDArray[np.float64]:
+        """Return the priorities of the transitions in these places, float64 (B,)."""
+
     def set_priorities(self, places: Tensor, errors: Tensor) -> None:
         """Say how large the errors of the transitions in these places were."""
 
@@ -145,9 +148,9 @@ class Learner:
         return measured
 
     @property
-    def places(self) -> Tensor:
-        """Where the transitions drawn last lie in the replay buffer, int64 (B,)."""
-        return self._batch.places
+    def priority_mean(self) -> float:
+        """Mean priority of the transitions drawn last."""
+        return float(self._replay.priorities(self._batch.places).mean())
 
     def schedule(self, progress: float) -> Schedule:
         """Return what the schedules say now, for a run that is so far, 0..1."""

@@ -18,16 +18,20 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import torch
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
 
 from soulslab.config import dump_settings
 from soulslab.errors import ActorError, CheckpointError, NonFiniteError
 from soulslab.learn.archive import Tensors, write_atomically, writing
 from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
+from soulslab.learn.demonstrations.reading import read_demonstrations
+from soulslab.learn.demonstrations.teaching import Teaching
 from soulslab.learn.environment import make_vector, sizes
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.interrupt import StopRequest
@@ -110,6 +114,7 @@ def train_rainbow(
         ConfigError: An option names a Python function that was not passed again.
         EnvironmentUsageError: The environment cannot be trained on.
         NonFiniteError: The environment gave NaN or infinity; everything learned was saved before.
+        DemonstrationError: The recorded fights are of another environment, or damaged.
         ActorError: The process that plays failed too often; everything learned was saved before.
     """
     try:
@@ -123,9 +128,9 @@ def train_rainbow(
             settings, env=msgspec.structs.replace(settings.env, options=describe_options(options))
         )
         with one_core():
-            policy, playing = _open(described, options, run_dir, is_resumed=checkpoint is not None)
-            with closing(playing):
-                run = _Run(described, options, run_dir, policy, playing, store, sinks)
+            opened = _open(described, options, run_dir, is_resumed=checkpoint is not None)
+            with closing(opened.playing):
+                run = _Run(described, options, run_dir, opened, store, sinks)
                 run.begin(checkpoint)
                 return run.run()
     finally:
@@ -133,10 +138,17 @@ def train_rainbow(
             sink.close()
 
 
-def _open(
-    settings: RainbowSettings, options: Mapping[str, Any], run_dir: Path, *, is_resumed: bool
-) -> tuple[QPolicy, Playing]:
-    """Make the environments, or start the process that plays them; return also the policy to be trained."""
+class _Opened(NamedTuple):
+    """What a run begins with: its environments, the policy to be trained, and recorded fights, if there are any."""
+
+    policy: QPolicy
+    playing: Playing
+    shown: NDArray[Any] | None
+    is_resumed: bool
+
+
+def _open(settings: RainbowSettings, options: Mapping[str, Any], run_dir: Path, *, is_resumed: bool) -> _Opened:
+    """Make the environments, or start the process that plays them."""
     env = make_vector(settings.env.id, settings.env.n_envs, options)
     try:
         n_envs, n_features, n_actions, pixels = sizes(env)
@@ -156,41 +168,55 @@ def _open(
         policy = QPolicy(header, torch.Generator().manual_seed(settings.run.seed))
         if settings.run.start_from and not is_resumed:
             start_from(policy, Path(settings.run.start_from), env.metadata.get("policies_of", ()))
+        shown = _read_shown(settings, env) if settings.demonstrations.path else None
         if settings.run.actor == "apart":
             env.close()
-            return policy, PlayingApart(run_dir, header)
-        return policy, PlayingHere(env, QPolicy(header), settings.run.seed)
+            return _Opened(policy, PlayingApart(run_dir, header), shown, is_resumed)
+        return _Opened(policy, PlayingHere(env, QPolicy(header), settings.run.seed), shown, is_resumed)
     except BaseException:
         env.close()
         raise
 
 
+def _read_shown(settings: RainbowSettings, env: VectorEnv[Any, Any, Any]) -> NDArray[Any]:
+    """Return the recorded fights as rows of the replay buffer."""
+    is_masked = "action_mask" in env.reset(seed=settings.run.seed)[1]
+    path = settings.demonstrations.path
+    return read_demonstrations(path, env, settings.env, extras=settings.inputs, is_masked=is_masked)
+
+
 class _Run:
     """One process's part of a run."""
 
-    def __init__(  # noqa: PLR0913, PLR0917  (called once, above)
+    def __init__(
         self,
         settings: RainbowSettings,
         options: Mapping[str, Any],
         run_dir: Path,
-        policy: QPolicy,
-        playing: Playing,
+        opened: _Opened,
         store: CheckpointStore,
         sinks: Sequence[Sink],
     ) -> None:
         self._settings = settings
         self._options = dict(options)
         self._run_dir = run_dir
-        self._playing = playing
+        self._playing = opened.playing
         self._store = store
         self._replay_store = ReplayStore(run_dir / REPLAY_NAME)
         self._manifests: dict[Path, Any] = {}
         self._sinks = sinks
-        self._policy = policy
+        self._policy = opened.policy
         self._rng = np.random.default_rng(np.random.SeedSequence(settings.run.seed, spawn_key=(_LEARNING,)))
         folder = run_dir / REPLAY_NAME if settings.replay.is_mapped else None
-        self._replay = ReplayBuffer(step_shape(self._policy), settings.replay, settings.env.n_envs, folder)
-        self._learner = Learner(settings.learner, settings.replay, self._policy, self._replay, self._rng)
+        shape = step_shape(self._policy)
+        self._replay = ReplayBuffer(shape, settings.replay, settings.env.n_envs, folder)
+        self._teaching = None
+        if opened.shown is not None:
+            self._teaching = Teaching(settings, opened.shown, shape, self._replay, self._policy, self._rng)
+            if not opened.is_resumed:
+                self._teaching.begin()
+        source = self._teaching.replay if self._teaching else self._replay
+        self._learner = Learner(settings.learner, settings.replay, self._policy, source, self._rng)
         self._episodes = EpisodeWindow()
         self._meter = LearningMeter()
         self._milestones: tuple[Milestone, ...] = ()
@@ -312,6 +338,8 @@ class _Run:
         progress = min(1.0, self._env_steps / self._settings.run.total_steps)
         for _ in range(min(int(self._credit), MOST_UPDATES_AT_ONCE)):
             self._meter.add(self._learner.update(progress))
+            if self._teaching:
+                self._teaching.after_update(self._learner.n_updates, self._env_steps)
             self._credit -= 1.0
         self._publish()
 
@@ -390,7 +418,7 @@ class _Run:
             updates_per_second=n_new / passed,
             lr=self._settings.learner.lr,
             epsilon=self._epsilon(),
-            priority_mean=float(replay.priorities(learner.places).mean()),
+            priority_mean=learner.priority_mean,
             priority_max=replay.priority_max,
             n_replay=replay.n_steps_stored,
             n_resets=learner.n_resets,
@@ -408,6 +436,7 @@ class _Run:
             ("learner", self._learner.state()),
             ("replay", self._replay.state()),
             ("playing", self._playing.state(with_env=with_env)),
+            ("teaching", self._teaching.state() if self._teaching else {}),
             ("run", self._state()),
         ):
             tensors |= {f"{name}/{key}": array for key, array in each.items()}
@@ -445,6 +474,8 @@ class _Run:
         self._learner.load(part(tensors, "learner"))
         self._replay_store.load(self._replay, header["replay"])
         self._replay.load(part(tensors, "replay"))
+        if self._teaching:
+            self._teaching.load(part(tensors, "teaching"))
         self._manifests = self._store.header_values("replay")
         own = part(tensors, "run")
         self._env_steps, self._steps = (int(count) for count in own["counts"])

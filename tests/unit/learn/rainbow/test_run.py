@@ -14,12 +14,18 @@ import numpy as np
 import pytest
 
 from soulslab.config import load_settings
-from soulslab.errors import CheckpointError, ConfigError, IncompatibleCheckpointError, NonFiniteError
+from soulslab.errors import (
+    CheckpointError,
+    ConfigError,
+    DemonstrationError,
+    IncompatibleCheckpointError,
+    NonFiniteError,
+)
 from soulslab.learn.archive import read_archive
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.players import load_player
 from soulslab.learn.rainbow.run import train_rainbow
-from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.rainbow.settings import DemonstrationSettings, RainbowSettings
 from soulslab.learn.settings import EnvSettings
 from soulslab.learn.sinks import PROGRESS_NAME, JsonLinesSink, read_json_lines
 from soulslab.learn.telemetry import (
@@ -34,6 +40,7 @@ from soulslab.learn.telemetry import (
 )
 from soulslab.learn.train import StopReason
 from soulslab.learn.training import load_run_settings, train_run
+from support.fights import ARENA, record_random
 
 TESTS = Path(__file__).parents[3]
 
@@ -46,6 +53,7 @@ sys.path.insert(0, sys.argv[1])
 from support.toys import register_toys
 from soulslab.learn.sinks import JsonLinesSink
 from soulslab.learn.training import load_run_settings, train_run
+from support.fights import ARENA, record_random
 register_toys()
 run_dir = Path(sys.argv[2])
 settings = load_run_settings(Path(sys.argv[3]), sys.argv[5:])
@@ -262,6 +270,25 @@ def test_the_actor_may_see_what_it_did_and_how_much_time_is_left(corridor, tmp_p
     result = train_rainbow(settings, tmp_path / "run", sinks=[JsonLinesSink(tmp_path / "run" / PROGRESS_NAME)])
     assert load_player(result.policy_path).header.extras == inputs
     assert result.win_rate is not None
+
+
+def test_recorded_fights_teach_a_run_and_it_goes_on_bit_for_bit(corridor, tmp_path):
+    record_random(tmp_path / "shown", "soulslab/Arena-v0", ARENA, 3)
+    shown = DemonstrationSettings(path=str(tmp_path / "shown"), cloning_updates=20)
+    settings = with_env(corridor, id="soulslab/Arena-v0", options=ARENA, n_envs=1)
+    settings = with_run(msgspec.structs.replace(settings, demonstrations=shown), total_steps=1500, evaluate_every=500)
+    train_rainbow(settings, tmp_path / "whole")
+    train_rainbow(settings, tmp_path / "parts", sinks=[Listener(Evaluated, 1)])
+    train_rainbow(settings, tmp_path / "parts", resume=True)
+    check_same_tensors(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_recorded_fights_of_another_environment_are_refused_before_anything_begins(corridor, tmp_path):
+    record_random(tmp_path / "shown", "soulslab/Arena-v0", ARENA, 1)
+    shown = DemonstrationSettings(path=str(tmp_path / "shown"))
+    with pytest.raises(DemonstrationError, match=r"toys/Corridor-v0"):
+        train_rainbow(msgspec.structs.replace(corridor, demonstrations=shown), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_other_reasons_to_stop(corridor, tmp_path):
