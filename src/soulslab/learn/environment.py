@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
 from gymnasium.spaces import Discrete
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
 from soulslab.errors import ConfigError, EnvironmentUsageError
@@ -142,6 +142,14 @@ def layout(env: VectorEnv[Any, Any, Any]) -> Layout:
         EnvironmentUsageError: The observations are neither flat nor pixels.
     """
     return Layout(env.single_observation_space, _name(env))
+
+
+def feature_names(env: VectorEnv[Any, Any, Any]) -> tuple[str, ...]:
+    """Return the names of the features that an environment tells, in their order; empty if it tells none."""
+    base = env.unwrapped
+    if isinstance(base, SyncVectorEnv) and base.envs[0].has_wrapper_attr("feature_names"):
+        return tuple(base.envs[0].get_wrapper_attr("feature_names"))
+    return tuple(getattr(base, "feature_names", ()))
 
 
 def stateful(env: VectorEnv[Any, Any, Any]) -> Stateful | None:

@@ -8,10 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from gymnasium.vector import SyncVectorEnv, VectorEnv
-
 from soulslab.errors import ConfigError, IncompatibleCheckpointError, did_you_mean
-from soulslab.learn.environment import make_vector
+from soulslab.learn.environment import feature_names, make_vector
 from soulslab.learn.phases import Member, PhasePolicy, Switch
 from soulslab.learn.player import Header
 from soulslab.learn.players import load_player
@@ -85,14 +83,6 @@ def find_switch(header: Header, feature: str, at_most: Sequence[float]) -> Switc
             f"{header.env_id} has no feature {feature!r}{did_you_mean(feature, names)}", path="switch.feature"
         )
     return Switch(feature=names.index(feature), at_most=tuple(at_most), name=feature)
-
-
-def feature_names(env: VectorEnv[Any, Any, Any]) -> tuple[str, ...]:
-    """Return the names of the features that an environment tells, in their order; empty if it tells none."""
-    base = env.unwrapped
-    if isinstance(base, SyncVectorEnv) and base.envs[0].has_wrapper_attr("feature_names"):
-        return tuple(base.envs[0].get_wrapper_attr("feature_names"))
-    return tuple(getattr(base, "feature_names", ()))
 
 
 def _load_member(run: Path) -> Member:

@@ -123,7 +123,7 @@ class Learner:
         self._target = policy.twin()
         self._adam = Adam.fresh(network.parameters_flat)
         self._batch = replay.make_batch(settings.batch_size)
-        self._features = torch.empty(2 * settings.batch_size, policy.header.n_inputs)
+        self._features = torch.empty(2 * settings.batch_size, policy.encoding.n_outputs)
         self._loss = QuantileLoss(settings.batch_size, network.taus)
 
     def update(self, progress: float) -> Measured:

@@ -64,7 +64,7 @@ class QNetwork(nn.Module):
         """Build the network.
 
         Args:
-            n_features: F.
+            n_features: F, soft bins included.
             n_actions: A.
             settings: Its shape.
             generator: Source of the initial weights, and of the noise of noisy layers.

@@ -12,19 +12,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulslab.errors import CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
+from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.learn.archive import Tensors, read_archive, write_archive
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.normalise import RunningMoments
 from soulslab.learn.player import Header
+from soulslab.learn.rainbow.encoding import Encoding, check_bins
 from soulslab.learn.rainbow.network import QNetwork
 from soulslab.learn.rainbow.settings import QNetworkSettings
 from soulslab.learn.rainbow.targets import BLOCKED_VALUE, masked_log_policy, mean_values
 
 FORMAT: Final = "soulslab-action-values"
 FORMAT_VERSION: Final = 1
-MAX_NORMALISED: Final = 10.0
-"""Normalised features are clipped to this many standard deviations, so that a rare one drowns no other."""
+
+_OBSERVED_AT_ONCE: Final = 4096
+"""Rows; bins make them ten times as long."""
 
 
 class QHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -33,7 +35,7 @@ class QHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
     Attributes:
         format: Kind of file, ``FORMAT``.
         version: Version of the format.
-        network: Shape of the network.
+        network: Shape of the network; its bins name features by number.
         temperature: Of the softmax over the values that actions are drawn from when they are drawn.
     """
 
@@ -49,7 +51,8 @@ class QPolicy:
     Attributes:
         header: What it is and where it comes from.
         network: The network of action values.
-        moments: Mean and variance of the features, shape (F,).
+        encoding: What it sees of the features.
+        moments: Mean and variance of that, shape (O,).
     """
 
     def __init__(self, header: QHeader, generator: torch.Generator | None = None) -> None:
@@ -58,44 +61,60 @@ class QPolicy:
         Args:
             header: What it is.
             generator: Source of the initial weights and of the noise; by default a fresh one with seed 0.
+
+        Raises:
+            ConfigError: The header's bins are of features that there are not.
         """
+        check_bins(header.network.bins, header.n_features, header.env_id)
         self.header = header
+        self.encoding = Encoding(header.n_inputs, header.network.bins)
         self._noise = generator or torch.Generator().manual_seed(0)
         self.network = QNetwork(
-            header.n_inputs,
+            self.encoding.n_outputs,
             header.n_actions,
             header.network,
             self._noise,
             pixels=header.stacked_pixels,
         )
-        self.moments = RunningMoments((header.n_inputs,))
+        self.moments = RunningMoments((self.encoding.n_outputs,))
         self._generator = torch.Generator().manual_seed(0)
-        self._shift = torch.zeros(header.n_inputs)
-        self._scale = torch.ones(header.n_inputs)
 
     def twin(self) -> QNetwork:
         """Return another network with the same weights, whose noise comes from the same source."""
         header = self.header
-        sizes = (header.n_inputs, header.n_actions)
+        sizes = (self.encoding.n_outputs, header.n_actions)
         twin = QNetwork(*sizes, header.network, self._noise, pixels=header.stacked_pixels)
         twin.parameters_flat.copy_(self.network.parameters_flat)
         return twin
 
     def observe(self, features: NDArray[np.float32]) -> None:
         """Let the normaliser learn from a batch, float32 (B, F)."""
-        self.moments.update(features)
+        at_once = _OBSERVED_AT_ONCE if self.header.network.bins else max(1, len(features))
+        for start in range(0, len(features), at_once):
+            self.moments.update(self.encoding.expand(features[start : start + at_once]))
         self._refresh()
 
     def normalise(self, features: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return features in units of their standard deviation, clipped, float32 (B, F)."""
-        centred = torch.sub(features, self._shift, out=out)
-        return centred.mul_(self._scale).clamp_(-MAX_NORMALISED, MAX_NORMALISED)
+        """Return what the network sees, in units of its standard deviation, clipped.
+
+        Args:
+            features: float32 (B, F), as the environment gives them, extra inputs after them.
+            out: Where to write it, float32 (B, O); by default a new tensor.
+
+        Raises:
+            EnvironmentUsageError: They are not as many features as the policy knows.
+        """
+        if out is None:
+            out = torch.empty(len(features), self.encoding.n_outputs)
+        self.encoding.normalise(features.numpy(), out.numpy())
+        return out
 
     def values(self, inputs: Inputs) -> Tensor:
         """Return the expected return of each action, float32 (B, A), whether it is open or not.
 
         Raises:
-            EnvironmentUsageError: The policy looks at pixels and is shown none, or the other way round.
+            EnvironmentUsageError: The policy looks at pixels and is shown none, or the other way round, or is shown
+                another number of features than it knows.
         """
         pixels = None if inputs.pixels is None else torch.from_numpy(inputs.pixels)
         if (pixels is None) != (self.header.pixels is None):
@@ -200,8 +219,7 @@ class QPolicy:
         return policy
 
     def _refresh(self) -> None:
-        self._shift = torch.from_numpy(self.moments.mean.astype(np.float32))
-        self._scale = torch.from_numpy((1.0 / self.moments.std).astype(np.float32))
+        self.encoding.follow(self.moments)
 
 
 def read_header(raw: Mapping[str, Any], path: Path) -> QHeader:
@@ -218,6 +236,8 @@ def read_header(raw: Mapping[str, Any], path: Path) -> QHeader:
             f"version {FORMAT_VERSION}; it was written by soulslab {raw.get('soulslab', 'of unknown version')}",
         )
     try:
-        return msgspec.convert(raw, QHeader)
-    except msgspec.ValidationError as error:
+        header = msgspec.convert(raw, QHeader)
+        check_bins(header.network.bins, header.n_features, header.env_id)
+    except (msgspec.ValidationError, ConfigError) as error:
         raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
+    return header

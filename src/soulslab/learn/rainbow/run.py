@@ -32,7 +32,7 @@ from soulslab.learn.archive import Tensors, write_atomically, writing
 from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
 from soulslab.learn.demonstrations.reading import read_demonstrations
 from soulslab.learn.demonstrations.teaching import Teaching
-from soulslab.learn.environment import make_vector, sizes
+from soulslab.learn.environment import feature_names, make_vector, sizes
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.interrupt import StopRequest
 from soulslab.learn.policy import describe_options, require_functions
@@ -40,6 +40,7 @@ from soulslab.learn.provenance import git_commit
 from soulslab.learn.rainbow.actor import step_shape
 from soulslab.learn.rainbow.apart.playing import PlayingApart
 from soulslab.learn.rainbow.channel import Weights
+from soulslab.learn.rainbow.encoding import resolve_bins
 from soulslab.learn.rainbow.episodes import EpisodeWindow
 from soulslab.learn.rainbow.learner import Learner
 from soulslab.learn.rainbow.meter import LearningMeter
@@ -111,7 +112,7 @@ def train_rainbow(
     Raises:
         CheckpointError: The folder holds a run already and ``resume`` is False, or holds none and it is True, or
             something could not be written, or ``run.start_from`` names no policy that fits.
-        ConfigError: An option names a Python function that was not passed again.
+        ConfigError: An option names a Python function that was not passed again, or the bins a feature that is not.
         EnvironmentUsageError: The environment cannot be trained on.
         NonFiniteError: The environment gave NaN or infinity; everything learned was saved before.
         DemonstrationError: The recorded fights are of another environment, or damaged.
@@ -152,6 +153,7 @@ def _open(settings: RainbowSettings, options: Mapping[str, Any], run_dir: Path, 
     env = make_vector(settings.env.id, settings.env.n_envs, options)
     try:
         n_envs, n_features, n_actions, pixels = sizes(env)
+        bins = resolve_bins(settings.network.bins, n_features, feature_names(env), settings.env.id)
         header = QHeader(
             env_id=settings.env.id,
             env_options=settings.env.options,
@@ -160,7 +162,7 @@ def _open(settings: RainbowSettings, options: Mapping[str, Any], run_dir: Path, 
             pixels=pixels,
             frame_stack=settings.env.frame_stack,
             extras=settings.inputs,
-            network=settings.network,
+            network=msgspec.structs.replace(settings.network, bins=bins),
             soulslab=VERSION,
             commit=git_commit(),
             n_envs=n_envs,

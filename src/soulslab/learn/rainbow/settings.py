@@ -95,6 +95,25 @@ class ReplaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     is_mapped: bool = False
 
 
+class BinsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Soft bins of a feature, for the network to see beside it; see :mod:`soulslab.learn.rainbow.encoding`.
+
+    Attributes:
+        feature: Name of the feature, where the environment tells names (``feature_names``), or its number.
+        low: Centre of the first bin, in the feature's own units.
+        high: Centre of the last one.
+        n: Bins.
+        times: Each bin is multiplied with each of these features: those whose names begin so, or the numbers of the
+            first and the last; "" gives the bins alone.
+    """
+
+    feature: str | Count
+    low: float
+    high: float
+    n: Annotated[int, Meta(ge=2, le=64)]
+    times: str | tuple[Count, Count] = ""
+
+
 class QNetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The network of action values.
 
@@ -106,6 +125,7 @@ class QNetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         is_noisy: Learned noise on the head's weights explores (Fortunato et al. 2018) beside epsilon.
         channels: Channels of each residual stage that looks at pixels (Espeholt et al. 2018); passed over where there
             are none.
+        bins: Features that the network sees in soft bins too.
     """
 
     widths: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=8)] = (256, 256)
@@ -114,6 +134,7 @@ class QNetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     n_quantiles: Annotated[int, Meta(ge=1, le=512)] = 16
     is_noisy: bool = False
     channels: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=4)] = (16, 32, 32)
+    bins: tuple[BinsSettings, ...] = ()
 
 
 class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

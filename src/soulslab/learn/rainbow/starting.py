@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from soulslab.config.writing import toml_value
 from soulslab.errors import IncompatibleCheckpointError
 from soulslab.learn.players import load_player
 from soulslab.learn.rainbow.policy import QHeader, QPolicy
@@ -48,6 +49,7 @@ def _build(header: QHeader) -> dict[str, Any]:
     built: dict[str, Any] = {"env.frame_stack": header.frame_stack}
     built |= {f"inputs.{name}": value for name, value in msgspec.structs.asdict(header.extras).items()}
     built |= {f"network.{name}": value for name, value in msgspec.structs.asdict(header.network).items()}
+    built["network.bins"] = toml_value(header.network.bins)  # as they can be written into a config
     if header.pixels is None:
         del built["network.channels"]  # of no network
     return built

@@ -11,7 +11,8 @@ from hypothesis.extra import numpy as arrays
 from soulslab.errors import CheckpointError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.learn.archive import read_archive, write_archive
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.rainbow.policy import MAX_NORMALISED, QPolicy
+from soulslab.learn.rainbow.encoding import MAX_NORMALISED
+from soulslab.learn.rainbow.policy import QPolicy
 from soulslab.learn.rainbow.settings import QNetworkSettings
 from support.policies import MEMORY, SMALL, actor_critic, q_policy, seeing_policy, some_inputs
 
