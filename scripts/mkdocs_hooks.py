@@ -4,6 +4,7 @@ A line of these becomes a table::
 
     <!-- settings: soulslab.learn.settings:TrainSettings -->    the settings of that type
     <!-- table: duel_state -->, <!-- table: features -->         the fields and the features of a duel
+    <!-- table: relative -->                                     the features in the player's own frame
     <!-- table: quantities -->                                   what a profile's [duel] table may bind
     <!-- messages: LearningStats -->                             the numbers of a message of a run, and their names
     <!-- results: train -->                                      docs/results/train.json, as `soulslab bench` wrote it
@@ -23,6 +24,7 @@ import msgspec
 from soulslab.arena.duel_state import DUEL_FIELDS
 from soulslab.arena.features import FEATURE_NAMES, feature_bounds
 from soulslab.arena.quantities import QUANTITIES
+from soulslab.arena.relative import RELATIVE_SCALARS
 from soulslab.config import describe_settings
 from soulslab.learn.sinks.naming import MESSAGES, Number, name_tag, numbers
 
@@ -53,7 +55,7 @@ def settings_table(what: str) -> str:
 
 
 def duel_table(what: str) -> str:
-    """Return the fields (``duel_state``), the features (``features``) or the ``quantities`` of a duel."""
+    """Return the fields (``duel_state``), ``features``, ``relative`` features or ``quantities`` of a duel."""
     if what == "duel_state":
         rows = ((f"`{field.name}`", str(field.size), field.unit, field.doc) for field in DUEL_FIELDS)
         return _table(("field", "numbers", "unit", "what it is"), rows)
@@ -61,6 +63,12 @@ def duel_table(what: str) -> str:
         head = ("quantity", "kind", "unit", "may be written", "what it is")
         told = QUANTITIES.items()
         return _table(head, ((f"`{name}`", q.kind, q.unit, "yes" if q.put else "no", q.doc) for name, q in told))
+    if what == "relative":
+        numbered = enumerate(RELATIVE_SCALARS)
+        return _table(
+            ("place", "feature", "unit", "what it is"),
+            ((str(i), f"`{scalar.name}`", scalar.unit, scalar.doc) for i, scalar in numbered),
+        )
     low, high = feature_bounds()
     return _table(
         ("place", "feature", "from", "to"),

@@ -71,8 +71,8 @@ FEATURE_NAMES = (
     *(f"boss_animation={name}" for name in BOSS_BINS),
 )
 N_FEATURES = len(FEATURE_NAMES)
-_FIRST_PLAYER = len(_SCALARS)
-_FIRST_BOSS = _FIRST_PLAYER + len(PLAYER_BINS)
+_ANIMATIONS = FEATURE_NAMES.index("player_animation_duration")
+_N_PLAYER_BINS = len(PLAYER_BINS)
 
 _HIGH = {
     "distance": 4.0,
@@ -132,23 +132,24 @@ def write_features(d: Record, f: Record, out: NDArray[np.float32]) -> None:
     out[11] = (f.floor - low[2]) / extent[2]
     out[12], out[13] = -d.b_fx, -d.b_fy
     out[14], out[15] = d.c_fx, d.c_fy
-    _write_animations(d.p_anim, animation_time(d.p_ticks), d.b_anim, animation_time(d.b_bin_ticks), out)
+    write_animations(out, _ANIMATIONS, d.p_anim, animation_time(d.p_ticks), d.b_anim, animation_time(d.b_bin_ticks))
 
 
 @kernel
-def _write_animations(
+def write_animations(
+    out: NDArray[np.float32],
+    first: int,
     player: int,
     player_s: float,
     boss: int,
     boss_s: float,
-    out: NDArray[np.float32],
 ) -> None:
-    """Write the two times and the two one-hot parts; an unknown animation (-1) leaves its part at zero."""
-    out[16], out[17] = player_s, boss_s
+    """Write the two times and the two one-hot parts from ``out[first]`` on; an unknown animation (-1) lights none."""
+    out[first], out[first + 1] = player_s, boss_s
     if player >= 0:
-        out[_FIRST_PLAYER + PLAYER_BIN[player]] = 1.0
+        out[first + 2 + PLAYER_BIN[player]] = 1.0
     if boss >= 0:
-        out[_FIRST_BOSS + BOSS_BIN[boss]] = 1.0
+        out[first + 2 + _N_PLAYER_BINS + BOSS_BIN[boss]] = 1.0
 
 
 @kernel
@@ -181,4 +182,6 @@ def features_of_state(
     norm = math.sqrt(nx * nx + ny * ny)
     if norm > 0.0:
         out[14], out[15] = nx / norm, ny / norm
-    _write_animations(s.player_animation, s.player_animation_duration, s.boss_animation, s.boss_bin_duration, out)
+    write_animations(
+        out, _ANIMATIONS, s.player_animation, s.player_animation_duration, s.boss_animation, s.boss_bin_duration
+    )

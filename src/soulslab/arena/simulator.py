@@ -18,6 +18,7 @@ from soulslab.arena.features import N_FEATURES, write_features, write_state
 from soulslab.arena.kernel import kernel
 from soulslab.arena.knight import load_knight
 from soulslab.arena.player import is_open, write_mask
+from soulslab.arena.relative import N_RELATIVE, write_relative
 from soulslab.arena.state import MAX_DECISIONS, TICKS_PER_DECISION, Record, Table
 from soulslab.arena.tables import fight_table
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
@@ -25,6 +26,7 @@ from soulslab.errors import InvalidActionError
 
 Autoreset = Literal["next_step", "same_step", "disabled"]
 _NEXT_STEP, _SAME_STEP = 1, 2
+_RELATIVE = 2
 _AUTORESETS = {"disabled": 0, "next_step": _NEXT_STEP, "same_step": _SAME_STEP}
 
 #: The reward term ``centre`` pays only farther away than this (facts, SoulsGym 1.1.0).
@@ -39,6 +41,7 @@ class FightOptions(msgspec.Struct, frozen=True):
         random_pose: Draw the player's start from the ground's poses, up to 0.5 m beside them.
         skip_locked: Go on while "nothing" is the only open action; rewards add up.
         features: Whether the features are written after each step.
+        relative: Whether they are those of the player's own frame (`soulslab.arena.relative`).
         states: Whether the states are.
         autoreset: What happens to a duel that is over (Gymnasium's modes).
         weights: Weight of each reward term; terms that are not named weigh nothing.
@@ -48,6 +51,7 @@ class FightOptions(msgspec.Struct, frozen=True):
     random_pose: bool = False
     skip_locked: bool = False
     features: bool = True
+    relative: bool = False
     states: bool = False
     autoreset: Autoreset = "same_step"
     weights: dict[str, float] = msgspec.field(default_factory=dict)
@@ -128,7 +132,9 @@ def _report(d: Record, report: Record) -> None:
 
 @kernel
 def _observe(d: Record, f: Record, features: NDArray[np.float32], state: Record) -> None:
-    if f.write_features:
+    if f.write_features == _RELATIVE:
+        write_relative(d, f, features)
+    elif f.write_features:
         write_features(d, f, features)
     if f.write_states:
         write_state(d, f, state)
@@ -177,6 +183,7 @@ def step_duels(
     reports: Table,
     final_features: NDArray[np.float32],
     final_states: Table,
+    final_masks: NDArray[np.bool_],
 ) -> int:
     """Step all duels by one action each, in place; return how many fights ended.
 
@@ -203,6 +210,7 @@ def step_duels(
                 _report(d, reports[i])
                 if f.autoreset == _SAME_STEP:
                     _observe(d, f, final_features[i], final_states[i])
+                    final_masks[i] = masks[i]
                     _restart(duels, i, blank, f)
                     write_mask(d, f, masks[i])
         _observe(d, f, features[i], states[i])
@@ -222,8 +230,8 @@ class Simulator:
         masks: (N, A) bool, the open actions.
         results: (N,) `RESULT` records of the last step.
         reports: (N,) `FIGHT_REPORT` records, valid where the last step ended a fight.
-        final_features: (N, F), and ``final_states`` (N,): last observation of a fight that ended, with
-            ``autoreset="same_step"``.
+        final_features: (N, F), ``final_states`` (N,) and ``final_masks`` (N, A): what was last seen of a fight that
+            ended, with ``autoreset="same_step"``.
     """
 
     def __init__(self, boss: Boss, n_duels: int, options: FightOptions) -> None:
@@ -234,15 +242,17 @@ class Simulator:
         fight = self.fight[0]
         fight.mode, fight.autoreset = st.PHASES[options.phase], _AUTORESETS[options.autoreset]
         fight.random_pose, fight.skip_locked = options.random_pose, options.skip_locked
-        fight.write_features, fight.write_states = options.features, options.states
+        fight.write_features = options.features * (_RELATIVE if options.relative else 1)
+        fight.write_states = options.states
         fight.weights[:] = [options.weights.get(name, 0.0) for name in st.REWARD_TERMS]
         self.duels = np.zeros(n_duels, st.DUEL)
         self._blank = np.zeros(1, st.DUEL)
-        self.features = np.zeros((n_duels, N_FEATURES), np.float32)
+        self.features = np.zeros((n_duels, N_RELATIVE if options.relative else N_FEATURES), np.float32)
         self.final_features = np.zeros_like(self.features)
         self.states = np.zeros(n_duels, DUEL_STATE)
         self.final_states = np.zeros_like(self.states)
         self.masks = np.zeros((n_duels, N_ACTIONS), np.bool_)
+        self.final_masks = np.zeros_like(self.masks)
         self.results = np.zeros(n_duels, st.RESULT)
         self.reports = np.zeros(n_duels, st.FIGHT_REPORT)
         self._step_arguments = (
@@ -254,6 +264,7 @@ class Simulator:
             self.reports,
             self.final_features,
             self.final_states,
+            self.final_masks,
         )
 
     def seed(self, seeds: NDArray[np.uint64], which: NDArray[np.bool_]) -> None:

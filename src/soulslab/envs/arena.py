@@ -165,7 +165,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
 
     Behaves as Gymnasium's ``SyncVectorEnv`` of `ArenaEnv` does, in all three autoreset modes, for the same seeds. Its
     ``info`` has a little more: what a step gave (``n_decisions``, ``n_masked``, ``reward_terms``) is there for every
-    fight, also where a fresh fight followed at once; ``final_info`` holds it too, but no ``action_mask``.
+    fight, also where a fresh fight followed at once; ``final_info`` holds it too.
 
     Args:
         num_envs: N.
@@ -282,7 +282,9 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         for place in np.flatnonzero(over).tolist():
             final[place] = self._duels.final_observation(place)
         info["final_obs"], info["_final_obs"] = final, over
+        masks = self._duels.simulator.final_masks
         final_info: Info = {"fight": report, "_fight": over}
+        final_info |= {"action_mask": masks.copy() if self.copy else masks, "_action_mask": over}
         for name in _EVERY_STEP[1:]:
             final_info[name], final_info["_" + name] = info[name], over
         info["final_info"], info["_final_info"] = final_info, over

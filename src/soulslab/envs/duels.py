@@ -7,16 +7,16 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.features import FEATURE_NAMES
 from soulslab.arena.knight import load_knight
 from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.arena.state import DECISION_S, FIGHT_REPORT, MAX_DECISIONS, PHASES, REWARD_TERMS
 from soulslab.envs.rewards import Reward, Transition, call_reward, reward_weights
-from soulslab.envs.spaces import OBSERVATIONS, duel_observation, duel_space, features_space, row
+from soulslab.envs.spaces import OBSERVATIONS, ROW_NAMES, duel_observation, duel_space, row, row_space
 from soulslab.errors import EnvironmentUsageError, did_you_mean
 
 Info = dict[str, Any]
@@ -30,7 +30,8 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
         phase: ``"1"``, ``"2"`` or ``"full"``.
         reward: A preset, a table of terms and weights, or a function (see `soulslab.envs.rewards`).
         random_pose: Draw the player's start from the ground's poses.
-        observation: ``"features"`` (74 numbers) or ``"dict"`` (the 15 `DuelState` fields).
+        observation: ``"features"`` (74 numbers), ``"relative"`` (73 numbers in the player's own frame) or ``"dict"``
+            (the 15 `DuelState` fields).
         skip_locked: Step on while "nothing" is the only open action; rewards add up.
         max_episode_steps: Decisions until truncation. Only the built-in limit is supported.
     """
@@ -85,25 +86,28 @@ class Duels:
                 phase=str(options.phase),
                 random_pose=options.random_pose,
                 skip_locked=options.skip_locked,
-                features=options.observation == "features",
+                features=options.observation in ROW_NAMES,
+                relative=options.observation == "relative",
                 states=options.observation == "dict" or self.has_function,
                 autoreset=_AUTORESETS[autoreset],
                 weights=reward_weights(options.reward),
             ),
         )
         self.returns = np.zeros(n_duels)
-        self.space = features_space() if options.observation == "features" else duel_space(self.boss, knight)
-        self.feature_names = FEATURE_NAMES if options.observation == "features" else ()
+        self.feature_names = ROW_NAMES.get(options.observation, ())
+        self.space: spaces.Space[Any] = duel_space(self.boss, knight)
+        if self.feature_names:
+            self.space = row_space(options.observation, self.boss.ground.limits_m, self.boss.ground.floor_m)
 
     def observation(self) -> Any:
         """Return the present observations; features are the simulator's own buffer."""
-        if self.options.observation == "features":
+        if self.feature_names:
             return self.simulator.features
         return duel_observation(self.simulator.states)
 
     def final_observation(self, place: int) -> Any:
         """Return the last observation of a fight that ended and has been followed by another."""
-        if self.options.observation == "features":
+        if self.feature_names:
             return self.simulator.final_features[place].copy()
         return row(duel_observation(self.simulator.final_states[place : place + 1]), 0)
 

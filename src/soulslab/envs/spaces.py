@@ -12,16 +12,30 @@ from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.duel_state import DUEL_FIELDS, MAX_ANIMATION_S, DuelField
-from soulslab.arena.features import feature_bounds
+from soulslab.arena.features import FEATURE_NAMES, feature_bounds
 from soulslab.arena.knight import Knight, load_knight
+from soulslab.arena.relative import RELATIVE_NAMES, relative_bounds
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 
-OBSERVATIONS = ("dict", "features")
+OBSERVATIONS = ("dict", "features", "relative")
+
+#: Observations that are a row of numbers, and the numbers' names.
+ROW_NAMES = {"features": FEATURE_NAMES, "relative": RELATIVE_NAMES}
 
 
-def features_space() -> spaces.Box:
-    """Return the space of the 74 features, float32."""
-    low, high = feature_bounds()
+def row_space(kind: str, limits_m: Sequence[tuple[float, float]], floor_m: float) -> spaces.Box:
+    """Return the space of a row of numbers, float32.
+
+    Args:
+        kind: One of `ROW_NAMES`.
+        limits_m: Least and greatest x, y and height.
+        floor_m: Height of the ground.
+    """
+    if kind == "features":
+        low, high = feature_bounds()
+    else:
+        limits = np.array(limits_m, np.float64)
+        low, high = relative_bounds(limits[:, 0], limits[:, 1] - limits[:, 0], floor_m)
     return spaces.Box(low, high, dtype=np.float32)
 
 

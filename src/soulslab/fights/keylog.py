@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.duel_state import DUEL_STATE
-from soulslab.arena.features import N_FEATURES, write_features, write_state
+from soulslab.arena.features import write_features, write_state
 from soulslab.arena.player import write_mask
+from soulslab.arena.relative import write_relative
 from soulslab.arena.simulator import CENTRE_FREE_M
 from soulslab.arena.state import DUEL, MAX_DECISIONS, REWARD_TERMS, TICKS_PER_DECISION, Record
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
@@ -24,7 +25,7 @@ from soulslab.arena.window.keylog import KeyLog, State
 from soulslab.arena.window.replay import Replay
 from soulslab.envs.duels import ArenaOptions
 from soulslab.envs.rewards import reward_weights
-from soulslab.envs.spaces import duel_observation, row
+from soulslab.envs.spaces import ROW_NAMES, duel_observation, row
 from soulslab.errors import EnvironmentUsageError, KeyLogError
 from soulslab.learn.demonstrations.episode import Episode, stack
 
@@ -152,9 +153,11 @@ class _Fight:
         mask = np.zeros(N_ACTIONS, np.bool_)
         write_mask(duel, self._rules, mask)
         self._masks.append(mask)
-        if self._options.observation == "features":
-            features = np.zeros(N_FEATURES, np.float32)
-            write_features(duel, self._rules, features)
+        kind = self._options.observation
+        if kind in ROW_NAMES:
+            features = np.zeros(len(ROW_NAMES[kind]), np.float32)
+            write = write_relative if kind == "relative" else write_features
+            write(duel, self._rules, features)
             self._observations.append(features)
             return
         states = np.zeros(1, DUEL_STATE)

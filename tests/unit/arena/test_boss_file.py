@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from soulslab.arena.boss_file import BOSS_DIR, Boss, boss_names, load_boss, parse_boss
 from soulslab.arena.features import feature_bounds
+from soulslab.arena.relative import relative_bounds
 from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.errors import BossFileError, ConfigError, UnknownBossError
 from support.stage import KNOCK_BACKS, shipped
@@ -199,13 +200,15 @@ def test_a_mutated_file_is_a_boss_that_can_be_fought_or_a_boss_file_error(mutati
         assert error.problem
         return
     assert isinstance(boss, Boss)
-    simulator = Simulator(boss, 4, FightOptions(autoreset="same_step", random_pose=True))
-    everyone = np.ones(4, np.bool_)
-    simulator.seed(np.arange(4, dtype=np.uint64), everyone)
-    simulator.reset(everyone)
-    rng = np.random.default_rng(0)
-    low, high = feature_bounds()
-    for _ in range(40):
-        simulator.step(rng.integers(0, 20, 4))
-        assert ((simulator.features >= low) & (simulator.features <= high)).all()
-        assert np.isfinite(simulator.results["terms"]).all()
+    for relative in (False, True):
+        simulator = Simulator(boss, 4, FightOptions(autoreset="same_step", random_pose=True, relative=relative))
+        everyone = np.ones(4, np.bool_)
+        simulator.seed(np.arange(4, dtype=np.uint64), everyone)
+        simulator.reset(everyone)
+        rng = np.random.default_rng(0)
+        fight = simulator.fight[0]
+        low, high = relative_bounds(fight.low, fight.extent, fight.floor) if relative else feature_bounds()
+        for _ in range(40):
+            simulator.step(rng.integers(0, 20, 4))
+            assert ((simulator.features >= low) & (simulator.features <= high)).all()
+            assert np.isfinite(simulator.results["terms"]).all()

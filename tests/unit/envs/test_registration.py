@@ -47,7 +47,7 @@ def test_importing_soulslab_compiles_nothing():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("observation", ["features", "dict"])
+@pytest.mark.parametrize("observation", ["features", "relative", "dict"])
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("boss", boss_names())
 def test_gymnasium_s_checker_finds_nothing(boss, phase, observation):

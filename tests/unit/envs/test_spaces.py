@@ -8,7 +8,7 @@ from gymnasium.spaces import Box, Discrete
 from soulslab.arena.boss_file import boss_names
 from soulslab.arena.duel_state import DUEL_FIELDS
 from soulslab.envs.arena import ArenaEnv, ArenaVectorEnv
-from soulslab.envs.spaces import duel_observation, duel_space, features_space, row
+from soulslab.envs.spaces import duel_observation, duel_space, row, row_space
 from support.stage import KNIGHT, make_simulator, shipped
 
 
@@ -31,9 +31,13 @@ def test_the_duel_space_has_the_true_bounds(boss):
         np.testing.assert_array_equal(space[name].high[:3], limits[:, 1])
 
 
-def test_the_features_space():
-    space = features_space()
-    assert (space.shape, space.dtype) == ((74,), np.float32)
+@pytest.mark.parametrize(("kind", "n"), [("features", 74), ("relative", 73)])
+@pytest.mark.parametrize("boss", boss_names())
+def test_the_space_of_a_row(boss, kind, n):
+    ground = shipped(boss).ground
+    space = row_space(kind, ground.limits_m, ground.floor_m)
+    assert (space.shape, space.dtype) == ((n,), np.float32)
+    assert (space.low < space.high).all()
     assert np.isfinite(space.low).all()
     assert np.isfinite(space.high).all()
 

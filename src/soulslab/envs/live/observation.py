@@ -10,15 +10,16 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from soulslab.arena.duel_state import DUEL_FIELDS
-from soulslab.arena.features import FEATURE_NAMES, N_FEATURES, feature_bounds, features_of_state
+from soulslab.arena.features import features_of_state
+from soulslab.arena.relative import relative_of_state
 from soulslab.arena.state import Record
 from soulslab.envs.live.scenario import Scenario
 from soulslab.envs.process_settings import Pixels
 from soulslab.envs.process_spaces import pixel_space
-from soulslab.envs.spaces import DuelLimits, fields_space
+from soulslab.envs.spaces import ROW_NAMES, DuelLimits, fields_space, row_space
 from soulslab.siphon.capture import FrameFormat
 
-OBSERVATIONS = ("features", "dict", "pixels", "pixels+state", "pixels+features")
+OBSERVATIONS = ("features", "relative", "dict", "pixels", "pixels+state", "pixels+features")
 
 
 class Observer:
@@ -42,7 +43,10 @@ class Observer:
         self._n_last, self._n_names = last_actions
         limits = np.array(scenario.limits_m, np.float64)
         self._low, self._extent = limits[:, 0].copy(), limits[:, 1] - limits[:, 0]
-        self._feature_low, self._feature_high = feature_bounds()
+        self._floor_m = scenario.floor_m
+        self._row_kind = "relative" if kind == "relative" else "features"
+        self._row_names = ROW_NAMES[self._row_kind]
+        self._row_space = row_space(self._row_kind, scenario.limits_m, scenario.floor_m)
         self._fields = fields_space(_limits_of(scenario))
         boxes = ((name, space) for name, space in self._fields.items() if isinstance(space, spaces.Box))
         self._bounds = {name: (box.low, box.high) for name, box in boxes}
@@ -63,10 +67,10 @@ class Observer:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, in their order, those of the last actions behind them; empty where there are none."""
-        if "features" not in self._kind:
+        if self._row_kind not in self._kind:
             return ()
-        n_last = self._n_last * self._n_names if self._kind == "features" else 0
-        return (*FEATURE_NAMES, *(f"last_actions[{i}]" for i in range(n_last)))
+        n_last = self._n_last * self._n_names if self._kind == self._row_kind else 0
+        return (*self._row_names, *(f"last_actions[{i}]" for i in range(n_last)))
 
     @property
     def has_last_actions(self) -> bool:
@@ -75,7 +79,7 @@ class Observer:
 
     def observation(self, state: Record, picture: NDArray[np.uint8] | None) -> Any:
         """Return the observation of a `DUEL_STATE` record and a picture; all arrays are new."""
-        if self._kind == "features":
+        if self._kind == self._row_kind:
             return self._features(state, with_last=True)
         if picture is not None and picture.ndim == 2:
             picture = picture[..., None]
@@ -94,12 +98,16 @@ class Observer:
 
     def _features(self, state: Record, *, with_last: bool) -> NDArray[np.float32]:
         n_last = self._n_last * self._n_names if with_last else 0
-        features = np.empty(N_FEATURES + n_last, np.float32)
-        own = features[:N_FEATURES]
-        features_of_state(state, self._low, self._extent, own)
-        np.clip(own, self._feature_low, self._feature_high, out=own)
+        n_own = len(self._row_names)
+        features = np.empty(n_own + n_last, np.float32)
+        own = features[:n_own]
+        if self._row_kind == "relative":
+            relative_of_state(state, self._low, self._extent, self._floor_m, own)
+        else:
+            features_of_state(state, self._low, self._extent, own)
+        np.clip(own, self._row_space.low, self._row_space.high, out=own)
         if n_last:
-            np.concatenate(self._last, out=features[N_FEATURES:])
+            np.concatenate(self._last, out=features[n_own:])
         return features
 
     def _state_fields(self, state: Record) -> dict[str, Any]:
@@ -115,8 +123,8 @@ class Observer:
 
     def _make_space(self, pixels: Pixels) -> spaces.Space[Any]:
         n_last = self._n_last * self._n_names
-        low, high = self._feature_low, self._feature_high
-        if self._kind == "features":
+        low, high = self._row_space.low, self._row_space.high
+        if self._kind == self._row_kind:
             return spaces.Box(
                 np.append(low, np.zeros(n_last, np.float32)), np.append(high, np.ones(n_last, np.float32))
             )
@@ -126,7 +134,7 @@ class Observer:
         if self._kind in ("dict", "pixels+state"):
             parts |= self._fields.spaces
         else:
-            parts["features"] = spaces.Box(low, high)
+            parts["features"] = self._row_space
         if self.frame is not None:
             parts["pixels"] = pixel_space(pixels)
         if n_last:

@@ -29,8 +29,9 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
         phase: ``"1"``, ``"2"`` or ``"full"``.
         reward: A preset, a table of terms and weights, or a function (see `soulslab.envs.rewards`).
         random_pose: Draw the player's start from the poses of the place.
-        observation: ``"features"`` (74 numbers), ``"dict"`` (the 15 `DuelState` fields), ``"pixels"``,
-            ``"pixels+state"`` (the fields and ``pixels``) or ``"pixels+features"``.
+        observation: ``"features"`` (74 numbers), ``"relative"`` (73 numbers in the player's own frame), ``"dict"`` (the
+            15 `DuelState` fields), ``"pixels"``, ``"pixels+state"`` (the fields and ``pixels``) or
+            ``"pixels+features"``.
         pixels: Picture, as ``{"width_px": 84, "height_px": 84, "is_grey": False}``.
         skip_locked: Step on while "nothing" is the only open action; rewards add up.
         action_mode: ``"discrete"`` (the 20 actions), ``"multi_binary"`` or ``"continuous"`` (the 8 buttons).

@@ -11,6 +11,7 @@ from gymnasium.wrappers import FrameStackObservation, RecordEpisodeStatistics, T
 
 from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.arena.features import FEATURE_NAMES
+from soulslab.arena.relative import RELATIVE_NAMES
 from soulslab.arena.vocabulary import LIGHT_ATTACK, NOTHING
 from soulslab.envs.live.arena import ArenaLiveEnv, ArenaLiveOptions
 from soulslab.envs.live.timing import StepTimes
@@ -153,6 +154,9 @@ def test_every_feature_has_a_name():
     env = live_env(n_last_actions=2, actions=["nothing", "forward"])
     assert env.feature_names == (*FEATURE_NAMES, *(f"last_actions[{i}]" for i in range(4)))
     assert len(env.feature_names) == env.observation_space.shape[0]
+    relative = live_env(observation="relative", n_last_actions=1)
+    assert relative.feature_names == (*RELATIVE_NAMES, *(f"last_actions[{i}]" for i in range(20)))
+    assert relative.observation_space.contains(relative.reset(seed=0)[0])
     assert live_env(observation="pixels+features").feature_names == FEATURE_NAMES
     assert live_env(observation="dict").feature_names == live_env(observation="pixels").feature_names == ()
 

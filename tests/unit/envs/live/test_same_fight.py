@@ -24,6 +24,15 @@ def test_whole_fights(boss, phase, skip_locked):
     check_fight(live, sim, 7)
 
 
+@pytest.mark.parametrize("boss", boss_names())
+def test_from_the_player_s_own_frame(boss):
+    options = {"boss": boss, "observation": "relative", "random_pose": True, "skip_locked": True, "reward": ALL_TERMS}
+    live, sim = live_env(**options), ArenaEnv(**options)
+    assert live.observation_space == sim.observation_space
+    assert live.feature_names == sim.feature_names
+    check_fight(live, sim, 13)
+
+
 @pytest.mark.parametrize("reward", ["soulsgym", "eldengym", "sparse"])
 def test_every_field_with_random_starts(reward):
     options = {"observation": "dict", "random_pose": True, "reward": reward}
