@@ -156,15 +156,18 @@ def _locate(value: Any, expected: Any, steps: Sequence[tuple[str, str]]) -> tupl
 
 
 def _container(annotation: Any) -> Any:
-    """Return the struct, dictionary, list or tuple type of an annotation, out of Annotated and ``| None``."""
-    while True:
-        origin = get_origin(annotation)
-        if origin is Annotated:
-            annotation = get_args(annotation)[0]
-        elif origin in (Union, UnionType):
-            annotation = next(option for option in get_args(annotation) if option is not type(None))
-        else:
-            return annotation
+    """Return the struct, dictionary, list or tuple type of an annotation, out of Annotated and of a union."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _container(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        options = [_container(option) for option in get_args(annotation)]
+        return next((option for option in options if get_origin(option) or _is_struct(option)), options[0])
+    return annotation
+
+
+def _is_struct(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, msgspec.Struct)
 
 
 def _fits(value: Any, expected: Any) -> bool:

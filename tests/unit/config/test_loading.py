@@ -105,6 +105,22 @@ def test_mistakes_in_an_override(write, override, path, problem):
     assert problem in caught.value.problem
 
 
+class Several(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A setting of several kinds."""
+
+    times: str | tuple[int, int] = ""
+
+
+@pytest.mark.parametrize(("value", "found"), [("boss", "boss"), ("[1, 2]", (1, 2))])
+def test_a_setting_of_several_kinds(value, found):
+    assert load_settings(Several, None, [f"times={value}"]).times == found
+
+
+def test_a_mistake_within_one_of_several_kinds_has_its_place():
+    with pytest.raises(ConfigError, match=r"times\[1\]: expected a whole number, got text"):
+        load_settings(Several, None, ["times=[1, 'x']"])
+
+
 def test_mistake_in_the_file_is_not_blamed_on_an_override(write):
     file = write("[learner]\nlr = -1")
     with pytest.raises(ConfigError) as caught:

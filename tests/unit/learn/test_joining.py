@@ -9,8 +9,8 @@ from gymnasium.vector import AutoresetMode
 from soulslab.arena.features import FEATURE_NAMES
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import CheckpointError, ConfigError, IncompatibleCheckpointError
-from soulslab.learn.environment import make_vector
-from soulslab.learn.joining import feature_names, find_switch, join_runs
+from soulslab.learn.environment import feature_names, make_vector
+from soulslab.learn.joining import find_switch, join_runs
 from support.policies import actor_critic, q_policy
 
 N_FEATURES = len(FEATURE_NAMES)
