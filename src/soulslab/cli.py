@@ -317,37 +317,24 @@ def play(
         window: Watch the policy in the window of the fight, in real time.
     """
     import gymnasium
-    from gymnasium.spaces.utils import flatdim
 
-    from soulslab.envs.registration import ARENA_ID
+    from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
     from soulslab.learn.players import load_player
     from soulslab.play.game import play as play_fights
-
-    player = load_player(policy) if policy else None
-    trained_on = player.header.env_options if player else {}
-    fight: dict[str, Any] = {
-        "boss": boss or trained_on.get("boss", "judge"),
-        "phase": phase or trained_on.get("phase", "full"),
-        "random_pose": True,
-    }
-    if window:
-        return _watch(player, fight, seed)
-    env = gymnasium.make(ARENA_ID, **fight)
-    if player:
-        n_features, n_actions = flatdim(env.observation_space), flatdim(env.action_space)
-        player.header.check_env(ARENA_ID, n_features, n_actions, str(policy))
-    play_fights(env, seed=seed, act=player.act if player else None)
-    return EXIT_OK
-
-
-def _watch(player: Any, fight: dict[str, Any], seed: int | None) -> int:
-    """Let a policy fight in the window."""
+    from soulslab.play.watching import act_of, fight_options
     from soulslab.play.window import watch
 
-    if player is None:
+    if window and policy is None:
         raise ConfigError("shows a policy: name one with --policy; by hand: soulslab arena", source="--window")
-    tally = watch(player.act, fight, seed=seed)
-    _log.info("%d of %d fights won", tally.wins, tally.fights)
+    player = load_player(policy) if policy else None
+    env_id = ARENA_LIVE_ID if window else ARENA_ID
+    fight = fight_options(env_id, player.header if player else None, boss=boss, phase=phase)
+    if window and player:
+        tally = watch(lambda env: act_of(player, env, str(policy)), fight, seed=seed)
+        _log.info("%d of %d fights won", tally.wins, tally.fights)
+        return EXIT_OK
+    env = gymnasium.make(env_id, **fight)
+    play_fights(env, seed=seed, act=act_of(player, env, str(policy)) if player else None)
     return EXIT_OK
 
 

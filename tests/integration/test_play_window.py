@@ -16,22 +16,26 @@ def test_a_policy_fights_until_the_window_is_closed(monkeypatch, caplog):
         for name, value in display.environment().items():
             monkeypatch.setenv(name, value)
         x = XConnection(display.name)
-        masks, closed = [], []
+        masks, decisions, closed = [], [], []
 
-        def stand_and_die(observation, mask):
+        def stand_and_die(observation, mask, n_decisions):
             assert len(observation) > 20
             masks.append(mask)
+            decisions.append(n_decisions)
             if "0 of 1 fights won" in caplog.text and not closed:
                 closed.append(close_window(x))
             return NOTHING
 
         options = {"size_px": (160, 90), "renderer": "software", "game_speed": 20.0}
         try:
-            tally = watch(stand_and_die, options, seed=5)
+            tally = watch(lambda _: stand_and_die, options, seed=5)
         finally:
             x.close()
     assert (tally.fights, tally.wins) == (1, 0)
     assert all(mask[NOTHING] for mask in masks)
+    # Counted from 0 in each of the two fights.
+    assert decisions[0] == 0
+    assert decisions.count(0) == 2
     assert "the window was closed" in caplog.text
 
 

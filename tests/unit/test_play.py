@@ -100,7 +100,7 @@ env = gymnasium.make("soulslab/Arena-v0", boss="judge")
 
 #: The first blow is the last one: a fight is played in real time.
 STAND_AND_DIE = """
-def act(observation, mask):
+def act(observation, mask, n_decisions):
     env.unwrapped.simulator.duels["p_hp"] = 1.0
     return 19
 tally = play(env, seed=3, act=act)
@@ -165,7 +165,7 @@ def test_sigterm_restores_the_terminal(pty):
 
 def test_an_exception_restores_the_terminal(pty):
     before = pty.attributes()
-    process = start(pty, "play(env, act=lambda obs, mask: 1 / 0)")
+    process = start(pty, "play(env, act=lambda *_: 1 / 0)")
     assert "ZeroDivisionError" in end(process, pty, before)
     assert process.returncode == 1
 

@@ -21,8 +21,8 @@ from soulslab.errors import EnvironmentUsageError
 from soulslab.play.controls import HELP, Controls
 from soulslab.play.terminal import Terminal
 
-#: (observation, action mask) to action.
-Act: TypeAlias = Callable[[Any, NDArray[np.bool_]], Any]
+#: (observation, action mask, decisions so far in this fight) to action.
+Act: TypeAlias = Callable[[Any, NDArray[np.bool_], int], Any]
 
 _N_TEXT_LINES = 4
 #: A picture is drawn larger than it is shown, so that what is thinner than a character does not vanish.
@@ -58,12 +58,13 @@ def play(env: gymnasium.Env[Any, Any], *, seed: int | None = None, act: Act | No
     tally = Tally()
     with Terminal() as terminal:
         observation, info = env.reset(seed=seed)
-        controls = Controls()
+        controls, n_decisions = Controls(), 0
         _show(terminal, arena.simulator, _footer(act))
         while _wait(terminal, controls, DECISION_S):
             mask = info["action_mask"]
-            action = controls.action(mask, time.monotonic()) if act is None else act(observation, mask)
+            action = controls.action(mask, time.monotonic()) if act is None else act(observation, mask, n_decisions)
             observation, _, terminated, truncated, info = env.step(action)
+            n_decisions += info["n_decisions"]
             _show(terminal, arena.simulator, _footer(act))
             if terminated or truncated:
                 tally.fights += 1
@@ -71,7 +72,7 @@ def play(env: gymnasium.Env[Any, Any], *, seed: int | None = None, act: Act | No
                 if not _wants_another(terminal, arena.simulator):
                     break
                 observation, info = env.reset()
-                controls = Controls()
+                controls, n_decisions = Controls(), 0
     return tally
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -17,11 +18,17 @@ WINDOW_PX = (800, 450)
 _log = logging.getLogger(__name__)
 
 
-def watch(act: Act, options: dict[str, Any], *, seed: int | None = None, n_fights: int | None = None) -> Tally:
+def watch(
+    make_act: Callable[[gymnasium.Env[Any, Any]], Act],
+    options: dict[str, Any],
+    *,
+    seed: int | None = None,
+    n_fights: int | None = None,
+) -> Tally:
     """Let a policy fight in a window on this screen until the window is closed.
 
     Args:
-        act: Chooses the actions.
+        make_act: Returns what chooses the actions in the environment that it is given.
         options: Of ``soulslab/ArenaLive-v0``.
         seed: Of the first fight; those after it follow from it.
         n_fights: Fights after which it is over; None for no end but the closed window.
@@ -35,6 +42,7 @@ def watch(act: Act, options: dict[str, Any], *, seed: int | None = None, n_fight
     tally = Tally()
     how = {"size_px": WINDOW_PX, "renderer": "auto", "timing": "realtime", "episodes": "demo", **options}
     with closing(gymnasium.make(ARENA_LIVE_ID, render_mode="human", disable_env_checker=True, **how)) as env:
+        act = make_act(env)
         try:
             while n_fights is None or tally.fights < n_fights:
                 tally.wins += _fight(env, act, seed)
@@ -49,7 +57,10 @@ def watch(act: Act, options: dict[str, Any], *, seed: int | None = None, n_fight
 def _fight(env: gymnasium.Env[Any, Any], act: Act, seed: int | None) -> bool:
     """Fight once; tell whether it was won."""
     observation, info = env.reset(seed=seed)
+    n_decisions = 0
     while True:
-        observation, _, terminated, truncated, info = env.step(act(observation, info["action_mask"]))
+        action = act(observation, info["action_mask"], n_decisions)
+        observation, _, terminated, truncated, info = env.step(action)
+        n_decisions += info["n_decisions"]
         if terminated or truncated:
             return bool(info["fight"]["won"])

@@ -1,0 +1,103 @@
+"""A policy that is watched plays as in training: it sees the same, and remembers the same."""
+
+from contextlib import closing
+
+import gymnasium
+import numpy as np
+import pytest
+
+import soulslab  # noqa: F401 (registers the environments)
+from soulslab.arena.vocabulary import N_ACTIONS
+from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
+from soulslab.errors import IncompatibleCheckpointError
+from soulslab.learn.demonstrations.episode import PlayerHands, play_episode
+from soulslab.learn.inputs import ExtraInputs
+from soulslab.play.watching import act_of, fight_options
+from support.policies import q_policy
+
+EXTRAS = ExtraInputs(previous_actions=2, time_left_decisions=200)
+N_FEATURES = {"features": 74, "relative": 73}
+
+
+def arena_policy(env_id=ARENA_ID, observation="relative", **options):
+    return q_policy(
+        1,
+        env_id=env_id,
+        n_features=N_FEATURES.get(observation, 74),
+        n_actions=N_ACTIONS,
+        extras=EXTRAS,
+        env_options={"observation": observation, **options},
+    )
+
+
+@pytest.mark.parametrize("observation", ["features", "relative"])
+@pytest.mark.parametrize("skip_locked", [True, False])
+def test_a_watched_policy_plays_the_fight_that_it_plays_in_training(observation, skip_locked):
+    player = arena_policy(observation=observation, skip_locked=skip_locked, phase="1")
+    options = {**player.header.env_options, "random_pose": True}
+    with closing(gymnasium.make(ARENA_ID, **options)) as env:
+        episode = play_episode(env, PlayerHands(player, env.observation_space, ARENA_ID), 5)
+    assert len(set(episode.actions.tolist())) > 1
+    # The terminal shows every decision, so its environment passes over none.
+    chosen, n_decisions, is_over = [], 0, False
+    with closing(gymnasium.make(ARENA_ID, **fight_options(ARENA_ID, player.header))) as env:
+        act = act_of(player, env)
+        observed, info = env.reset(seed=5)
+        while not is_over:
+            action = act(observed, info["action_mask"], n_decisions)
+            if not skip_locked or n_decisions == 0 or info["action_mask"].sum() > 1:
+                chosen.append(action)
+            observed, _, terminated, truncated, info = env.step(action)
+            n_decisions += info["n_decisions"]
+            is_over = terminated or truncated
+    np.testing.assert_array_equal(chosen, episode.actions)
+    assert n_decisions == episode.n_decisions.sum()
+
+
+def test_the_fight_is_the_policy_s_own_unless_somebody_says_otherwise():
+    header = arena_policy(boss="trickster", phase="2", skip_locked=True, reward="sparse").header
+    own = {"boss": "trickster", "phase": "2", "random_pose": True, "observation": "relative"}
+    assert fight_options(ARENA_ID, header) == fight_options(ARENA_LIVE_ID, header) == own
+    assert fight_options(ARENA_ID, header, boss="judge", phase="1") == {**own, "boss": "judge", "phase": "1"}
+    assert fight_options(ARENA_ID, None) == {"boss": "judge", "phase": "full", "random_pose": True}
+
+
+def test_a_policy_of_the_window_sees_there_what_it_saw():
+    seen = {"observation": "pixels", "pixels": {"width_px": 40, "height_px": 30}, "step_ms": 200}
+    header = arena_policy(ARENA_LIVE_ID, **seen, renderer="gpu", skip_locked=True).header
+    options = fight_options(ARENA_LIVE_ID, header)
+    assert options == {**seen, "boss": "judge", "phase": "full", "random_pose": True}
+    with closing(gymnasium.make(ARENA_LIVE_ID, disable_env_checker=True, **options)) as env:
+        assert env.observation_space.shape == (30, 40, 1)
+
+
+def test_a_policy_of_the_simulator_fits_the_window():
+    player = arena_policy()
+    options = fight_options(ARENA_LIVE_ID, player.header)
+    with closing(gymnasium.make(ARENA_LIVE_ID, disable_env_checker=True, **options)) as env:
+        assert callable(act_of(player, env))
+
+
+@pytest.mark.parametrize(
+    ("env_id", "message"),
+    [
+        (ARENA_LIVE_ID, "was trained on soulslab/ArenaLive-v0, not on soulslab/Arena-v0"),
+        ("CartPole-v1", "was trained on CartPole-v1, not on soulslab/Arena-v0"),
+    ],
+)
+def test_a_policy_of_another_environment(env_id, message):
+    player = arena_policy(env_id)
+    with (
+        closing(gymnasium.make(ARENA_ID, **fight_options(ARENA_ID, player.header))) as env,
+        pytest.raises(IncompatibleCheckpointError, match=message),
+    ):
+        act_of(player, env)
+
+
+def test_a_policy_that_sees_something_else():
+    player = arena_policy(observation="relative")
+    with (
+        closing(gymnasium.make(ARENA_ID, observation="features")) as env,
+        pytest.raises(IncompatibleCheckpointError, match="has 73 features, but soulslab/Arena-v0 has 74"),
+    ):
+        act_of(player, env, "policy.safetensors")
