@@ -18,6 +18,7 @@ Shapes: B batch, F features (extra inputs included), O numbers that the network 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -213,13 +214,14 @@ def _find_all(prefix: str, names: Sequence[str], env_id: str, path: str) -> tupl
         raise ConfigError(
             f"{env_id} has no feature whose name begins with {prefix!r}{did_you_mean(prefix, names)}", path=path
         )
-    if found[-1] - found[0] + 1 != len(found):
-        raise ConfigError(
-            f"the features of {env_id} whose names begin with {prefix!r} do not stand side by side "
-            f"({', '.join(names[number] for number in found)}); write more of the name, or the numbers of the first "
-            "and the last",
-            path=path,
-        )
+    for here, there in pairwise(found):
+        if there != here + 1:
+            raise ConfigError(
+                f"the features of {env_id} whose names begin with {prefix!r} do not stand side by side: after "
+                f"{names[here]!r} ({here}) the next is {names[there]!r} ({there}); write more of the name, or the "
+                "numbers of the first and the last",
+                path=path,
+            )
     return found[0], found[-1]
 
 

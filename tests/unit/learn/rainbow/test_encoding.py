@@ -208,7 +208,7 @@ def test_mistakes_are_told_with_their_place(change, path, message):
 
 def test_features_that_are_multiplied_stand_side_by_side():
     bins = BinsSettings(feature=0, low=0.0, high=3.0, n=4, times="m")
-    with pytest.raises(ConfigError, match=r"do not stand side by side \(move=low, mover\); write more of the name"):
+    with pytest.raises(ConfigError, match=r"side by side: after 'move=low' \(0\) the next is 'mover' \(2\); write"):
         resolve_bins([bins], 3, ("move=low", "speed", "mover"), "toys/Named-v0")
 
 
