@@ -6,13 +6,14 @@ import soulslab.learn
 from soulslab.config import load_settings
 from soulslab.errors import ConfigError
 from soulslab.learn.settings import TrainSettings
+from soulslab.learn.training import load_run_settings
 
 CONFIGS = sorted((Path(soulslab.learn.__file__).parent / "configs").glob("*.toml"))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
 def test_shipped_configs_load(path):
-    assert load_settings(TrainSettings, path).env.id
+    assert load_run_settings(path).env.id
 
 
 @pytest.mark.parametrize(
