@@ -24,9 +24,9 @@ def judge():
         yield session
 
 
-@pytest.mark.parametrize("skip_locked", [False, True])
-def test_the_same_fight_as_in_the_simulator(judge, skip_locked):
-    options = {"reward": ALL_TERMS, "skip_locked": skip_locked}
+@pytest.mark.parametrize(("observation", "skip_locked"), [("features", False), ("features", True), ("relative", True)])
+def test_the_same_fight_as_in_the_simulator(judge, observation, skip_locked):
+    options = {"observation": observation, "reward": ALL_TERMS, "skip_locked": skip_locked}
     live, sim = ArenaLiveEnv(session=judge, **options), ArenaEnv(**options)
     check_fight(live, sim, 3)
 
