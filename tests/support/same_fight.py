@@ -25,7 +25,7 @@ ALL_TERMS = {
 }
 #: The time of walks and turns in a row: what comes between two looks is not seen (see test_reader.py).
 STROLL = "boss_animation_duration"
-#: A window keeps positions in float32, to 3e-5 m some 600 m from the origin; player and boss stand 1.3 m apart at least.
+#: A window keeps positions in float32, to 3e-5 m some 600 m from the origin; the bodies stand 1.3 m apart at least.
 RELATIVE_TOLERANCE = 1e-4
 
 
