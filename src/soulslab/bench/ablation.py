@@ -90,6 +90,8 @@ def without(config: RainbowSettings) -> dict[str, RainbowSettings]:
         ("masks in the target", learner.is_target_masked, {"learner": replace(learner, is_target_masked=False)}),
         ("quantiles", network.n_quantiles > 1, {"network": replace(network, n_quantiles=1)}),
         ("layer normalisation", network.has_layer_norm, {"network": replace(network, has_layer_norm=False)}),
+        ("soft bins", bool(network.bins), {"network": replace(network, bins=())}),
+        ("the player's own frame", _is_relative(config), _in_the_worlds_frame(config)),
         ("noisy layers", network.is_noisy, {"network": replace(network, is_noisy=False)}),
         ("Munchausen", learner.munchausen > 0.0, {"learner": replace(learner, munchausen=0.0)}),
         ("resets", learner.reset_every > 0, {"learner": replace(learner, reset_every=0)}),
@@ -112,6 +114,20 @@ def without(config: RainbowSettings) -> dict[str, RainbowSettings]:
         ("time left", inputs.time_left_decisions > 0, {"inputs": replace(inputs, time_left_decisions=0)}),
     ]
     return {name: replace(config, **changes) for name, has_it, changes in candidates if has_it}
+
+
+def _is_relative(config: RainbowSettings) -> bool:
+    return bool(config.env.options.get("observation") == "relative")
+
+
+def _in_the_worlds_frame(config: RainbowSettings) -> dict[str, Any]:
+    """Return what sees the same duel from outside; there the distance is in units of 50 m, here of 10 m."""
+    options = {**config.env.options, "observation": "features"}
+    bins = tuple(
+        replace(each, low=each.low / 5.0, high=each.high / 5.0) if each.feature == "distance" else each
+        for each in config.network.bins
+    )
+    return {"env": replace(config.env, options=options), "network": replace(config.network, bins=bins)}
 
 
 def _row(name: str, runs: Sequence[LearnerRun], whole: Sequence[LearnerRun]) -> Row:

@@ -55,7 +55,10 @@ class LearnerDoomSettings(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, n_episodes=4, limit_s=20.0)
 
     def train(self) -> RainbowSettings:
-        """Return the config on Doom: nothing but environment and length differ."""
+        """Return the config on Doom: nothing but environment and length differ.
+
+        Soft bins belong to an environment, whose features they name; Doom has none.
+        """
         run = replace(
             self.config.run,
             seed=self.seed,
@@ -63,7 +66,8 @@ class LearnerDoomSettings(msgspec.Struct, frozen=True, kw_only=True):
             max_seconds=self.limit_s,
             evaluate_every=0,  # nobody wins here
         )
-        return replace(self.config, env=replace(self.env, n_envs=1), run=run)
+        network = replace(self.config.network, bins=())
+        return replace(self.config, env=replace(self.env, n_envs=1), network=network, run=run)
 
 
 def measure_learner_doom(settings: LearnerDoomSettings) -> list[Result]:

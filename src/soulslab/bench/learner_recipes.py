@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from soulslab.bench.learner_run import MOST, LearnerTask
-from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.rainbow.settings import QNetworkSettings, RainbowSettings
 
 OURS: Final = "soulslab"
 SHOWN: Final = "soulslab, 20 recorded fights"
@@ -78,9 +78,7 @@ def published(settings: RainbowSettings) -> RainbowSettings:
         epsilon=0.1,
         epsilon_end=0.1,
     )
-    network = replace(
-        settings.network, widths=(128, 128), has_layer_norm=False, is_dueling=True, n_quantiles=1, is_noisy=False
-    )
+    network = QNetworkSettings(widths=(128, 128), has_layer_norm=False, is_dueling=True, n_quantiles=1)
     inputs = replace(settings.inputs, previous_actions=0, time_left_decisions=0)
     memory = replace(settings.replay, capacity=100_000, alpha=0.0)
     return replace(
