@@ -174,7 +174,7 @@ def train(
     settings = load_run_settings(file, changes)
     sinks = run_sinks(folder, prometheus_port=prometheus)
     result = train_run(settings, folder, resume=resume is not None, sinks=sinks)
-    won = "" if result.win_rate is None else f", {100 * result.win_rate:.1f} % of the last fights won"
+    won = "" if result.win_rate is None else f", {100 * result.win_rate:.1f} % of fights won"
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
     if result.reason is StopReason.INTERRUPTED:
         _log.info("to go on: soulslab train --resume %s", folder)
