@@ -24,7 +24,8 @@ from stable_baselines3.common.logger import configure
 from soulslab.bench.learner_tables import at_least
 from soulslab.bench.result import Result, Row
 from soulslab.bench.timing import interleaved
-from soulslab.learn.environment import Sizes, make_vector, sizes
+from soulslab.learn.environment import Sizes, feature_names, make_vector, sizes
+from soulslab.learn.rainbow.encoding import resolve_bins
 from soulslab.learn.rainbow.learner import Learner
 from soulslab.learn.rainbow.policy import QHeader, QPolicy
 from soulslab.learn.rainbow.settings import RainbowSettings
@@ -38,6 +39,7 @@ THEIR_WIDTHS: Final = (128, 128)
 MIN_RATIO_TO_PEER: Final = 1.5
 MIN_RATIO_TO_BARE: Final = 0.75
 _EPISODE_STEPS: Final = 25
+_ACTIVE_SHARE: Final = 0.25
 _BLOCKED_SHARE: Final = 0.4
 
 OURS_SAME: Final = "soulslab, same shapes"
@@ -89,6 +91,8 @@ def measure_updates(config: RainbowSettings, settings: SpeedSettings) -> tuple[l
     """
     with closing(make_vector(config.env.id, 1, config.env.options)) as env:
         shapes = sizes(env)
+        bins = resolve_bins(config.network.bins, shapes.n_features, feature_names(env), config.env.id)
+    config = replace(config, network=replace(config.network, bins=bins))
     same = same_shapes(config)
     with one_core():
         ours, bare = _our_updates(same, shapes, settings)
@@ -213,10 +217,12 @@ def _policy(config: RainbowSettings, shapes: Sizes) -> QPolicy:
 def made_up_rows(shape: StepShape, n: int, rng: np.random.Generator) -> NDArray[Any]:
     """Return steps as an environment with features could have given them, a record array (n,).
 
-    Episodes are of equal length, features and rewards normal, a share of the actions forbidden.
+    Episodes are of equal length, features and rewards normal, a share of the actions forbidden. Most features are 0, as
+    most of a duel's are parts of one-hot vectors.
     """
     rows = np.zeros(n, row_type(shape))
     rows["features"] = rng.standard_normal(rows["features"].shape, np.float32)
+    rows["features"] *= rng.random(rows["features"].shape) < _ACTIVE_SHARE
     rows["reward"] = rng.standard_normal(n, np.float32)
     rows["action"] = rng.integers(shape.n_actions, size=n)
     rows["n_decisions"] = rng.integers(1, 7, size=n)
