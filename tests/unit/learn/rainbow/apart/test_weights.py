@@ -100,7 +100,7 @@ def test_no_reader_ever_sees_a_mixture_also_when_the_writer_is_killed(tmp_path):
         try:
             wait_for(lambda: board.n_published > before, "weights")  # noqa: B023 - called at once
             versions = []
-            while len(versions) < 100:
+            while len(versions) < 100 or len(set(versions)) < 2:
                 published = board.read()
                 if published is not None:
                     assert_of_one_version(published.weights)
@@ -109,6 +109,5 @@ def test_no_reader_ever_sees_a_mixture_also_when_the_writer_is_killed(tmp_path):
             child.send_signal(signal.SIGKILL)
             child.wait()
         assert versions == sorted(versions)
-        assert len(set(versions)) > 1
         # Killed in whatever moment: whole weights are there, at once.
         assert_of_one_version(board.read().weights)
