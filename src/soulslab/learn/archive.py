@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as pack_tensors
 
-from soulslab.errors import CheckpointError, CorruptCheckpointError
+from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -95,6 +95,25 @@ def read_archive_header(path: Path) -> dict[str, Any]:
         return msgspec.json.decode(_metadata(data)[_HEADER], type=dict[str, Any])
     except (msgspec.MsgspecError, KeyError, ValueError) as error:
         raise CorruptCheckpointError(path, f"is truncated or no checkpoint of soulslab ({error})") from error
+
+
+def check_shapes(tensors: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]], path: str | Path) -> None:
+    """Check that all tensors that are expected are there, in their shapes.
+
+    Args:
+        tensors: The tensors by name; others may be among them.
+        expected: Tensors of the right shapes, by name.
+        path: Where the tensors come from, for the message.
+
+    Raises:
+        IncompatibleCheckpointError: A tensor is missing or has another shape.
+    """
+    for name, example in expected.items():
+        if name not in tensors or tensors[name].shape != example.shape:
+            found = f"shape {tensors[name].shape}" if name in tensors else "nothing"
+            raise IncompatibleCheckpointError(
+                path, f"tensor {name!r} should have shape {example.shape}, but there is {found}"
+            )
 
 
 def write_atomically(path: Path, data: bytes) -> None:

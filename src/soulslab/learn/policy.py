@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
-from soulslab.learn.archive import Tensors, read_archive, write_archive
+from soulslab.learn.archive import Tensors, check_shapes, read_archive, write_archive
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.network import ActorCritic, masked_log_probs, sample
 from soulslab.learn.normalise import RunningMoments
@@ -154,12 +154,7 @@ class Policy:
         Raises:
             IncompatibleCheckpointError: A tensor is missing or has another shape than the header says.
         """
-        for name, expected in self.state().items():
-            if name not in tensors or tensors[name].shape != expected.shape:
-                found = f"shape {tensors[name].shape}" if name in tensors else "nothing"
-                raise IncompatibleCheckpointError(
-                    path, f"tensor {name!r} should have shape {expected.shape}, but there is {found}"
-                )
+        check_shapes(tensors, self.state(), path)
         self.network.load_state_dict(
             {name: torch.from_numpy(tensors[f"network/{name}"].copy()) for name in self.network.state_dict()}
         )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
-from soulslab.learn.archive import Tensors, read_archive, write_archive
+from soulslab.learn.archive import Tensors, check_shapes, read_archive, write_archive
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.normalise import RunningMoments
 from soulslab.learn.player import Header
@@ -184,12 +184,7 @@ class QPolicy:
         Raises:
             IncompatibleCheckpointError: A tensor is missing or has another shape than the header says.
         """
-        for name, expected in self.state().items():
-            if name not in tensors or tensors[name].shape != expected.shape:
-                found = f"shape {tensors[name].shape}" if name in tensors else "nothing"
-                raise IncompatibleCheckpointError(
-                    path, f"tensor {name!r} should have shape {expected.shape}, but there is {found}"
-                )
+        check_shapes(tensors, self.state(), path)
         self.network.load_state_dict(
             {name: torch.from_numpy(tensors[f"network/{name}"].copy()) for name in self.network.state_dict()}
         )

@@ -196,6 +196,8 @@ def test_messages_after_closing_are_taken(sink):
     """A second reader of the same sinks may close later than it writes."""
     sink.close()
     sink.write(PROGRESS)
+    with pytest.raises(OSError, match="refused"):  # and nobody serves them
+        socket.create_connection(("127.0.0.1", sink.port))
 
 
 def test_a_port_in_use_is_told_with_what_to_do(sink):
