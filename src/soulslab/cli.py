@@ -160,8 +160,8 @@ def train(
         prometheus: Port on this machine where Prometheus can read the run's numbers; 0 takes a free one.
     """
     from soulslab.learn.configs import config_path
+    from soulslab.learn.runs import CONFIG_NAME, StopReason
     from soulslab.learn.sinks import run_sinks
-    from soulslab.learn.train import CONFIG_NAME, StopReason
     from soulslab.learn.training import load_run_settings, train_run
 
     if resume is not None and (config is not None or run_dir is not None):

@@ -2,7 +2,7 @@
 
 Everything lands in one folder::
 
-    config.toml, policy.safetensors, checkpoints/    the run (see `soulslab.learn.train`)
+    config.toml, policy.safetensors, checkpoints/    the run (see `soulslab.learn.runs`)
     progress.jsonl, tensorboard/                     how it went
     report.json                                      how the policy fares on fresh fights
     learning_curve.png, won_fight.mp4                the same to look at
@@ -28,9 +28,10 @@ from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.curve import draw_curve
 from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
 from soulslab.learn.policy import Policy
+from soulslab.learn.runs import CHECKPOINTS_NAME, CONFIG_NAME, StopReason, TrainResult
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import PROGRESS_NAME, ConsoleSink, run_sinks
-from soulslab.learn.train import CHECKPOINTS_NAME, CONFIG_NAME, StopReason, TrainResult, train
+from soulslab.learn.train import train
 from soulslab.video import find_won_fight, record_won_fight
 
 N_FIGHTS = 300

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from soulslab import cli
-from soulslab.learn.train import POLICY_NAME
+from soulslab.learn.runs import POLICY_NAME
 
 SMALL = [
     *("--set", "run.total_steps=2000", "--set", "env.n_envs=8", "--set", "learner.minibatch_size=128"),

@@ -13,8 +13,8 @@ import msgspec
 
 from soulslab.learn.rainbow.run import train_rainbow
 from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.runs import StopReason
 from soulslab.learn.telemetry import Evaluated, Message, TrainProgress
-from soulslab.learn.train import StopReason
 
 HALF: Final = 0.5
 MOST: Final = 0.8

@@ -19,7 +19,7 @@ from soulslab.errors import ConfigError, CorruptCheckpointError, IncompatibleChe
 from soulslab.learn import policy as actor_critic
 from soulslab.learn.archive import Tensors, read_archive, write_archive
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.player import Header
+from soulslab.learn.player import Header, parse_header
 from soulslab.learn.policy import Policy
 from soulslab.learn.provenance import git_commit
 from soulslab.learn.rainbow import policy as action_values
@@ -223,16 +223,7 @@ def read_header(raw: Mapping[str, Any], path: Path) -> PhaseHeader:
         CorruptCheckpointError: A field is missing or malformed.
         IncompatibleCheckpointError: It is no policy for phases, or of a format unknown to this soulslab.
     """
-    if (raw.get("format"), raw.get("version")) != (FORMAT, FORMAT_VERSION):
-        raise IncompatibleCheckpointError(
-            path,
-            f"has format {raw.get('format')!r} version {raw.get('version')!r}; this soulslab reads {FORMAT!r} "
-            f"version {FORMAT_VERSION}; it was written by soulslab {raw.get('soulslab', 'of unknown version')}",
-        )
-    try:
-        return msgspec.convert(raw, PhaseHeader)
-    except msgspec.ValidationError as error:
-        raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
+    return parse_header(raw, path, PhaseHeader, (FORMAT_VERSION,))
 
 
 def _read_member(raw: Mapping[str, Any], tensors: Tensors, number: int, path: Path) -> Member:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.errors import IncompatibleCheckpointError
+from soulslab.errors import CorruptCheckpointError, IncompatibleCheckpointError
 from soulslab.learn.inputs import ExtraInputs, Inputs, PixelShape
 
 
@@ -93,6 +93,36 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 raise IncompatibleCheckpointError(
                     path, f"has {here} {what}, but {env_id} has {there}; check the environment's options"
                 )
+
+
+H = TypeVar("H", bound=Header)
+
+
+def parse_header(raw: Mapping[str, Any], path: Path, kind: type[H], versions: Collection[int]) -> H:
+    """Check and parse the header of a policy's file.
+
+    Args:
+        raw: What the file holds.
+        path: The file, for the message.
+        kind: Of header; the default of its ``format`` is what the file must say.
+        versions: Of the format that can be read.
+
+    Raises:
+        CorruptCheckpointError: A field is missing or malformed.
+        IncompatibleCheckpointError: It is of another kind, or one of a version that this soulslab does not know.
+    """
+    known = next(field.default for field in msgspec.structs.fields(kind) if field.name == "format")
+    if raw.get("format") != known or raw.get("version") not in versions:
+        raise IncompatibleCheckpointError(
+            path,
+            f"has format {raw.get('format')!r} version {raw.get('version')!r}; this soulslab reads {known!r} version "
+            f"{' or '.join(map(str, versions))}; "
+            f"it was written by soulslab {raw.get('soulslab', 'of unknown version')}",
+        )
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
 
 
 class Player(Protocol):

@@ -15,7 +15,7 @@ from soulslab.learn.player import Player
 from soulslab.learn.policy import Policy
 from soulslab.learn.rainbow import policy as action_values
 from soulslab.learn.rainbow.policy import QPolicy
-from soulslab.learn.train import CHECKPOINTS_NAME, POLICY_NAME
+from soulslab.learn.runs import CHECKPOINTS_NAME, POLICY_NAME
 
 _LOADERS: Final[dict[str, Callable[[Path], Player]]] = {
     actor_critic.FORMAT: Policy.load,

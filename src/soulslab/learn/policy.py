@@ -17,12 +17,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
+from soulslab.errors import ConfigError, EnvironmentUsageError
 from soulslab.learn.archive import Tensors, check_shapes, read_archive, write_archive
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.network import ActorCritic, masked_log_probs, sample
 from soulslab.learn.normalise import RunningMoments
-from soulslab.learn.player import Header
+from soulslab.learn.player import Header, parse_header
 from soulslab.learn.settings import NetworkSettings
 
 FORMAT: Final = "soulslab-policy"
@@ -210,18 +210,7 @@ def read_header(raw: Mapping[str, Any], path: Path) -> PolicyHeader:
         CorruptCheckpointError: A field is missing or malformed.
         IncompatibleCheckpointError: It is no policy, or one of a format that this soulslab does not know.
     """
-    if raw.get("format") != FORMAT:
-        raise IncompatibleCheckpointError(path, f"is no policy (format {raw.get('format')!r}, not {FORMAT!r})")
-    if raw.get("version") not in _READ_VERSIONS:
-        raise IncompatibleCheckpointError(
-            path,
-            f"has format version {raw.get('version')!r}, this soulslab reads 1 to {FORMAT_VERSION}; "
-            f"it was written by soulslab {raw.get('soulslab', 'of unknown version')}",
-        )
-    try:
-        return msgspec.convert(raw, PolicyHeader)
-    except msgspec.ValidationError as error:
-        raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
+    return parse_header(raw, path, PolicyHeader, _READ_VERSIONS)
 
 
 def describe_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,28 +12,27 @@ same and the environment can be saved (``get_state``); any other environment sta
 
 from __future__ import annotations
 
-import enum
 import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import torch
 from gymnasium.vector import VectorEnv
 
-from soulslab.config import dump_settings
-from soulslab.errors import CheckpointError, IncompatibleCheckpointError, NonFiniteError
-from soulslab.learn.archive import Tensors, write_atomically, writing
-from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
+from soulslab.errors import NonFiniteError
+from soulslab.learn.archive import Tensors
+from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.collect import Collector
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes, stateful
 from soulslab.learn.interrupt import StopRequest
-from soulslab.learn.policy import Policy, PolicyHeader, describe_options, require_functions
+from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.ppo import PPO
 from soulslab.learn.provenance import git_commit
+from soulslab.learn.runs import POLICY_NAME, RunFolder, StopReason, TrainResult, check_same_run, part
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import (
     CheckpointSaved,
@@ -47,44 +46,7 @@ from soulslab.learn.threads import one_core
 from soulslab.learn.tracker import MILESTONES, Milestone
 from soulslab.version import VERSION
 
-CONFIG_NAME: Final = "config.toml"
-POLICY_NAME: Final = "policy.safetensors"
-CHECKPOINTS_NAME: Final = "checkpoints"
-
 _log = logging.getLogger(__name__)
-
-
-class StopReason(enum.StrEnum):
-    """Why a run ended."""
-
-    COMPLETED = "completed"
-    WIN_RATE = "win rate reached"
-    TIME = "time limit"
-    INTERRUPTED = "interrupted"
-
-
-class TrainResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run came to.
-
-    Attributes:
-        reason: Why it ended; an interrupted run was saved and can be resumed.
-        env_steps: Game decisions taken, all environments together.
-        train_seconds: Training time, resumed parts included (s).
-        n_fights: Episodes finished.
-        win_rate: Moving win rate at the end, 0..1; None if the environment does not tell who won.
-        mean_return: Mean return of the last episodes; None before the first.
-        milestones: When the moving win rate first reached each level.
-        policy_path: The policy's file.
-    """
-
-    reason: StopReason
-    env_steps: int
-    train_seconds: float
-    n_fights: int
-    win_rate: float | None
-    mean_return: float | None
-    milestones: tuple[Milestone, ...]
-    policy_path: Path
 
 
 def train(
@@ -120,18 +82,10 @@ def train(
         NonFiniteError: The environment gave NaN or infinity; the learner was saved before.
     """
     try:
-        options = {**settings.env.options, **(env_options or {})}
-        require_functions(options, run_dir / CONFIG_NAME)
-        store = CheckpointStore(run_dir / CHECKPOINTS_NAME, settings.run.keep_checkpoints)
-        checkpoint = store.latest() if resume else None
-        if not resume and store.paths():
-            raise CheckpointError(run_dir, "holds a run already; resume it, or choose another folder")
-        described = msgspec.structs.replace(
-            settings, env=msgspec.structs.replace(settings.env, options=describe_options(options))
-        )
-        with one_core(), closing(make_vector(settings.env.id, settings.env.n_envs, options)) as env:
-            run = _Run(described, run_dir, env, store, sinks)
-            run.begin(checkpoint)
+        folder = RunFolder(run_dir, settings, env_options, resume=resume)
+        with one_core(), closing(make_vector(settings.env.id, settings.env.n_envs, folder.options)) as env:
+            run = _Run(folder, env, sinks)
+            run.begin()
             return run.run()
     finally:
         for sink in sinks:
@@ -153,16 +107,13 @@ class _Run:
 
     def __init__(
         self,
-        settings: TrainSettings,
-        run_dir: Path,
+        folder: RunFolder[TrainSettings],
         env: VectorEnv[Any, Any, Any],
-        store: CheckpointStore,
         sinks: Sequence[Sink],
     ) -> None:
-        self._settings = settings
-        self._run_dir = run_dir
+        self._folder = folder
+        self._settings = settings = folder.settings
         self._env = env
-        self._store = store
         self._sinks = sinks
         generator = torch.Generator().manual_seed(settings.run.seed)
         n_envs, n_features, n_actions, pixels = sizes(env)
@@ -186,12 +137,12 @@ class _Run:
         self._saved_at_s = 0.0
         self._is_resumed = False
 
-    def begin(self, checkpoint: Checkpoint | None) -> None:
+    def begin(self) -> None:
         """Stand at the beginning, or where a checkpoint was written."""
-        if checkpoint is None:
+        if self._folder.checkpoint is None:
             self._collector.reset(environment_seed(self._settings.run.seed, TRAINING))
         else:
-            self._restore(checkpoint)
+            self._restore(self._folder.checkpoint)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         check_same_run(checkpoint, self._settings)
@@ -215,9 +166,7 @@ class _Run:
 
     def run(self) -> TrainResult:
         """Iterate until there is a reason to stop."""
-        with writing(self._run_dir):
-            self._run_dir.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._run_dir / CONFIG_NAME, dump_settings(self._settings).encode())
+        self._folder.begin()
         tell(
             self._sinks,
             TrainStarted(
@@ -290,13 +239,13 @@ class _Run:
         seconds, env_steps = self._clock.seconds(), self._collector.env_steps
         base = stateful(self._env) if with_env else None
         tensors: Tensors = {}
-        for name, part in (
+        for name, each in (
             ("policy", self._policy.state()),
             ("learner", self._learner.state()),
             ("collector", self._collector.state()),
             ("env", {} if base is None else base.get_state()),
         ):
-            tensors |= {f"{name}/{key}": array for key, array in part.items()}
+            tensors |= {f"{name}/{key}": array for key, array in each.items()}
         header = {
             "settings": msgspec.to_builtins(self._settings),
             "milestones": msgspec.to_builtins(self._milestones),
@@ -304,9 +253,9 @@ class _Run:
             "soulslab": VERSION,
             "commit": self._policy.header.commit,
         }
-        path = self._store.save(env_steps, tensors, header)
+        path = self._folder.store.save(env_steps, tensors, header)
         self._policy.header = msgspec.structs.replace(self._policy.header, env_steps=env_steps)
-        self._policy.save(self._run_dir / POLICY_NAME)
+        self._policy.save(self._folder.path / POLICY_NAME)
         self._saved_at_s = self._clock.seconds()
         tell(self._sinks, CheckpointSaved(env_steps=env_steps, path=str(path)))
 
@@ -322,40 +271,5 @@ class _Run:
             win_rate=tracker.win_rate,
             mean_return=tracker.mean_return,
             milestones=self._milestones,
-            policy_path=self._run_dir / POLICY_NAME,
+            policy_path=self._folder.path / POLICY_NAME,
         )
-
-
-def part(tensors: Tensors, name: str) -> Tensors:
-    """Return the tensors whose names begin with ``name/``, without it."""
-    prefix = f"{name}/"
-    return {key[len(prefix) :]: array for key, array in tensors.items() if key.startswith(prefix)}
-
-
-def check_same_run(checkpoint: Checkpoint, settings: msgspec.Struct) -> None:
-    """Check that a checkpoint belongs to these settings; of the table ``run`` only the seed makes another run.
-
-    Raises:
-        IncompatibleCheckpointError: It was written with other settings.
-    """
-    stored = checkpoint.header["settings"]
-    # The same way through JSON, so that a tuple compares equal to the list it became.
-    now, defaults = (msgspec.json.decode(msgspec.json.encode(each)) for each in (settings, type(settings)()))
-    if stored.get("algorithm", "ppo") != now.get("algorithm", "ppo"):
-        raise IncompatibleCheckpointError(
-            checkpoint.path, "was written by another algorithm; resume with the settings in the run's config.toml"
-        )
-    for table, values in now.items():
-        if not isinstance(values, dict):
-            continue
-        for key, value in values.items():
-            if table == "run" and key != "seed":
-                continue
-            # A setting that came later had its default.
-            was = stored.get(table, {}).get(key, defaults[table][key])
-            if was != value:
-                raise IncompatibleCheckpointError(
-                    checkpoint.path,
-                    f"was written with {table}.{key} = {was!r}, but the settings say "
-                    f"{value!r}; resume with the settings in the run's config.toml, or start a new run",
-                )

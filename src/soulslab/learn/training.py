@@ -10,9 +10,10 @@ from typing import Any
 from soulslab.config import load_settings
 from soulslab.errors import ConfigError, did_you_mean
 from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.runs import TrainResult
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Sink
-from soulslab.learn.train import TrainResult, train
+from soulslab.learn.train import train
 
 AnySettings = TrainSettings | RainbowSettings
 

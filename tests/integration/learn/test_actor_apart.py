@@ -22,8 +22,8 @@ from soulslab.learn.rainbow.apart.place import ACTOR_LOCK, find_place
 from soulslab.learn.rainbow.apart.status import ActorState, open_status
 from soulslab.learn.rainbow.run import train_rainbow
 from soulslab.learn.rainbow.settings import QLearningSettings, RainbowRunSettings, ReplaySettings
+from soulslab.learn.runs import StopReason
 from soulslab.learn.telemetry import ActorStats
-from soulslab.learn.train import StopReason
 from support.small_learner import SAVED, SmallLearner, assert_gapless, lives_of, small_settings
 from support.waiting import wait_for
 

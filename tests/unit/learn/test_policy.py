@@ -143,8 +143,16 @@ def test_files_from_before_there_were_pixels_are_read(policy, tmp_path):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"format": "soulslab-checkpoint"}, IncompatibleCheckpointError, "is no policy"),
-        ({"version": 3}, IncompatibleCheckpointError, "format version 3, this soulslab reads 1 to 2"),
+        (
+            {"format": "soulslab-checkpoint"},
+            IncompatibleCheckpointError,
+            "this soulslab reads 'soulslab-policy' version 1 or 2",
+        ),
+        (
+            {"version": 3},
+            IncompatibleCheckpointError,
+            "version 3; this soulslab reads 'soulslab-policy' version 1 or 2",
+        ),
         ({"n_actions": 5}, IncompatibleCheckpointError, r"'network/actor.weight' should have shape \(5, 16\)"),
         ({"n_features": 7}, IncompatibleCheckpointError, "'network/trunk.0.weight' should have shape"),
         ({"network": {"widths": [16]}}, IncompatibleCheckpointError, "critic_trunk.*but there is nothing"),

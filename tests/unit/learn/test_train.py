@@ -20,10 +20,11 @@ from soulslab.errors import (
     NonFiniteError,
 )
 from soulslab.learn.archive import read_archive, write_archive
+from soulslab.learn.runs import StopReason
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import run_sinks
 from soulslab.learn.telemetry import CheckpointSaved, TrainFinished, TrainProgress, TrainStarted
-from soulslab.learn.train import StopReason, train
+from soulslab.learn.train import train
 
 TESTS = Path(__file__).parents[2]
 

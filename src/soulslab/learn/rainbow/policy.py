@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
+from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError
 from soulslab.learn.archive import Tensors, check_shapes, read_archive, write_archive
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.normalise import RunningMoments
-from soulslab.learn.player import Header
+from soulslab.learn.player import Header, parse_header
 from soulslab.learn.rainbow.encoding import Encoding, check_bins
 from soulslab.learn.rainbow.network import QNetwork
 from soulslab.learn.rainbow.settings import QNetworkSettings
@@ -224,15 +224,9 @@ def read_header(raw: Mapping[str, Any], path: Path) -> QHeader:
         CorruptCheckpointError: A field is missing or malformed.
         IncompatibleCheckpointError: It is no policy of action values, or of a format unknown to this soulslab.
     """
-    if (raw.get("format"), raw.get("version")) != (FORMAT, FORMAT_VERSION):
-        raise IncompatibleCheckpointError(
-            path,
-            f"has format {raw.get('format')!r} version {raw.get('version')!r}; this soulslab reads {FORMAT!r} "
-            f"version {FORMAT_VERSION}; it was written by soulslab {raw.get('soulslab', 'of unknown version')}",
-        )
+    header = parse_header(raw, path, QHeader, (FORMAT_VERSION,))
     try:
-        header = msgspec.convert(raw, QHeader)
         check_bins(header.network.bins, header.n_features, header.env_id)
-    except (msgspec.ValidationError, ConfigError) as error:
+    except ConfigError as error:
         raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
     return header

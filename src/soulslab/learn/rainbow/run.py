@@ -18,40 +18,29 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import numpy as np
-import torch
-from gymnasium.vector import VectorEnv
-from numpy.typing import NDArray
 
-from soulslab.config import dump_settings
-from soulslab.errors import ActorError, CheckpointError, NonFiniteError
-from soulslab.learn.archive import Tensors, write_atomically, writing
-from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
-from soulslab.learn.demonstrations.reading import read_demonstrations
+from soulslab.errors import ActorError, NonFiniteError
+from soulslab.learn.archive import Tensors
+from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.demonstrations.teaching import Teaching
-from soulslab.learn.environment import feature_names, make_vector, sizes
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.interrupt import StopRequest
-from soulslab.learn.policy import describe_options, require_functions
-from soulslab.learn.provenance import git_commit
 from soulslab.learn.rainbow.actor import step_shape
-from soulslab.learn.rainbow.apart.playing import PlayingApart
 from soulslab.learn.rainbow.channel import Weights
-from soulslab.learn.rainbow.encoding import resolve_bins
 from soulslab.learn.rainbow.episodes import EpisodeWindow
 from soulslab.learn.rainbow.learner import Learner
 from soulslab.learn.rainbow.meter import LearningMeter
-from soulslab.learn.rainbow.playing import Playing, PlayingHere
-from soulslab.learn.rainbow.policy import QHeader, QPolicy
+from soulslab.learn.rainbow.opening import Opened, open_run
 from soulslab.learn.rainbow.settings import RainbowSettings
-from soulslab.learn.rainbow.starting import start_from
 from soulslab.learn.randomness import load_rng, rng_state
 from soulslab.learn.replay.buffer import ReplayBuffer
 from soulslab.learn.replay.elements import Outcome
 from soulslab.learn.replay.store import ReplayStore
+from soulslab.learn.runs import POLICY_NAME, RunFolder, StopReason, TrainResult, check_same_run, part
 from soulslab.learn.telemetry import (
     CheckpointSaved,
     Evaluated,
@@ -64,15 +53,6 @@ from soulslab.learn.telemetry import (
 )
 from soulslab.learn.threads import one_core
 from soulslab.learn.tracker import MILESTONES, Milestone
-from soulslab.learn.train import (
-    CHECKPOINTS_NAME,
-    CONFIG_NAME,
-    POLICY_NAME,
-    StopReason,
-    TrainResult,
-    check_same_run,
-    part,
-)
 from soulslab.version import VERSION
 
 REPLAY_NAME: Final = "replay"
@@ -119,72 +99,16 @@ def train_rainbow(
         ActorError: The process that plays failed too often; everything learned was saved before.
     """
     try:
-        options = {**settings.env.options, **(env_options or {})}
-        require_functions(options, run_dir / CONFIG_NAME)
-        store = CheckpointStore(run_dir / CHECKPOINTS_NAME, settings.run.keep_checkpoints)
-        checkpoint = store.latest() if resume else None
-        if not resume and store.paths():
-            raise CheckpointError(run_dir, "holds a run already; resume it, or choose another folder")
-        described = msgspec.structs.replace(
-            settings, env=msgspec.structs.replace(settings.env, options=describe_options(options))
-        )
+        folder = RunFolder(run_dir, settings, env_options, resume=resume)
         with one_core():
-            opened = _open(described, options, run_dir, is_resumed=checkpoint is not None)
+            opened = open_run(folder)
             with closing(opened.playing):
-                run = _Run(described, options, run_dir, opened, store, sinks)
-                run.begin(checkpoint)
+                run = _Run(folder, opened, sinks)
+                run.begin()
                 return run.run()
     finally:
         for sink in sinks:
             sink.close()
-
-
-class _Opened(NamedTuple):
-    """What a run begins with: its environments, the policy to be trained, and recorded fights, if there are any."""
-
-    policy: QPolicy
-    playing: Playing
-    shown: NDArray[Any] | None
-    is_resumed: bool
-
-
-def _open(settings: RainbowSettings, options: Mapping[str, Any], run_dir: Path, *, is_resumed: bool) -> _Opened:
-    """Make the environments, or start the process that plays them."""
-    env = make_vector(settings.env.id, settings.env.n_envs, options)
-    try:
-        n_envs, n_features, n_actions, pixels = sizes(env)
-        bins = resolve_bins(settings.network.bins, n_features, feature_names(env), settings.env.id)
-        header = QHeader(
-            env_id=settings.env.id,
-            env_options=settings.env.options,
-            n_features=n_features,
-            n_actions=n_actions,
-            pixels=pixels,
-            frame_stack=settings.env.frame_stack,
-            extras=settings.inputs,
-            network=msgspec.structs.replace(settings.network, bins=bins),
-            soulslab=VERSION,
-            commit=git_commit(),
-            n_envs=n_envs,
-        )
-        policy = QPolicy(header, torch.Generator().manual_seed(settings.run.seed))
-        if settings.run.start_from and not is_resumed:
-            start_from(policy, Path(settings.run.start_from), env.metadata.get("policies_of", ()))
-        shown = _read_shown(settings, env) if settings.demonstrations.path else None
-        if settings.run.actor == "apart":
-            env.close()
-            return _Opened(policy, PlayingApart(run_dir, header), shown, is_resumed)
-        return _Opened(policy, PlayingHere(env, QPolicy(header), settings.run.seed), shown, is_resumed)
-    except BaseException:
-        env.close()
-        raise
-
-
-def _read_shown(settings: RainbowSettings, env: VectorEnv[Any, Any, Any]) -> NDArray[Any]:
-    """Return the recorded fights as rows of the replay buffer."""
-    is_masked = "action_mask" in env.reset(seed=settings.run.seed)[1]
-    path = settings.demonstrations.path
-    return read_demonstrations(path, env, settings.env, extras=settings.inputs, is_masked=is_masked)
 
 
 class _Run:
@@ -192,30 +116,25 @@ class _Run:
 
     def __init__(
         self,
-        settings: RainbowSettings,
-        options: Mapping[str, Any],
-        run_dir: Path,
-        opened: _Opened,
-        store: CheckpointStore,
+        folder: RunFolder[RainbowSettings],
+        opened: Opened,
         sinks: Sequence[Sink],
     ) -> None:
-        self._settings = settings
-        self._options = dict(options)
-        self._run_dir = run_dir
+        self._folder = folder
+        self._settings = settings = folder.settings
         self._playing = opened.playing
-        self._store = store
-        self._replay_store = ReplayStore(run_dir / REPLAY_NAME)
+        self._replay_store = ReplayStore(folder.path / REPLAY_NAME)
         self._manifests: dict[Path, Any] = {}
         self._sinks = sinks
         self._policy = opened.policy
         self._rng = np.random.default_rng(np.random.SeedSequence(settings.run.seed, spawn_key=(_LEARNING,)))
-        folder = run_dir / REPLAY_NAME if settings.replay.is_mapped else None
+        mapped = folder.path / REPLAY_NAME if settings.replay.is_mapped else None
         shape = step_shape(self._policy)
-        self._replay = ReplayBuffer(shape, settings.replay, settings.env.n_envs, folder)
+        self._replay = ReplayBuffer(shape, settings.replay, settings.env.n_envs, mapped)
         self._teaching = None
         if opened.shown is not None:
             self._teaching = Teaching(settings, opened.shown, shape, self._replay, self._policy, self._rng)
-            if not opened.is_resumed:
+            if folder.checkpoint is None:
                 self._teaching.begin()
         source = self._teaching.replay if self._teaching else self._replay
         self._learner = Learner(settings.learner, settings.replay, self._policy, source, self._rng)
@@ -233,19 +152,17 @@ class _Run:
 
     # --- beginning and ending -----------------------------------------------------------------------------
 
-    def begin(self, checkpoint: Checkpoint | None) -> None:
+    def begin(self) -> None:
         """Stand at the beginning, or where a checkpoint was written."""
-        if checkpoint is None:
+        if self._folder.checkpoint is None:
             self._playing.begin(None, 0)
         else:
-            self._restore(checkpoint)
+            self._restore(self._folder.checkpoint)
         self._publish()
 
     def run(self) -> TrainResult:
         """Play and learn until there is a reason to stop."""
-        with writing(self._run_dir):
-            self._run_dir.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._run_dir / CONFIG_NAME, dump_settings(self._settings).encode())
+        self._folder.begin()
         run = self._settings.run
         started = TrainStarted(
             env_id=self._settings.env.id,
@@ -285,7 +202,7 @@ class _Run:
             win_rate=self._win_rate(),
             mean_return=self._episodes.mean_return,
             milestones=self._milestones,
-            policy_path=self._run_dir / POLICY_NAME,
+            policy_path=self._folder.path / POLICY_NAME,
         )
 
     def _reason_to_stop(self, request: StopRequest) -> StopReason | None:
@@ -362,7 +279,7 @@ class _Run:
         self._policy.network.silence()
         settings = EvaluationSettings(
             env_id=self._settings.env.id,
-            env_options=self._options,
+            env_options=self._folder.options,
             n_fights=run.evaluate_fights,
             n_envs=run.evaluate_envs,
             seed=run.seed,
@@ -451,13 +368,15 @@ class _Run:
             "soulslab": VERSION,
             "commit": self._policy.header.commit,
         }
-        path = self._store.save(self._env_steps, tensors, header)
+        path = self._folder.store.save(self._env_steps, tensors, header)
         self._playing.saved()
-        self._manifests = {kept: self._manifests[kept] for kept in self._store.paths() if kept in self._manifests}
+        self._manifests = {
+            kept: self._manifests[kept] for kept in self._folder.store.paths() if kept in self._manifests
+        }
         self._manifests[path] = manifest
         self._replay_store.prune(list(self._manifests.values()))
         self._policy.header = msgspec.structs.replace(self._policy.header, env_steps=self._env_steps)
-        self._policy.save(self._run_dir / POLICY_NAME)
+        self._policy.save(self._folder.path / POLICY_NAME)
         self._saved_at_s = self._seconds()
         tell(self._sinks, CheckpointSaved(env_steps=self._env_steps, path=str(path)))
 
@@ -478,7 +397,7 @@ class _Run:
         self._replay.load(part(tensors, "replay"))
         if self._teaching:
             self._teaching.load(part(tensors, "teaching"))
-        self._manifests = self._store.header_values("replay")
+        self._manifests = self._folder.store.header_values("replay")
         own = part(tensors, "run")
         self._env_steps, self._steps = (int(count) for count in own["counts"])
         self._credit = float(own["credit"][0])

@@ -22,7 +22,7 @@ import msgspec
 from soulslab.config import dump_settings
 from soulslab.errors import StudyError
 from soulslab.learn.archive import write_atomically, writing
-from soulslab.learn.train import CONFIG_NAME
+from soulslab.learn.runs import CONFIG_NAME
 from soulslab.learn.training import AnySettings, load_run_settings
 from soulslab.learn.tuning.settings import TuneSettings, load_tune_settings
 

@@ -16,7 +16,7 @@ from soulslab.config import dump_settings
 from soulslab.errors import ConfigError, StudyError
 from soulslab.learn.archive import write_atomically, writing
 from soulslab.learn.interrupt import StopRequest
-from soulslab.learn.train import CONFIG_NAME
+from soulslab.learn.runs import CONFIG_NAME
 from soulslab.learn.training import AnySettings
 from soulslab.learn.tuning.crew import Crew, Verdict
 from soulslab.learn.tuning.folder import BEST_NAME, PICTURE_NAME, StudyFolder

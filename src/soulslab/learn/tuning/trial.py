@@ -12,9 +12,9 @@ from typing import Final, Protocol
 
 import msgspec
 
+from soulslab.learn.runs import CONFIG_NAME, POLICY_NAME, StopReason
 from soulslab.learn.sinks import PROGRESS_NAME, JsonLinesSink
 from soulslab.learn.telemetry import Message
-from soulslab.learn.train import CONFIG_NAME, POLICY_NAME, StopReason
 from soulslab.learn.training import AnySettings, load_run_settings, train_run
 from soulslab.learn.tuning.objective import Measure, run_settings
 from soulslab.learn.tuning.settings import StudySettings

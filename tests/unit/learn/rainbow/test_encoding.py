@@ -22,8 +22,8 @@ from soulslab.learn.rainbow.policy import QPolicy
 from soulslab.learn.rainbow.run import train_rainbow
 from soulslab.learn.rainbow.settings import BinsSettings, QNetworkSettings
 from soulslab.learn.rainbow.starting import start_from
+from soulslab.learn.runs import StopReason
 from soulslab.learn.telemetry import Evaluated
-from soulslab.learn.train import StopReason
 from support.policies import MEMORY, q_policy, seeing_policy, some_inputs
 
 TIME = BinsSettings(feature=1, low=0.0, high=2.0, n=5)

@@ -26,6 +26,7 @@ from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.players import load_player
 from soulslab.learn.rainbow.run import train_rainbow
 from soulslab.learn.rainbow.settings import DemonstrationSettings, RainbowSettings
+from soulslab.learn.runs import StopReason
 from soulslab.learn.settings import EnvSettings
 from soulslab.learn.sinks import PROGRESS_NAME, JsonLinesSink, read_json_lines
 from soulslab.learn.telemetry import (
@@ -38,7 +39,6 @@ from soulslab.learn.telemetry import (
     TrainProgress,
     TrainStarted,
 )
-from soulslab.learn.train import StopReason
 from soulslab.learn.training import load_run_settings, train_run
 from support.fights import ARENA, record_random
 

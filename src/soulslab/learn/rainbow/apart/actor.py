@@ -34,8 +34,8 @@ from soulslab.learn.rainbow.apart.stopwatch import Stopwatch
 from soulslab.learn.rainbow.policy import QPolicy
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.replay.elements import row_type
+from soulslab.learn.runs import CONFIG_NAME
 from soulslab.learn.threads import one_core
-from soulslab.learn.train import CONFIG_NAME
 
 EXIT_OK, EXIT_ERROR, EXIT_USAGE = range(3)
 LOOK_EVERY_S: Final = 1.0

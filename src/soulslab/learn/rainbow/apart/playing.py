@@ -30,8 +30,8 @@ from soulslab.learn.rainbow.apart.process import ActorProcess
 from soulslab.learn.rainbow.apart.status import lateness_quantile_s, open_status
 from soulslab.learn.rainbow.policy import QHeader, QPolicy
 from soulslab.learn.replay.elements import row_type
+from soulslab.learn.runs import CONFIG_NAME
 from soulslab.learn.telemetry import ActorStats
-from soulslab.learn.train import CONFIG_NAME
 
 WAIT_S: Final = 0.002
 """How long the learner rests when nothing new has come (s)."""

@@ -1,0 +1,78 @@
+"""What a Rainbow run begins with: its environments, the policy to be trained, and recorded fights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import torch
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from soulslab.learn.demonstrations.reading import read_demonstrations
+from soulslab.learn.environment import feature_names, make_vector, sizes
+from soulslab.learn.provenance import git_commit
+from soulslab.learn.rainbow.apart.playing import PlayingApart
+from soulslab.learn.rainbow.encoding import resolve_bins
+from soulslab.learn.rainbow.playing import Playing, PlayingHere
+from soulslab.learn.rainbow.policy import QHeader, QPolicy
+from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.rainbow.starting import start_from
+from soulslab.learn.runs import RunFolder
+from soulslab.version import VERSION
+
+
+class Opened(NamedTuple):
+    """What a run begins with: its environments, the policy to be trained, and recorded fights, if there are any."""
+
+    policy: QPolicy
+    playing: Playing
+    shown: NDArray[Any] | None
+
+
+def open_run(folder: RunFolder[RainbowSettings]) -> Opened:
+    """Make the environments, or start the process that plays them.
+
+    Raises:
+        CheckpointError: ``run.start_from`` names no policy that fits.
+        ConfigError: The bins are of a feature that there is not.
+        DemonstrationError: The recorded fights are of another environment, or damaged.
+        EnvironmentUsageError: The environment cannot be trained on.
+    """
+    settings = folder.settings
+    env = make_vector(settings.env.id, settings.env.n_envs, folder.options)
+    try:
+        n_envs, n_features, n_actions, pixels = sizes(env)
+        bins = resolve_bins(settings.network.bins, n_features, feature_names(env), settings.env.id)
+        header = QHeader(
+            env_id=settings.env.id,
+            env_options=settings.env.options,
+            n_features=n_features,
+            n_actions=n_actions,
+            pixels=pixels,
+            frame_stack=settings.env.frame_stack,
+            extras=settings.inputs,
+            network=msgspec.structs.replace(settings.network, bins=bins),
+            soulslab=VERSION,
+            commit=git_commit(),
+            n_envs=n_envs,
+        )
+        policy = QPolicy(header, torch.Generator().manual_seed(settings.run.seed))
+        if settings.run.start_from and folder.checkpoint is None:
+            start_from(policy, Path(settings.run.start_from), env.metadata.get("policies_of", ()))
+        shown = _read_shown(settings, env) if settings.demonstrations.path else None
+        if settings.run.actor == "apart":
+            env.close()
+            return Opened(policy, PlayingApart(folder.path, header), shown)
+        return Opened(policy, PlayingHere(env, QPolicy(header), settings.run.seed), shown)
+    except BaseException:
+        env.close()
+        raise
+
+
+def _read_shown(settings: RainbowSettings, env: VectorEnv[Any, Any, Any]) -> NDArray[Any]:
+    """Return the recorded fights as rows of the replay buffer."""
+    is_masked = "action_mask" in env.reset(seed=settings.run.seed)[1]
+    path = settings.demonstrations.path
+    return read_demonstrations(path, env, settings.env, extras=settings.inputs, is_masked=is_masked)

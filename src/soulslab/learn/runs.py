@@ -1,0 +1,141 @@
+"""The folder of a run, and what all runs have in common, whatever learns in them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from soulslab.config import dump_settings
+from soulslab.errors import CheckpointError, IncompatibleCheckpointError
+from soulslab.learn.archive import Tensors, write_atomically, writing
+from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
+from soulslab.learn.policy import describe_options, require_functions
+from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.settings import TrainSettings
+from soulslab.learn.tracker import Milestone
+
+CONFIG_NAME: Final = "config.toml"
+POLICY_NAME: Final = "policy.safetensors"
+CHECKPOINTS_NAME: Final = "checkpoints"
+
+
+class StopReason(enum.StrEnum):
+    """Why a run ended."""
+
+    COMPLETED = "completed"
+    WIN_RATE = "win rate reached"
+    TIME = "time limit"
+    INTERRUPTED = "interrupted"
+
+
+class TrainResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run came to.
+
+    Attributes:
+        reason: Why it ended; an interrupted run was saved and can be resumed.
+        env_steps: Game decisions taken, all environments together.
+        train_seconds: Training time, resumed parts included (s).
+        n_fights: Episodes finished.
+        win_rate: Moving win rate at the end, 0..1; None if the environment does not tell who won.
+        mean_return: Mean return of the last episodes; None before the first.
+        milestones: When the moving win rate first reached each level.
+        policy_path: The policy's file.
+    """
+
+    reason: StopReason
+    env_steps: int
+    train_seconds: float
+    n_fights: int
+    win_rate: float | None
+    mean_return: float | None
+    milestones: tuple[Milestone, ...]
+    policy_path: Path
+
+
+_Settings = TypeVar("_Settings", TrainSettings, RainbowSettings)
+
+
+class RunFolder(Generic[_Settings]):
+    """The folder of a run that begins, or goes on.
+
+    Attributes:
+        path: The folder.
+        settings: Everything that defines the run, as a file can hold it: Python functions by name.
+        options: Of the environment, with the functions themselves.
+        store: The run's checkpoints.
+        checkpoint: Where to go on; None for a run that begins.
+    """
+
+    def __init__(
+        self, path: Path, settings: _Settings, env_options: Mapping[str, Any] | None = None, *, resume: bool = False
+    ) -> None:
+        """Look whether the folder is what it should be; nothing is written.
+
+        Args:
+            path: The folder; need not be there.
+            settings: Everything that defines the run.
+            env_options: Merged over ``settings.env.options``.
+            resume: Go on from the newest whole checkpoint.
+
+        Raises:
+            CheckpointError: It holds a run already and ``resume`` is False, or holds none and it is True.
+            ConfigError: An option names a Python function that was not passed again.
+        """
+        self.path = path
+        self.options = {**settings.env.options, **(env_options or {})}
+        require_functions(self.options, path / CONFIG_NAME)
+        self.store = CheckpointStore(path / CHECKPOINTS_NAME, settings.run.keep_checkpoints)
+        self.checkpoint = self.store.latest() if resume else None
+        if not resume and self.store.paths():
+            raise CheckpointError(path, "holds a run already; resume it, or choose another folder")
+        env = msgspec.structs.replace(settings.env, options=describe_options(self.options))
+        self.settings: _Settings = msgspec.structs.replace(settings, env=env)
+
+    def begin(self) -> None:
+        """Make the folder, and write the settings into it.
+
+        Raises:
+            CheckpointError: It could not be written.
+        """
+        with writing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.path / CONFIG_NAME, dump_settings(self.settings).encode())
+
+
+def part(tensors: Tensors, name: str) -> Tensors:
+    """Return the tensors whose names begin with ``name/``, without it."""
+    prefix = f"{name}/"
+    return {key[len(prefix) :]: array for key, array in tensors.items() if key.startswith(prefix)}
+
+
+def check_same_run(checkpoint: Checkpoint, settings: msgspec.Struct) -> None:
+    """Check that a checkpoint belongs to these settings; of the table ``run`` only the seed makes another run.
+
+    Raises:
+        IncompatibleCheckpointError: It was written with other settings.
+    """
+    stored = checkpoint.header["settings"]
+    # The same way through JSON, so that a tuple compares equal to the list it became.
+    now, defaults = (msgspec.json.decode(msgspec.json.encode(each)) for each in (settings, type(settings)()))
+    if stored.get("algorithm", "ppo") != now.get("algorithm", "ppo"):
+        raise IncompatibleCheckpointError(
+            checkpoint.path, "was written by another algorithm; resume with the settings in the run's config.toml"
+        )
+    for table, values in now.items():
+        if not isinstance(values, dict):
+            continue
+        for key, value in values.items():
+            if table == "run" and key != "seed":
+                continue
+            # A setting that came later had its default.
+            was = stored.get(table, {}).get(key, defaults[table][key])
+            if was != value:
+                raise IncompatibleCheckpointError(
+                    checkpoint.path,
+                    f"was written with {table}.{key} = {was!r}, but the settings say "
+                    f"{value!r}; resume with the settings in the run's config.toml, or start a new run",
+                )
