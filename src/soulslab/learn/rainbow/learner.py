@@ -10,6 +10,10 @@ update:
 3. Move the quantiles of the actions taken towards that, one step of AdamW.
 4. Move the target network after the online network, and tell the buffer how surprising each transition still is.
 
+What is evaluated and kept is not the last of the networks that come of it but their average: from one update to the
+next a policy changes its mind about what hardly matters, and sometimes about what does. (Polyak & Juditsky 1992,
+"Acceleration of stochastic approximation by averaging".)
+
 Early on n is large and gamma small, which spreads rewards quickly; both anneal to what is nearer the truth. Where
 resets are asked for, the weights shrink towards fresh ones every so many updates, and n and gamma begin anew: a network
 that is trained many times on each transition stops being able to learn. (Schwarzer et al. 2023, "Bigger, better,
@@ -20,7 +24,8 @@ The masks of the environment hold in acting and in the targets alike: a forbidde
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -121,6 +126,7 @@ class Learner:
         self._updates_since_reset = 0
         network = policy.network
         self._target = policy.twin()
+        self._average = network.parameters_flat.clone()
         self._adam = Adam.fresh(network.parameters_flat)
         self._batch = replay.make_batch(settings.batch_size)
         self._features = torch.empty(2 * settings.batch_size, policy.encoding.n_outputs)
@@ -146,6 +152,17 @@ class Learner:
         if self._settings.reset_every and self.n_updates % self._settings.reset_every == 0:
             self._reset()
         return measured
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Give the policy the average of its weights for a while: what is evaluated and kept, but not what learns."""
+        parameters = self._policy.network.parameters_flat
+        online = parameters.clone()
+        parameters.copy_(self._average)
+        try:
+            yield
+        finally:
+            parameters.copy_(online)
 
     @property
     def priority_mean(self) -> float:
@@ -189,6 +206,9 @@ class Learner:
         self._updates_since_reset += 1
         if self.n_updates % settings.target_every == 0:
             self._target.parameters_flat.lerp_(network.parameters_flat, settings.target_tau)
+        # As long as there were fewer updates than it remembers, it is the plain mean of them.
+        share = max(settings.average_tau, 1.0 / self._updates_since_reset)
+        self._average.lerp_(network.parameters_flat, share)
         return Measured(*found, grad_norm=grad_norm)
 
     def _targets(self, batch: Batch, features: Tensor, chooser: Tensor | None) -> Tensor:
@@ -227,6 +247,7 @@ class Learner:
         tensors: Tensors = {
             "counts": np.array([self.n_updates, self.n_resets, self._updates_since_reset]),
             "target": self._target.parameters_flat.numpy().copy(),
+            "average": self._average.numpy().copy(),
             "noise": self._policy.noise_state(),
         }
         return tensors | {f"adam/{name}": tensor.numpy().copy() for name, tensor in self._adam._asdict().items()}
@@ -235,5 +256,6 @@ class Learner:
         """Continue from what :meth:`state` returned."""
         self.n_updates, self.n_resets, self._updates_since_reset = (int(count) for count in state["counts"])
         self._target.parameters_flat.copy_(torch.from_numpy(np.array(state["target"])))
+        self._average.copy_(torch.from_numpy(np.array(state["average"])))
         self._policy.load_noise(state["noise"])
         self._adam = Adam(*(torch.from_numpy(np.array(state[f"adam/{name}"])) for name in Adam._fields))

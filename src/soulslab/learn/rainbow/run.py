@@ -284,7 +284,8 @@ class _Run:
             n_envs=run.evaluate_envs,
             seed=run.seed,
         )
-        found = evaluate(self._policy, settings)
+        with self._learner.averaged():
+            found = evaluate(self._policy, settings)
         low, high = found.interval or (None, None)
         self._evaluated = Evaluated(
             env_steps=self._env_steps,
@@ -376,7 +377,8 @@ class _Run:
         self._manifests[path] = manifest
         self._replay_store.prune(list(self._manifests.values()))
         self._policy.header = msgspec.structs.replace(self._policy.header, env_steps=self._env_steps)
-        self._policy.save(self._folder.path / POLICY_NAME)
+        with self._learner.averaged():
+            self._policy.save(self._folder.path / POLICY_NAME)
         self._saved_at_s = self._seconds()
         tell(self._sinks, CheckpointSaved(env_steps=self._env_steps, path=str(path)))
 

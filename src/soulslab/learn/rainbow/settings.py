@@ -41,6 +41,8 @@ class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         target_tau: Share of the online weights that the target network takes over at each update; 1 with
             ``target_every`` copies them whole.
         target_every: Updates between two moves of the target network.
+        average_tau: Share of the online weights that the policy which is evaluated and kept takes over at each update;
+            1 keeps the last ones.
         munchausen: Weight of the log-policy that is added to the reward (alpha); 0 leaves it out.
         munchausen_temperature: Temperature of that policy (tau), in units of the return.
         reset_every: Updates between two shrink-and-perturb resets; 0 never resets.
@@ -67,6 +69,7 @@ class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     anneal_updates: Count = 10_000
     target_tau: Rate = 0.005
     target_every: Positive = 1
+    average_tau: Rate = 0.001
     munchausen: Share = 0.0
     munchausen_temperature: Rate = 0.03
     reset_every: Count = 0

@@ -200,6 +200,30 @@ def test_a_learner_that_was_saved_goes_on_as_if_it_had_not_been(network):
     for i in range(1000):
         assert learner.update(0.5) == again.update(0.5), i
     assert torch.equal(policy.network.parameters_flat, its_policy.network.parameters_flat)
+    with learner.averaged(), again.averaged():
+        assert torch.equal(policy.network.parameters_flat, its_policy.network.parameters_flat)
+
+
+def test_the_average_is_of_all_weights_at_first_and_of_the_last_ones_later():
+    learner, policy, _ = make_learner(change(FAST, average_tau=0.25))
+    parameters = policy.network.parameters_flat
+    expected = torch.zeros_like(parameters)
+    for i in range(1, 9):
+        learner.update(0.0)
+        expected.lerp_(parameters, max(0.25, 1 / i))
+        online = parameters.clone()
+        with learner.averaged():
+            torch.testing.assert_close(parameters, expected)
+        assert torch.equal(parameters, online)
+
+
+def test_a_reset_begins_the_average_anew():
+    learner, policy, _ = make_learner(change(FAST, reset_every=5, average_tau=0.01))
+    for _ in range(6):
+        learner.update(0.0)
+    online = policy.network.parameters_flat.clone()
+    with learner.averaged():
+        assert torch.equal(policy.network.parameters_flat, online)
 
 
 def test_a_learner_that_has_lost_itself_says_so_and_leaves_the_priorities_alone():

@@ -139,6 +139,16 @@ def test_a_policy_of_a_run_is_evaluated_as_any_other(corridor, tmp_path):
     assert found.win_rate == 1.0
 
 
+def test_the_policy_that_is_kept_is_the_average_and_the_checkpoint_goes_on_with_the_last(corridor, tmp_path):
+    train_rainbow(with_run(corridor, total_steps=1000), tmp_path / "run")
+    kept = load_player(tmp_path / "run").network.parameters_flat.numpy()
+    tensors, _ = newest(tmp_path / "run")
+    np.testing.assert_array_equal(kept, tensors["learner/average"])
+    online = {name for name in tensors if name.startswith("policy/network/")}
+    average, _ = read_archive(tmp_path / "run" / "policy.safetensors")
+    assert any((tensors[name] != average[name.removeprefix("policy/")]).any() for name in online)
+
+
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(corridor, tmp_path):
     train_rainbow(corridor, tmp_path / "whole")
     stopped = train_rainbow(corridor, tmp_path / "parts", sinks=[Listener(Evaluated, 2)])
