@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from soulslab.bench.learner_run import MOST, LearnerTask
-from soulslab.learn.rainbow.settings import QNetworkSettings, RainbowSettings
+from soulslab.learn.rainbow.settings import QLearningSettings, QNetworkSettings, RainbowSettings, ReplaySettings
 
 OURS: Final = "soulslab"
 SHOWN: Final = "soulslab, 20 recorded fights"
@@ -29,14 +29,16 @@ def contestants(config: RainbowSettings, seeds: Sequence[int], limit: int, shown
     for seed in seeds:
         ours = replace(config, run=replace(config.run, seed=seed))
         others = replace(config, run=replace(config.run, seed=seed, total_steps=limit, stop_win_rate=MOST))
+        # Who takes nothing but the environment from our config need not play again when the rest of it changes.
+        unlike = RainbowSettings(env=others.env, run=others.run)
         tasks.append(LearnerTask(name=OURS, kind="rainbow", settings=ours))
         if shown is not None:
             demonstrations = replace(ours.demonstrations, path=str(shown))
             tasks.append(LearnerTask(name=SHOWN, kind="rainbow", settings=replace(ours, demonstrations=demonstrations)))
         tasks += [
-            LearnerTask(name=PUBLISHED, kind="rainbow", settings=published(others)),
-            LearnerTask(name="SB3 DQN, defaults", kind="dqn", is_tuned=False, settings=others),
-            LearnerTask(name="QR-DQN, defaults", kind="qr_dqn", is_tuned=False, settings=others),
+            LearnerTask(name=PUBLISHED, kind="rainbow", settings=published(unlike)),
+            LearnerTask(name="SB3 DQN, defaults", kind="dqn", is_tuned=False, settings=unlike),
+            LearnerTask(name="QR-DQN, defaults", kind="qr_dqn", is_tuned=False, settings=unlike),
             LearnerTask(name="SB3 DQN, our settings", kind="dqn", settings=others),
             LearnerTask(name="QR-DQN, our settings", kind="qr_dqn", settings=others),
         ]
@@ -55,8 +57,7 @@ def published(settings: RainbowSettings) -> RainbowSettings:
     Args:
         settings: Whose environment, length, seed and evaluations it takes over.
     """
-    learner = replace(
-        settings.learner,
+    learner = QLearningSettings(
         batch_size=64,
         updates_per_step=1.0,
         learning_starts=1_000,
@@ -73,19 +74,12 @@ def published(settings: RainbowSettings) -> RainbowSettings:
         anneal_updates=0,
         target_tau=0.005,
         target_every=1,
+        average_tau=1.0,
         munchausen=0.0,
         reset_every=0,
         epsilon=0.1,
         epsilon_end=0.1,
     )
     network = QNetworkSettings(widths=(128, 128), has_layer_norm=False, is_dueling=True, n_quantiles=1)
-    inputs = replace(settings.inputs, previous_actions=0, time_left_decisions=0)
-    memory = replace(settings.replay, capacity=100_000, alpha=0.0)
-    return replace(
-        settings,
-        learner=learner,
-        network=network,
-        inputs=inputs,
-        replay=memory,
-        demonstrations=replace(settings.demonstrations, path="", cloning_updates=0),
-    )
+    memory = ReplaySettings(capacity=100_000, alpha=0.0)
+    return RainbowSettings(env=settings.env, run=settings.run, learner=learner, network=network, replay=memory)
