@@ -29,7 +29,7 @@ class BenchFlags:
             (rainbow.toml).
         boss: Name, or path of a boss file, of the only boss to meet (fights, bosses, window).
         steps: Environment steps per measurement (arena, window, live, soak); game decisions of a run (learner: of
-            each other learner's; learner-doom).
+            each other learner's; learner-doom; ablation).
         fights: Fights per row (fights, train, bosses, doom, pixels, learner-doom; transfer: those in lockstep), or
             per evaluation (learner, ablation).
         seeds: Seeds of the training runs (train, bosses, learner, ablation), or the only one (doom, learner-doom,

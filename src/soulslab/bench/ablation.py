@@ -26,12 +26,14 @@ class AblationSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         config: The config whose components are dropped.
         seeds: Of the runs of each variant.
+        limit: Game decisions of each run.
         n_processes: Runs at a time.
         folder: Where the runs are kept.
     """
 
     config: RainbowSettings
     seeds: tuple[int, ...] = (0, 1, 2)
+    limit: int = 80_000
     n_processes: int = 1
     folder: Path = Path("bench-results") / "learner"
 
@@ -39,8 +41,9 @@ class AblationSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Return settings that show that it works, within a minute; nothing is learned in that time."""
         config = self.config
         learner = replace(config.learner, learning_starts=50)
-        run = replace(config.run, total_steps=600, evaluate_every=300, evaluate_fights=4)
-        return replace(self, config=replace(config, learner=learner, run=run), seeds=self.seeds[:1], n_processes=2)
+        run = replace(config.run, evaluate_every=300, evaluate_fights=4)
+        config = replace(config, learner=learner, run=run)
+        return replace(self, config=config, seeds=self.seeds[:1], limit=600, n_processes=2)
 
 
 def measure_ablation(settings: AblationSettings) -> list[Result]:
@@ -49,7 +52,8 @@ def measure_ablation(settings: AblationSettings) -> list[Result]:
     Raises:
         BenchmarkError: A run failed.
     """
-    variants = {NOTHING: settings.config} | without(settings.config)
+    config = replace(settings.config, run=replace(settings.config.run, total_steps=settings.limit))
+    variants = {NOTHING: config} | without(config)
     tasks = [
         LearnerTask(name=name, kind="rainbow", settings=replace(variant, run=replace(variant.run, seed=seed)))
         for seed in settings.seeds
@@ -58,11 +62,10 @@ def measure_ablation(settings: AblationSettings) -> list[Result]:
     runs = play_all(tasks, settings.folder, settings.n_processes)
     by_name = {name: [run for task, run in zip(tasks, runs, strict=True) if task.name == name] for name in variants}
     rows = [_row(name, runs, by_name[NOTHING]) for name, runs in by_name.items()]
-    run = settings.config.run
     return [
         Result(
-            title=f"without one component: {run.total_steps:,} decisions, {run.evaluate_fights} greedy fights every "
-            f"{run.evaluate_every:,}; mean and 95 % interval of {len(settings.seeds)} seeds",
+            title=f"without one component: {settings.limit:,} decisions, {config.run.evaluate_fights} greedy fights "
+            f"every {config.run.evaluate_every:,}; mean and 95 % interval of {len(settings.seeds)} seeds",
             rows=rows,
         ),
         Result(
@@ -88,6 +91,7 @@ def without(config: RainbowSettings) -> dict[str, RainbowSettings]:
         ("annealing", is_annealed, {"learner": replace(learner, anneal_updates=0)}),
         ("priorities", memory.alpha > 0.0, {"replay": replace(memory, alpha=0.0)}),
         ("masks in the target", learner.is_target_masked, {"learner": replace(learner, is_target_masked=False)}),
+        ("the averaged policy", learner.average_tau < 1.0, {"learner": replace(learner, average_tau=1.0)}),
         ("quantiles", network.n_quantiles > 1, {"network": replace(network, n_quantiles=1)}),
         ("layer normalisation", network.has_layer_norm, {"network": replace(network, has_layer_norm=False)}),
         ("soft bins", bool(network.bins), {"network": replace(network, bins=())}),

@@ -178,7 +178,7 @@ def _ablation(options: BenchOptions) -> list[Result]:
 
     settings = AblationSettings(config=load_settings(RainbowSettings, _config(options, "rainbow.toml")))
     settings = settings.quick() if options.is_quick else settings
-    settings = _with(settings, seeds=options.seeds, n_processes=options.processes)
+    settings = _with(settings, seeds=options.seeds, limit=options.steps, n_processes=options.processes)
     return measure_ablation(_with_fights(settings, options.fights))
 
 
@@ -263,6 +263,6 @@ BENCHMARKS: Final = {
     "updates": Benchmark(_updates, frozenset()),
     "replay": Benchmark(_replay, frozenset()),
     "apart": Benchmark(_apart, frozenset()),
-    "ablation": Benchmark(_ablation, frozenset({"fights", "seeds", "processes"})),
+    "ablation": Benchmark(_ablation, frozenset({"steps", "fights", "seeds", "processes"})),
     "soak": Benchmark(_soak, frozenset({"steps", "seeds"})),
 }

@@ -20,6 +20,7 @@ BARE = RainbowSettings(
         gamma_end=0.99,
         updates_per_step=1.0,
         target_tau=1.0,
+        average_tau=1.0,
     ),
     replay=ReplaySettings(alpha=0.0),
     network=QNetworkSettings(is_dueling=False, n_quantiles=1, has_layer_norm=False),
@@ -33,12 +34,12 @@ FULL = RainbowSettings(
 
 def test_each_component_that_is_there_is_dropped_alone():
     variants = without(FULL)
-    assert len(variants) == 15  # all but Munchausen, which has no bootstrap to choose for
+    assert len(variants) == 16  # all but Munchausen, which has no bootstrap to choose for
     for variant in variants.values():
         parts = ("env", "learner", "replay", "network", "inputs", "demonstrations", "run")
         assert sum(getattr(variant, part) != getattr(FULL, part) for part in parts) == 1
         assert variant.env == FULL.env
-    assert len({str(variant) for variant in variants.values()}) == 15
+    assert len({str(variant) for variant in variants.values()}) == 16
     assert variants["the soft target network"].learner.target_every == 200
     assert variants["several steps"].learner.n_steps == 1
     assert without(BARE) == {}

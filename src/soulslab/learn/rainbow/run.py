@@ -268,7 +268,9 @@ class _Run:
 
     def _epsilon(self) -> float:
         settings = self._settings.learner
-        if self._steps < settings.learning_starts and not self._settings.run.start_from:
+        if self._settings.begins_able:
+            return settings.epsilon_end
+        if self._steps < settings.learning_starts:
             return 1.0
         share = min(1.0, self._env_steps / settings.epsilon_decisions)
         return settings.epsilon + (settings.epsilon_end - settings.epsilon) * share

@@ -25,8 +25,8 @@ class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         batch_size: Transitions per update (B).
         updates_per_step: Updates for each environment step, the update-to-data ratio; below 1 one update follows
             several steps.
-        learning_starts: Environment steps with random actions before the first update; where the run starts from
-            another policy, that one acts as ``epsilon`` says.
+        learning_starts: Environment steps before the first update, with random actions; where the run begins with
+            what it knows already, with that.
         lr: AdamW's learning rate.
         adam_epsilon: AdamW's epsilon.
         weight_decay: AdamW's weight decay.
@@ -48,7 +48,8 @@ class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         reset_every: Updates between two shrink-and-perturb resets; 0 never resets.
         reset_until: Updates after which no reset comes any more.
         reset_share: How far a reset moves the weights of the trunk towards fresh ones, 0..1; heads become fresh.
-        epsilon: Share of random open actions at the start.
+        epsilon: Share of random open actions at the start; whoever begins with what is known already (``start_from``,
+            ``cloning_updates``) has ``epsilon_end`` throughout.
         epsilon_end: The same once annealed; linear in between.
         epsilon_decisions: Decisions that epsilon takes to anneal.
     """
@@ -69,7 +70,7 @@ class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     anneal_updates: Count = 10_000
     target_tau: Rate = 0.005
     target_every: Positive = 1
-    average_tau: Rate = 0.001
+    average_tau: Rate = 0.0005
     munchausen: Share = 0.0
     munchausen_temperature: Rate = 0.03
     reset_every: Count = 0
@@ -146,7 +147,7 @@ class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     Attributes:
         path: Minari data set: its folder, or its id among those of this machine; "" for none.
         share: Share of each batch that is drawn from them.
-        cloning_updates: Updates of behaviour cloning before the first environment step.
+        cloning_updates: Updates of behaviour cloning before the first environment step; 0 begins without.
         cloning_every: The learner's updates for one of cloning beside it; 0 clones before alone.
         cloning_decisions: Decisions over which cloning beside learning fades.
         cloning_lr: Adam's learning rate of cloning.
@@ -156,7 +157,7 @@ class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
 
     path: str = ""
     share: Share = 0.5
-    cloning_updates: Count = 0
+    cloning_updates: Count = 3_000
     cloning_every: Count = 2
     cloning_decisions: Positive = 100_000
     cloning_lr: Rate = 5e-4
@@ -177,8 +178,7 @@ class RainbowRunSettings(RunSettings, frozen=True, forbid_unknown_fields=True, k
         evaluate_every: Game decisions between two evaluations; 0 evaluates never, as a real game must.
         evaluate_fights: Greedy fights of each evaluation.
         evaluate_envs: Environments that play them side by side, each a game of its own if it is one.
-        start_from: Policy file, or folder of a run, whose weights the run begins with, and plays with before the first
-            update; "" begins with random ones.
+        start_from: Policy file, or folder of a run, whose weights the run begins with; "" begins with random ones.
         actor: Where the environments are played: ``here`` alternates with learning, ``apart`` is a process of its own
             that never waits.
         actor_alone_s: Time that an actor apart plays on without a learner, before it ends (s).
@@ -215,3 +215,8 @@ class RainbowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     inputs: ExtraInputs = ExtraInputs()
     demonstrations: DemonstrationSettings = DemonstrationSettings()
     run: RainbowRunSettings = RainbowRunSettings()
+
+    @property
+    def begins_able(self) -> bool:
+        """Whether the policy knows something before its first step, and is better followed than led astray."""
+        return bool(self.run.start_from or (self.demonstrations.path and self.demonstrations.cloning_updates))

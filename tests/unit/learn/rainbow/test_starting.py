@@ -18,7 +18,7 @@ from support.policies import MEMORY, SMALL, actor_critic, q_policy, seeing_polic
 # No update is ever made, so that what was begun with is what is left.
 SETTINGS = RainbowSettings(
     env=EnvSettings(id="toys/Corridor-v0", n_envs=4),
-    learner=QLearningSettings(learning_starts=1_000_000, epsilon=0.0, epsilon_end=0.0),
+    learner=QLearningSettings(learning_starts=1_000_000, epsilon_end=0.0),
     network=SMALL,
     run=RainbowRunSettings(total_steps=200, evaluate_every=0),
 )
