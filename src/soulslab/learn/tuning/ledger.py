@@ -70,7 +70,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ledger:
-    """Draws candidates, and notes what becomes of them."""
+    """Draws candidates, and notes what becomes of them; needs Optuna (`require_optuna`)."""
 
     def __init__(self, path: Path, study: StudySettings, space: Space) -> None:
         """Open a study, or begin one.
@@ -85,7 +85,6 @@ class Ledger:
         Raises:
             StudyError: The journal is damaged, or was written by another version.
             CheckpointError: It cannot be written.
-            MissingDependencyError: Optuna is not installed.
         """
         self._path = path
         self._settings = study
@@ -225,12 +224,22 @@ def _row(trial: FrozenTrial, *, is_retried: bool) -> Row:
     )
 
 
-def _open(path: Path, settings: StudySettings) -> Study:
-    """Open Optuna's study."""
+def require_optuna() -> None:
+    """Check that Optuna is installed.
+
+    Raises:
+        MissingDependencyError: It is not.
+    """
     try:
-        import optuna  # noqa: PLC0415  (half a second, and of an extra of its own)
+        import optuna  # noqa: F401, PLC0415  (half a second, and of an extra of its own)
     except ImportError as error:
         raise MissingDependencyError("optuna", "tune") from error
+
+
+def _open(path: Path, settings: StudySettings) -> Study:
+    """Open Optuna's study."""
+    import optuna  # noqa: PLC0415  (as above)
+
     # Optuna writes to standard error by itself; what it has to say shall go the way of all log records.
     optuna.logging.disable_default_handler()
     optuna.logging.enable_propagation()

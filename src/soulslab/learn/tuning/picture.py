@@ -31,8 +31,20 @@ _LABELS: Final = {
 }
 
 
+def require_matplotlib() -> None:
+    """Check that matplotlib is installed.
+
+    Raises:
+        MissingDependencyError: It is not.
+    """
+    try:
+        import matplotlib.figure  # noqa: F401, PLC0415  (a second, for one picture at the end)
+    except ImportError as error:
+        raise MissingDependencyError("matplotlib", "learn") from error
+
+
 def draw_study(rows: list[Row], tuning: TuneSettings, importances: dict[str, float], picture: Path) -> None:
-    """Draw a study.
+    """Draw a study; needs matplotlib (`require_matplotlib`).
 
     Args:
         rows: The candidates; at least one was trained to the end.
@@ -42,14 +54,10 @@ def draw_study(rows: list[Row], tuning: TuneSettings, importances: dict[str, flo
 
     Raises:
         CheckpointError: The picture cannot be written.
-        MissingDependencyError: matplotlib is not installed.
     """
-    try:
-        # A second to import, for one picture at the end.
-        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingDependencyError("matplotlib", "learn") from error
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415  (as above)
+    from matplotlib.figure import Figure  # noqa: PLC0415  (as above)
+
     names = [*importances, *(name for name in tuning.search if name not in importances)][:_N_SETTINGS]
     figure = Figure(figsize=(10.0, 7.0), dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)
@@ -78,7 +86,8 @@ def _draw_history(axes: Axes, rows: list[Row], study: StudySettings) -> None:
     axes.step([*numbers, rows[-1].number], [*best, best[-1]], where="post", color=_BEST, label="best so far")
     axes.set_xlabel("trial")
     axes.set_ylabel(_LABELS[study.objective])
-    axes.legend(frameon=False, fontsize=8)
+    # Above the panel: within it there is always some study of which a point would be covered.
+    axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2)
     _plain(axes)
 
 

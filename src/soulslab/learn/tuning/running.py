@@ -20,8 +20,8 @@ from soulslab.learn.runs import CONFIG_NAME
 from soulslab.learn.training import AnySettings
 from soulslab.learn.tuning.crew import Crew, Verdict
 from soulslab.learn.tuning.folder import BEST_NAME, PICTURE_NAME, StudyFolder
-from soulslab.learn.tuning.ledger import Ledger, Row, best_first, count_states
-from soulslab.learn.tuning.picture import draw_study
+from soulslab.learn.tuning.ledger import Ledger, Row, best_first, count_states, require_optuna
+from soulslab.learn.tuning.picture import draw_study, require_matplotlib
 from soulslab.learn.tuning.settings import TuneSettings
 from soulslab.learn.tuning.space import Space
 from soulslab.learn.tuning.trial import REPORTS, Job, Outcome, Report, State, run_trial, tidy
@@ -114,6 +114,9 @@ def tune(
         CheckpointError: The folder cannot be written.
         MissingDependencyError: Optuna or matplotlib is not installed.
     """
+    # Before the folder is made, and not at the end of an evening.
+    require_optuna()
+    require_matplotlib()
     space = Space(tuning.search, settings, tuning.study.objective)
     if ":" not in settings.env.id:  # module:id is registered as it is first made
         gymnasium.spec(settings.env.id)  # a wrong id shall be said once, now, and not by every candidate

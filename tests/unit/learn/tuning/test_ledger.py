@@ -1,12 +1,11 @@
 """The study on the disk, with candidates that say at once what they are worth."""
 
 import math
-import sys
 
 import msgspec
 import pytest
 
-from soulslab.errors import CheckpointError, MissingDependencyError, StudyError
+from soulslab.errors import CheckpointError, StudyError
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.tuning.ledger import MAX_ATTEMPTS, Ledger, best_first, count_states
 from soulslab.learn.tuning.settings import StudySettings, load_tune_settings
@@ -176,10 +175,3 @@ def test_every_line_is_json_and_nothing_is_pickled(tmp_path):
     for line in path.read_bytes().splitlines():
         assert "op_code" in msgspec.json.decode(line)
     assert [file.name for file in tmp_path.iterdir()] == ["journal"]
-
-
-def test_without_optuna_it_is_said_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'soulslab\[tune\]'"):
-        opened(tmp_path / "journal")
-    assert not list(tmp_path.iterdir())

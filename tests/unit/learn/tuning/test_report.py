@@ -2,13 +2,14 @@ import io
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from soulslab.errors import CheckpointError
 from soulslab.learn.settings import RunSettings, TrainSettings
 from soulslab.learn.tuning.console import StudyBar
 from soulslab.learn.tuning.ledger import Row
-from soulslab.learn.tuning.picture import draw_study
+from soulslab.learn.tuning.picture import _draw_history, draw_study
 from soulslab.learn.tuning.report import said_param, said_value, short_names, study_report, summary
 from soulslab.learn.tuning.running import StudyProgress, StudyResult
 from soulslab.learn.tuning.settings import load_tune_settings
@@ -121,6 +122,19 @@ def test_the_picture_is_drawn(tmp_path, objective):
         assert picture.stat().st_size > 10_000
     with pytest.raises(CheckpointError, match=r"could not be written"):
         draw_study(rows, tuning, {}, tmp_path / "nowhere" / "study.png")
+
+
+def test_the_legend_of_the_picture_covers_no_point():
+    values = [0.02, 0.98, 0.5] * 20  # points everywhere
+    rows = [row(n, State.PRUNED if n % 2 else State.COMPLETE, value) for n, value in enumerate(values)]
+    figure = Figure(figsize=(10.0, 7.0), layout="constrained")
+    axes = figure.add_subplot(2, 2, 1)
+    _draw_history(axes, rows, result(rows).tuning.study)
+    figure.draw_without_rendering()
+    legend = axes.get_legend().get_window_extent()
+    assert not legend.overlaps(axes.get_window_extent())
+    assert figure.bbox.containsx(legend.x1)
+    assert figure.bbox.containsy(legend.y1)
 
 
 def test_the_bar_shows_where_the_study_stands():

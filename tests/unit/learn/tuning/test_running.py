@@ -1,13 +1,14 @@
 import io
 import os
 import signal
+import sys
 
 import gymnasium
 import msgspec
 import pytest
 from rich.console import Console
 
-from soulslab.errors import ConfigError, StudyError
+from soulslab.errors import ConfigError, MissingDependencyError, StudyError
 from soulslab.learn.settings import EnvSettings
 from soulslab.learn.training import load_run_settings, train_run
 from soulslab.learn.tuning.folder import BEST_NAME, PICTURE_NAME, StudyFolder
@@ -226,4 +227,14 @@ def test_a_study_that_cannot_begin_leaves_nothing_behind(short, rates, tmp_path)
     wrong = msgspec.structs.replace(short, env=msgspec.structs.replace(short.env, id="toys/Nothing-v0"))
     with pytest.raises(gymnasium.error.NameNotFound):
         tune(wrong, rates(1), tmp_path / "study")
+    assert not (tmp_path / "study").exists()
+
+
+@pytest.mark.parametrize(("package", "extra"), [("optuna", "tune"), ("matplotlib", "learn")])
+def test_what_is_not_installed_is_missed_before_anything_is_written(
+    short, rates, tmp_path, monkeypatch, package, extra
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingDependencyError, match=rf"pip install 'soulslab\[{extra}\]'"):
+        tune(short, rates(2), tmp_path / "study")
     assert not (tmp_path / "study").exists()
