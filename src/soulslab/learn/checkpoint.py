@@ -73,20 +73,25 @@ class CheckpointStore:
         with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
         write_archive(path, tensors, {"format": FORMAT, "version": FORMAT_VERSION, **header})
-        for old in self.paths()[: -self._keep]:
+        # A run that went on from before a damaged checkpoint has not come to it yet; that one counts for nothing.
+        reached = [each for each in self.paths() if each <= path]
+        for old in reached[: -self._keep]:
             with writing(old):
                 old.unlink()
         return path
 
-    def latest(self) -> Checkpoint:
+    def latest(self, before: Path | None = None) -> Checkpoint:
         """Read the newest checkpoint that is whole; each damaged one is named in a warning.
+
+        Args:
+            before: Look among those older than this file alone.
 
         Raises:
             CheckpointError: There is none, or none is whole.
             IncompatibleCheckpointError: The newest whole one has a format that this soulslab does not know.
         """
         paths = self.paths()
-        for path in reversed(paths):
+        for path in reversed([each for each in paths if before is None or each < before]):
             try:
                 tensors, header = read_archive(path)
             except CorruptCheckpointError as error:

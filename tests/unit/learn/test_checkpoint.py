@@ -50,3 +50,28 @@ def test_a_newer_format_is_refused_not_passed_over(store):
     write_archive(newest, {}, {"format": "soulslab-checkpoint", "version": 99})
     with pytest.raises(IncompatibleCheckpointError, match="version 99; this soulslab reads"):
         store.latest()
+
+
+def test_an_older_one_can_be_asked_for(store, caplog):
+    oldest, middle, newest = store.paths()
+    assert store.latest(before=newest).path == middle
+    middle.write_bytes(b"")
+    with caplog.at_level(logging.WARNING):
+        assert store.latest(before=newest).path == oldest
+    assert str(middle) in caplog.text
+    with pytest.raises(CheckpointError, match="none of its 3 checkpoints is whole"):
+        store.latest(before=oldest)
+
+
+def test_a_run_that_went_on_from_before_keeps_what_it_saves(store):
+    """What lies ahead is damaged; it must not push out what is whole."""
+    folder = store.paths()[0].parent
+    again = CheckpointStore(folder, keep=1)
+    for env_steps in (60, 80):
+        path = again.save(env_steps, {"x": np.array([env_steps])}, {})
+        assert [each.name for each in again.paths()] == [
+            f"step_{step:015d}.safetensors" for step in (env_steps, 300, 2000)
+        ]
+    assert again.latest(before=again.paths()[1]).path == path
+    again.save(3000, {}, {})
+    assert len(again.paths()) == 1

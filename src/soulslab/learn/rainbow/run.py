@@ -23,7 +23,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from soulslab.errors import ActorError, NonFiniteError
+from soulslab.errors import ActorError, CorruptCheckpointError, NonFiniteError
 from soulslab.learn.archive import Tensors
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.demonstrations.teaching import Teaching
@@ -82,7 +82,8 @@ def train_rainbow(
         settings: Everything that defines the run. A resumed run must have the settings it was started with; of
             ``run`` only the seed.
         run_dir: Folder of the run; made if needed.
-        resume: Go on from the folder's newest whole checkpoint.
+        resume: Go on from the folder's newest checkpoint that is whole, its part of the replay buffer included; each
+            damaged one is named in a warning.
         env_options: Merged over ``settings.env.options``; the way to pass a Python function, such as a reward.
         sinks: Who listens; closed at the end.
 
@@ -392,12 +393,11 @@ class _Run:
             "episodes": np.frombuffer(self._episodes.state(), np.uint8).copy(),
         }
 
-    def _restore(self, checkpoint: Checkpoint) -> None:
-        check_same_run(checkpoint, self._settings)
+    def _restore(self, newest: Checkpoint) -> None:
+        checkpoint = self._load_rows(newest)
         tensors, header = checkpoint.tensors, checkpoint.header
         self._policy.load_state(part(tensors, "policy"), checkpoint.path)
         self._learner.load(part(tensors, "learner"))
-        self._replay_store.load(self._replay, header["replay"])
         self._replay.load(part(tensors, "replay"))
         if self._teaching:
             self._teaching.load(part(tensors, "teaching"))
@@ -413,6 +413,18 @@ class _Run:
         self._told_steps = self._env_steps
         self._is_resumed = True
         self._playing.begin(part(tensors, "playing"), self._env_steps)
+
+    def _load_rows(self, checkpoint: Checkpoint) -> Checkpoint:
+        """Load the replay buffer's rows; return the checkpoint that they are of, an older one if some are damaged."""
+        while True:
+            check_same_run(checkpoint, self._settings)
+            try:
+                self._replay_store.load(self._replay, checkpoint.header["replay"])
+            except CorruptCheckpointError as error:
+                _log.warning("passing over %s, which needs what is damaged: %s", checkpoint.path, error)
+                checkpoint = self._folder.store.latest(before=checkpoint.path)
+            else:
+                return checkpoint
 
     def _win_rate(self) -> float | None:
         """Return the evaluated win rate, or the moving one where nothing is evaluated."""

@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.errors import CorruptCheckpointError, IncompatibleCheckpointError
+from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError
 from soulslab.learn.archive import read_archive, write_archive, writing
 from soulslab.learn.replay.buffer import ReplayBuffer
 from soulslab.learn.replay.ring import Ring
@@ -151,8 +151,9 @@ class ReplayStore:
 
         Raises:
             IncompatibleCheckpointError: The rows are of another format, shape, capacity or number of environments.
-            CheckpointError: A chunk is missing or cannot be read.
-            CorruptCheckpointError: A chunk is truncated or altered, or the manifest is none; the buffer is empty.
+            CheckpointError: A chunk cannot be read.
+            CorruptCheckpointError: A chunk is missing, truncated or altered, or the manifest is none; the buffer is
+                empty.
         """
         ring = buffer.ring
         wanted = self._read_manifest(ring, manifest)
@@ -210,7 +211,12 @@ class ReplayStore:
     def _read(self, ring: Ring, chunk: Chunk) -> NDArray[np.uint8]:
         """Return the rows of a chunk, uint8 (n, S)."""
         path = self._folder / chunk.name
-        tensors, header = read_archive(path)
+        try:
+            tensors, header = read_archive(path)
+        except CheckpointError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise CorruptCheckpointError(path, "is missing, but a checkpoint needs it") from error
+            raise
         rows = tensors.get(_ROWS)
         shape = (sum(segment.n for segment in chunk.segments), ring.rows.itemsize)
         if header.get("chunk") != msgspec.json.decode(msgspec.json.encode(chunk)) or rows is None:

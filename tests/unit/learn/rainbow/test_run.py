@@ -243,6 +243,41 @@ def test_a_damaged_checkpoint_is_passed_over(corridor, tmp_path, caplog):
     assert result.env_steps >= 1200
 
 
+def chunks_of(checkpoint):
+    return {chunk["name"] for chunk in read_archive(checkpoint)[1]["replay"]["chunks"]}
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-9])])
+def test_a_checkpoint_whose_rows_are_damaged_is_passed_over(corridor, tmp_path, caplog, damage):
+    settings = with_run(corridor, total_steps=1000, evaluate_every=400)
+    train_rainbow(settings, tmp_path / "whole")
+    run_dir = tmp_path / "parts"
+    train_rainbow(with_run(settings, checkpoint_every_s=0.0), run_dir, sinks=[Listener(Evaluated, 1)])
+    older, newest_one = sorted((run_dir / "checkpoints").iterdir())[-2:]
+    damaged = run_dir / "replay" / (chunks_of(newest_one) - chunks_of(older)).pop()
+    damage(damaged)
+    listener = Listener()
+    with caplog.at_level(logging.WARNING):
+        train_rainbow(settings, run_dir, resume=True, sinks=[listener])
+    (warning,) = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert str(newest_one) in warning
+    assert str(damaged) in warning
+    assert listener.messages[0].env_steps == int(older.stem.removeprefix("step_"))
+    check_same_tensors(tmp_path / "whole", run_dir)
+
+
+def test_a_run_of_which_no_rows_are_whole_says_so_and_leaves_all_as_it_is(corridor, tmp_path, caplog):
+    settings = with_run(corridor, total_steps=500, checkpoint_every_s=0.0)
+    train_rainbow(settings, tmp_path / "run")
+    for chunk in (tmp_path / "run" / "replay").iterdir():
+        chunk.write_bytes(b"")
+    before = sorted((tmp_path / "run").rglob("*"))
+    with caplog.at_level(logging.WARNING), pytest.raises(CheckpointError, match=r"none of its 3 checkpoints is whole"):
+        train_rainbow(settings, tmp_path / "run", resume=True)
+    assert caplog.text.count("passing over") == 3
+    assert sorted((tmp_path / "run").rglob("*")) == before
+
+
 def test_resuming_needs_a_run_with_the_same_settings(corridor, tmp_path):
     train_rainbow(with_run(corridor, total_steps=500), tmp_path / "run")
     other = msgspec.structs.replace(corridor, learner=msgspec.structs.replace(corridor.learner, lr=0.5))

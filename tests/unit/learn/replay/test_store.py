@@ -133,7 +133,7 @@ def test_all_earlier_checkpoints_stay_loadable_until_they_are_pruned(tmp_path):
         np.testing.assert_array_equal(again.ring.bytes, rows)
     named = {chunk["name"] for manifest, _ in saved[-3:] for chunk in manifest["chunks"]}
     assert files(tmp_path).keys() == named
-    with pytest.raises(CheckpointError, match="cannot be read: No such file"):
+    with pytest.raises(CorruptCheckpointError, match="is missing, but a checkpoint needs it"):
         ReplayStore(tmp_path, CHUNK_BYTES).load(make(), saved[0][0])
 
 
@@ -199,9 +199,21 @@ def test_every_damage_is_noticed_and_leaves_an_empty_buffer(tmp_path_factory, da
         path.write_bytes(whole)
     elif damage == "end":
         path.write_bytes(whole[:position])
-    with pytest.raises(CheckpointError, match=r"is truncated|has been altered|cannot be read: No such file"):
+    with pytest.raises(CorruptCheckpointError, match=r"is truncated|has been altered|is missing"):
         ReplayStore(folder).load(buffer, manifest)
     assert (buffer.n_steps_stored, buffer.n_sampleable) == (0, 0)
+
+
+def test_a_chunk_that_cannot_be_read_is_no_damaged_one(tmp_path):
+    buffer, store = make(), ReplayStore(tmp_path)
+    live(buffer, 10)
+    manifest = store.save(buffer)
+    path = tmp_path / manifest["chunks"][0]["name"]
+    path.unlink()
+    path.mkdir()  # root may read whatever is a file
+    with pytest.raises(CheckpointError, match="cannot be read: Is a directory") as caught:
+        ReplayStore(tmp_path).load(make(), manifest)
+    assert not isinstance(caught.value, CorruptCheckpointError)
 
 
 def test_a_chunk_under_the_name_of_another_is_noticed(tmp_path):
