@@ -11,7 +11,6 @@ from typing import Any, Final
 import gymnasium
 import msgspec
 import numpy as np
-from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from soulslab.config import load_settings
@@ -20,8 +19,7 @@ from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import DemonstrationError, EnvironmentUsageError
 from soulslab.learn.demonstrations.episode import RECORDING, Episode, PlayerHands, play_episode
 from soulslab.learn.demonstrations.writing import DemonstrationWriter
-from soulslab.learn.environment import environment_seed
-from soulslab.learn.inputs import Layout
+from soulslab.learn.environment import environment_seed, sizes_of_one
 from soulslab.learn.player import Player
 from soulslab.learn.settings import EnvSettings
 
@@ -102,10 +100,8 @@ class FightRecorder:
             IncompatibleCheckpointError: The policy cannot play this environment.
             DemonstrationError: It cannot be written.
         """
-        seen, actions = Layout(self._env.observation_space, self._env_id), self._env.action_space
-        n_actions = int(actions.n) if isinstance(actions, Discrete) else 0
         alike = self._env.metadata.get("policies_of", ())
-        player.header.check_env(self._env_id, seen.n_features, n_actions, pixels=seen.pixels, alike=alike)
+        player.header.check_env(self._env_id, sizes_of_one(self._env), alike=alike)
         hands = PlayerHands(player, self._env.observation_space, self._env_id)
         episode = play_episode(self._env, hands, seed)
         self.add(episode)

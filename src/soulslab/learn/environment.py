@@ -62,12 +62,14 @@ class Sizes(NamedTuple):
         n_features: F; 0 where the observations are pixels alone.
         n_actions: A.
         pixels: Size of the pixels; None where the observations are features alone.
+        feature_names: Names of the features, (F,); empty where the environment tells none.
     """
 
     n_envs: int
     n_features: int
     n_actions: int
     pixels: PixelShape | None = None
+    feature_names: tuple[str, ...] = ()
 
 
 def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorEnv[Any, Any, Any]:
@@ -122,7 +124,7 @@ def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorE
 
 
 def sizes(env: VectorEnv[Any, Any, Any]) -> Sizes:
-    """Return N, F, A and the size of the pixels.
+    """Return N, F, A, the size of the pixels and the names of the features.
 
     Raises:
         EnvironmentUsageError: The actions are not discrete, or the observations neither flat nor pixels.
@@ -131,8 +133,22 @@ def sizes(env: VectorEnv[Any, Any, Any]) -> Sizes:
     name = _name(env)
     if not isinstance(actions, Discrete) or actions.start != 0:
         raise EnvironmentUsageError(f"{name}: actions must be Discrete from 0, but are {actions}")
-    seen = layout(env)
-    return Sizes(env.num_envs, seen.n_features, int(actions.n), seen.pixels)
+    seen, names = layout(env), feature_names(env)
+    # Names that are not as many are those of something else, as below a wrapper that adds features.
+    names = names if len(names) == seen.n_features else ()
+    return Sizes(env.num_envs, seen.n_features, int(actions.n), seen.pixels, names)
+
+
+def sizes_of_one(env: gymnasium.Env[Any, Any]) -> Sizes:
+    """Return the same of a single environment; 0 actions where they are not discrete.
+
+    Raises:
+        EnvironmentUsageError: The observations are neither flat nor pixels.
+    """
+    seen = Layout(env.observation_space, env.spec.id if env.spec else type(env).__name__)
+    n_actions = int(env.action_space.n) if isinstance(env.action_space, Discrete) else 0
+    names = tuple(env.get_wrapper_attr("feature_names")) if env.has_wrapper_attr("feature_names") else ()
+    return Sizes(1, seen.n_features, n_actions, seen.pixels, names if len(names) == seen.n_features else ())
 
 
 def layout(env: VectorEnv[Any, Any, Any]) -> Layout:

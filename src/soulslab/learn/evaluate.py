@@ -137,10 +137,9 @@ def evaluate(policy: Player, settings: EvaluationSettings, *, sinks: Sequence[Si
     n_envs = min(settings.n_envs or min(MANY, policy.header.n_envs or MANY), settings.n_fights)
     env = make_vector(settings.env_id, n_envs, settings.env_options)
     try:
-        _, n_features, n_actions, pixels = sizes(env)
         # The same fight behind another door: what one environment taught is good for the other.
         alike = env.metadata.get("policies_of", ())
-        policy.header.check_env(settings.env_id, n_features, n_actions, pixels=pixels, alike=alike)
+        policy.header.check_env(settings.env_id, sizes(env), alike=alike)
         with one_core():
             fights = _play(policy, env, settings, sinks)
         names = tuple(getattr(env.unwrapped, "attack_names", ()))

@@ -19,7 +19,7 @@ from soulslab.errors import ConfigError, CorruptCheckpointError, IncompatibleChe
 from soulslab.learn import policy as actor_critic
 from soulslab.learn.archive import Tensors, read_archive, write_archive
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.player import Header, parse_header
+from soulslab.learn.player import Header, different_names, parse_header
 from soulslab.learn.policy import Policy
 from soulslab.learn.provenance import git_commit
 from soulslab.learn.rainbow import policy as action_values
@@ -145,6 +145,7 @@ class PhasePolicy:
         first = headers[0]
         self.header = PhaseHeader(
             **{name: getattr(first, name) for name in _ALIKE},
+            feature_names=next((header.feature_names for header in headers if header.feature_names), ()),
             env_options={**first.env_options, **(env_options or {})},
             soulslab=VERSION,
             commit=git_commit(),
@@ -243,11 +244,17 @@ def _check_alike(headers: Sequence[Header], names: Sequence[str | Path]) -> None
     """Check that one observer can look for all policies, and that one environment takes all their actions."""
     first = headers[0]
     for header, name in zip(headers[1:], names[1:], strict=True):
-        for field in _ALIKE:
-            here, there = getattr(header, field), getattr(first, field)
-            if here != there:
-                raise IncompatibleCheckpointError(
-                    name,
-                    f"has {field} {here}, but {names[0]} has {there}; policies that take turns must "
-                    "agree in what they see and can do: train them on the same environment with the same inputs",
-                )
+        differences = [
+            f"{field} {here}, but {names[0]} has {there}"
+            for field in _ALIKE
+            if (here := getattr(header, field)) != (there := getattr(first, field))
+        ]
+        difference = different_names(header.feature_names, first.feature_names) if not differences else ""
+        if difference:
+            differences = [f"{difference} in {names[0]}"]
+        if differences:
+            raise IncompatibleCheckpointError(
+                name,
+                f"has {differences[0]}; policies that take turns must agree in what they see and can do: train them on "
+                "the same environment with the same inputs",
+            )

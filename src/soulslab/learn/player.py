@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import CorruptCheckpointError, IncompatibleCheckpointError
+from soulslab.learn.environment import Sizes
 from soulslab.learn.inputs import ExtraInputs, Inputs, PixelShape
 
 
@@ -29,6 +30,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         commit: Git commit of that soulslab, ``+`` appended when it had been changed; "" if unknown.
         env_steps: Game decisions it was trained for.
         n_envs: Environments that it was trained in side by side, so many at least fit on that machine; 0 if unknown.
+        feature_names: Names of the features, (F,), where the environment told any: two kinds of observations may be
+            equally long.
     """
 
     env_id: str
@@ -42,6 +45,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     commit: str
     env_steps: int = 0
     n_envs: int = 0
+    feature_names: tuple[str, ...] = ()
 
     @property
     def n_inputs(self) -> int:
@@ -55,44 +59,49 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             return None
         return self.pixels.height_px, self.pixels.width_px, self.pixels.n_channels * self.frame_stack
 
-    def check_env(
-        self,
-        env_id: str,
-        n_features: int,
-        n_actions: int,
-        path: str | Path = "policy",
-        *,
-        pixels: PixelShape | None = None,
-        alike: Collection[str] = (),
-    ) -> None:
+    def check_env(self, env_id: str, sizes: Sizes, path: str | Path = "policy", *, alike: Collection[str] = ()) -> None:
         """Check that the policy can play an environment.
 
         Args:
             env_id: Gymnasium id with its version.
-            n_features: Length of the flat part of the environment's observations.
-            n_actions: Number of its actions.
+            sizes: Of the environment; how many there are side by side does not matter.
             path: The policy's file, for the message.
-            pixels: Size of their pixels; None if they have none.
             alike: Ids whose policies the environment takes as they are (``metadata["policies_of"]``).
 
         Raises:
-            IncompatibleCheckpointError: The id, its version or a size differs.
+            IncompatibleCheckpointError: The id, its version, a size or the name of a feature differs.
         """
         if self.env_id not in (env_id, *alike):
             raise IncompatibleCheckpointError(
                 path, f"was trained on {self.env_id}, not on {env_id}; use that id, or train anew"
             )
-        if pixels != self.pixels:
+        if sizes.pixels != self.pixels:
             raise IncompatibleCheckpointError(
                 path,
-                f"looks at {self.pixels or 'no'} pixels, but {env_id} gives {pixels or 'none'}; check the "
+                f"looks at {self.pixels or 'no'} pixels, but {env_id} gives {sizes.pixels or 'none'}; check the "
                 "environment's options",
             )
-        for what, here, there in (("features", self.n_features, n_features), ("actions", self.n_actions, n_actions)):
+        for what, here, there in (
+            ("features", self.n_features, sizes.n_features),
+            ("actions", self.n_actions, sizes.n_actions),
+        ):
             if here != there:
                 raise IncompatibleCheckpointError(
                     path, f"has {here} {what}, but {env_id} has {there}; check the environment's options"
                 )
+        difference = different_names(self.feature_names, sizes.feature_names)
+        if difference:
+            raise IncompatibleCheckpointError(
+                path, f"has {difference} in {env_id}; check the environment's options, above all its observation"
+            )
+
+
+def different_names(here: Sequence[str], there: Sequence[str]) -> str:
+    """Say which of two lists of features' names differ first; "" where they do not, or one of them is not known."""
+    if not here or not there:
+        return ""
+    pairs = enumerate(zip(here, there, strict=True))
+    return next((f"{one!r} as feature {i}, which is {other!r}" for i, (one, other) in pairs if one != other), "")
 
 
 H = TypeVar("H", bound=Header)
@@ -120,9 +129,14 @@ def parse_header(raw: Mapping[str, Any], path: Path, kind: type[H], versions: Co
             f"it was written by soulslab {raw.get('soulslab', 'of unknown version')}",
         )
     try:
-        return msgspec.convert(raw, kind)
+        header = msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
         raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
+    if header.feature_names and len(header.feature_names) != header.n_features:
+        raise CorruptCheckpointError(
+            path, f"has a malformed header: {len(header.feature_names)} names of {header.n_features} features"
+        )
+    return header
 
 
 class Player(Protocol):

@@ -116,7 +116,7 @@ class _Run:
         self._env = env
         self._sinks = sinks
         generator = torch.Generator().manual_seed(settings.run.seed)
-        n_envs, n_features, n_actions, pixels = sizes(env)
+        n_envs, n_features, n_actions, pixels, names = sizes(env)
         header = PolicyHeader(
             env_id=settings.env.id,
             env_options=settings.env.options,
@@ -128,6 +128,7 @@ class _Run:
             soulslab=VERSION,
             commit=git_commit(),
             n_envs=n_envs,
+            feature_names=names,
         )
         self._policy = Policy(header, generator)
         self._learner = PPO(settings.learner, self._policy, n_envs, generator)
@@ -246,15 +247,16 @@ class _Run:
             ("env", {} if base is None else base.get_state()),
         ):
             tensors |= {f"{name}/{key}": array for key, array in each.items()}
+        self._policy.header = msgspec.structs.replace(self._policy.header, env_steps=env_steps)
         header = {
             "settings": msgspec.to_builtins(self._settings),
+            "policy": msgspec.to_builtins(self._policy.header),
             "milestones": msgspec.to_builtins(self._milestones),
             "train_seconds": seconds,
             "soulslab": VERSION,
             "commit": self._policy.header.commit,
         }
         path = self._folder.store.save(env_steps, tensors, header)
-        self._policy.header = msgspec.structs.replace(self._policy.header, env_steps=env_steps)
         self._policy.save(self._folder.path / POLICY_NAME)
         self._saved_at_s = self._clock.seconds()
         tell(self._sinks, CheckpointSaved(env_steps=env_steps, path=str(path)))

@@ -7,12 +7,11 @@ from typing import Any, Final
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.learn.demonstrations.episode import PlayerHands
-from soulslab.learn.inputs import Layout
+from soulslab.learn.environment import sizes_of_one
 from soulslab.learn.player import Header, Player
 from soulslab.play.game import Act
 
@@ -59,11 +58,9 @@ def act_of(player: Player, env: gymnasium.Env[Any, Any], path: str | Path = "pol
         EnvironmentUsageError: The environment's observations are nothing that a policy can look at.
     """
     env_id = ARENA_ID if env.spec is None else env.spec.id
-    seen, actions = Layout(env.observation_space, env_id), env.action_space
-    n_actions = int(actions.n) if isinstance(actions, Discrete) else 0
     alike = env.metadata.get("policies_of", ())
     header = player.header
-    header.check_env(env_id, seen.n_features, n_actions, path, pixels=seen.pixels, alike=alike)
+    header.check_env(env_id, sizes_of_one(env), path, alike=alike)
     hands = PlayerHands(player, env.observation_space, env_id)
     if not header.env_options.get("skip_locked", False):
         return hands

@@ -36,7 +36,7 @@ def odd_id():
 def test_a_fast_vector_version_is_used():
     env = make_vector("toys/Corridor-v0", 3, {})
     assert type(env.unwrapped).__name__ == "Corridor"
-    assert sizes(env) == (3, 6, 4, None)
+    assert sizes(env) == (3, 6, 4, None, ())
     assert stateful(env) is env.unwrapped
 
 

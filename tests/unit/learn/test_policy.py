@@ -10,6 +10,7 @@ from soulslab.errors import (
     IncompatibleCheckpointError,
 )
 from soulslab.learn.archive import read_archive, write_archive
+from soulslab.learn.environment import Sizes
 from soulslab.learn.inputs import Inputs, PixelShape
 from soulslab.learn.policy import Policy, PolicyHeader, describe_options, require_functions
 from soulslab.learn.settings import NetworkSettings
@@ -79,13 +80,13 @@ def test_normalised_observations_have_mean_0_and_std_1_and_are_clipped(policy):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("toys/Corridor-v1", 6, 4), "was trained on toys/Corridor-v0, not on toys/Corridor-v1"),
-        (("toys/Corridor-v0", 7, 4), "has 6 features, but toys/Corridor-v0 has 7"),
-        (("toys/Corridor-v0", 6, 5), "has 4 actions, but toys/Corridor-v0 has 5"),
+        (("toys/Corridor-v1", Sizes(1, 6, 4)), "was trained on toys/Corridor-v0, not on toys/Corridor-v1"),
+        (("toys/Corridor-v0", Sizes(1, 7, 4)), "has 6 features, but toys/Corridor-v0 has 7"),
+        (("toys/Corridor-v0", Sizes(1, 6, 5)), "has 4 actions, but toys/Corridor-v0 has 5"),
     ],
 )
 def test_another_environment_is_refused(policy, arguments, message):
-    policy.header.check_env("toys/Corridor-v0", 6, 4)
+    policy.header.check_env("toys/Corridor-v0", Sizes(1, 6, 4))
     with pytest.raises(IncompatibleCheckpointError, match=message):
         policy.header.check_env(*arguments)
 
@@ -113,13 +114,13 @@ def test_a_policy_that_sees_is_loaded_as_it_was_saved(seeing, tmp_path):
 
 
 def test_pixels_of_another_size_are_refused(seeing, policy):
-    seeing.header.check_env("toys/Corridor-v0", 0, 4, pixels=PixelShape(40, 48, 1))
+    seeing.header.check_env("toys/Corridor-v0", Sizes(1, 0, 4, PixelShape(40, 48, 1)))
     with pytest.raises(IncompatibleCheckpointError, match=r"looks at 40x48x1 pixels, but .* gives 84x84x1; check"):
-        seeing.header.check_env("toys/Corridor-v0", 0, 4, pixels=PixelShape(84, 84, 1))
+        seeing.header.check_env("toys/Corridor-v0", Sizes(1, 0, 4, PixelShape(84, 84, 1)))
     with pytest.raises(IncompatibleCheckpointError, match=r"looks at 40x48x1 pixels, but .* gives none; check"):
-        seeing.header.check_env("toys/Corridor-v0", 6, 4)
+        seeing.header.check_env("toys/Corridor-v0", Sizes(1, 6, 4))
     with pytest.raises(IncompatibleCheckpointError, match=r"looks at no pixels, but .* gives 84x84x1; check"):
-        policy.header.check_env("toys/Corridor-v0", 6, 4, pixels=PixelShape(84, 84, 1))
+        policy.header.check_env("toys/Corridor-v0", Sizes(1, 6, 4, PixelShape(84, 84, 1)))
 
 
 def test_a_policy_is_shown_what_it_looks_at(seeing, policy):

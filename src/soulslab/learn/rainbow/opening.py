@@ -43,7 +43,7 @@ def open_run(folder: RunFolder[RainbowSettings]) -> Opened:
     settings = folder.settings
     env = make_vector(settings.env.id, settings.env.n_envs, folder.options)
     try:
-        n_envs, n_features, n_actions, pixels = sizes(env)
+        n_envs, n_features, n_actions, pixels, names = sizes(env)
         bins = resolve_bins(settings.network.bins, n_features, feature_names(env), settings.env.id)
         header = QHeader(
             env_id=settings.env.id,
@@ -57,6 +57,7 @@ def open_run(folder: RunFolder[RainbowSettings]) -> Opened:
             soulslab=VERSION,
             commit=git_commit(),
             n_envs=n_envs,
+            feature_names=names,
         )
         policy = QPolicy(header, torch.Generator().manual_seed(settings.run.seed))
         if settings.run.start_from and folder.checkpoint is None:

@@ -10,6 +10,7 @@ import msgspec
 
 from soulslab.config.writing import toml_value
 from soulslab.errors import IncompatibleCheckpointError
+from soulslab.learn.environment import Sizes
 from soulslab.learn.players import load_player
 from soulslab.learn.rainbow.policy import QHeader, QPolicy
 
@@ -32,7 +33,8 @@ def start_from(policy: QPolicy, path: Path, alike: Collection[str] = ()) -> None
             path, "is no policy of action values, and only such a one can be gone on with; run.start_from needs another"
         )
     here = policy.header
-    other.header.check_env(here.env_id, here.n_features, here.n_actions, path, pixels=here.pixels, alike=alike)
+    sizes = Sizes(here.n_envs, here.n_features, here.n_actions, here.pixels, here.feature_names)
+    other.header.check_env(here.env_id, sizes, path, alike=alike)
     found = _build(other.header)
     for name, wanted in _build(here).items():
         if found[name] != wanted:

@@ -26,7 +26,7 @@ def short_walks(monkeypatch):
 def open_actor(env_id, n_envs=3, options=None, *, epsilon=0.5, seed=1, wrap=None, **header):
     """Return an actor that has its weights and has been reset, its channel, its policy, and its environment."""
     env = make_vector(env_id, n_envs, options or {})
-    _, n_features, n_actions, pixels = sizes(env)
+    _, n_features, n_actions, pixels, _ = sizes(env)
     policy = q_policy(env_id=env_id, n_features=n_features, n_actions=n_actions, pixels=pixels, **header)
     channel = LocalChannel(row_type(step_shape(policy)))
     publish(channel, policy, 1, epsilon)

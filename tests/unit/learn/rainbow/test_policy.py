@@ -10,6 +10,7 @@ from hypothesis.extra import numpy as arrays
 
 from soulslab.errors import CheckpointError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.learn.archive import read_archive, write_archive
+from soulslab.learn.environment import Sizes
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.rainbow.encoding import MAX_NORMALISED
 from soulslab.learn.rainbow.policy import QPolicy
@@ -213,15 +214,15 @@ def test_other_and_altered_files_are_refused(path, tmp_path):
 
 
 def test_another_environment_is_refused(policy):
-    policy.header.check_env("toys/Corridor-v0", 6, 4)
-    policy.header.check_env("toys/CorridorLive-v0", 6, 4, alike=["toys/Corridor-v0"])
+    policy.header.check_env("toys/Corridor-v0", Sizes(1, 6, 4))
+    policy.header.check_env("toys/CorridorLive-v0", Sizes(1, 6, 4), alike=["toys/Corridor-v0"])
     with pytest.raises(IncompatibleCheckpointError, match="was trained on toys/Corridor-v0, not on toys/Corridor-v1"):
-        policy.header.check_env("toys/Corridor-v1", 6, 4)
+        policy.header.check_env("toys/Corridor-v1", Sizes(1, 6, 4))
 
 
 def test_extra_inputs_are_no_features_of_the_environment():
     header = q_policy(extras=MEMORY).header
     assert header.n_inputs == 6 + 2 * 4 + 1
-    header.check_env("toys/Corridor-v0", 6, 4)
+    header.check_env("toys/Corridor-v0", Sizes(1, 6, 4))
     assert msgspec.structs.replace(header, extras=q_policy().header.extras).n_inputs == 6
     assert header.network == SMALL
