@@ -6,29 +6,51 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import torch
+
 from soulslab.errors import CheckpointError, IncompatibleCheckpointError
-from soulslab.learn import phases
+from soulslab.learn import checkpoint, phases
 from soulslab.learn import policy as actor_critic
-from soulslab.learn.archive import read_archive_header
+from soulslab.learn.archive import read_archive, read_archive_header
 from soulslab.learn.phases import PhasePolicy
 from soulslab.learn.player import Player
 from soulslab.learn.policy import Policy
 from soulslab.learn.rainbow import policy as action_values
 from soulslab.learn.rainbow.policy import QPolicy
-from soulslab.learn.runs import CHECKPOINTS_NAME, POLICY_NAME
+from soulslab.learn.runs import CHECKPOINTS_NAME, POLICY_NAME, part
+
+
+def _load_checkpoint(path: Path) -> Player:
+    """Read the policy out of a checkpoint: the one that the run would have kept then."""
+    tensors, raw = read_archive(path)
+    header = raw.get("policy")
+    if not isinstance(header, dict):
+        raise IncompatibleCheckpointError(
+            path, f"does not say what its policy is, as an older soulslab wrote it; take the run's {POLICY_NAME}"
+        )
+    if header.get("format") != action_values.FORMAT:
+        actor = Policy(actor_critic.read_header(header, path))
+        actor.load_state(part(tensors, "policy"), path)
+        return actor
+    values = QPolicy(action_values.read_header(header, path))
+    values.load_state(part(tensors, "policy"), path)
+    values.network.parameters_flat.copy_(torch.from_numpy(tensors["learner/average"]))
+    return values
+
 
 _LOADERS: Final[dict[str, Callable[[Path], Player]]] = {
     actor_critic.FORMAT: Policy.load,
     action_values.FORMAT: QPolicy.load,
     phases.FORMAT: PhasePolicy.load,
+    checkpoint.FORMAT: _load_checkpoint,
 }
 
 
 def load_player(path: Path) -> Player:
-    """Read a policy from its file, or the newest one from the folder of its run.
+    """Read a policy from its file, the newest one from the folder of its run, or an older one from a checkpoint.
 
     Args:
-        path: File, or folder of a run.
+        path: Policy file, folder of a run, or a file in its ``checkpoints``.
 
     Returns:
         The policy, of the kind that its file says.

@@ -20,6 +20,7 @@ from soulslab.errors import (
     NonFiniteError,
 )
 from soulslab.learn.archive import read_archive, write_archive
+from soulslab.learn.players import load_player
 from soulslab.learn.runs import StopReason
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import run_sinks
@@ -161,6 +162,14 @@ def test_messages_tell_the_whole_run(corridor, tmp_path):
     assert [p.env_steps for p in progress] == sorted(p.env_steps for p in progress)
     assert progress[-1].env_steps == finished.env_steps == result.env_steps
     assert progress[-1].win_rate == result.win_rate
+
+
+def test_a_checkpoint_holds_the_policy_that_was_kept_then(corridor, tmp_path):
+    result = train(with_run(corridor, total_steps=3000), tmp_path / "run")
+    last = load_player(sorted((tmp_path / "run" / "checkpoints").iterdir())[-1])
+    kept = load_player(result.policy_path)
+    assert last.header == kept.header
+    assert all((last.state()[name] == array).all() for name, array in kept.state().items())
 
 
 @pytest.mark.parametrize(

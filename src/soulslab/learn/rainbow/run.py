@@ -157,9 +157,9 @@ class _Run:
         """Stand at the beginning, or where a checkpoint was written."""
         if self._folder.checkpoint is None:
             self._playing.begin(None, 0)
+            self._publish(self._policy.moments.state(), self._epsilon())
         else:
             self._restore(self._folder.checkpoint)
-        self._publish()
 
     def run(self) -> TrainResult:
         """Play and learn until there is a reason to stop."""
@@ -261,11 +261,14 @@ class _Run:
             if self._teaching:
                 self._teaching.after_update(self._learner.n_updates, self._env_steps)
             self._credit -= 1.0
-        self._publish()
+        self._publish(self._policy.moments.state(), self._epsilon())
 
-    def _publish(self) -> None:
-        weights = Weights(version=self._learner.n_updates, epsilon=self._epsilon(), tensors=self._policy.weights())
-        self._playing.channel.publish(weights)
+    def _publish(self, moments: Tensors, epsilon: float) -> None:
+        """Let the actor act with the weights of now, and with a normaliser and a share of random actions."""
+        # Both change with each step, but the actor hears of it after updates alone; who resumes has to know them.
+        self._published: Tensors = {**moments, "epsilon": np.array([epsilon])}
+        tensors = {**self._policy.weights(), **moments}
+        self._playing.channel.publish(Weights(version=self._learner.n_updates, epsilon=epsilon, tensors=tensors))
 
     def _epsilon(self) -> float:
         settings = self._settings.learner
@@ -361,10 +364,13 @@ class _Run:
             ("playing", self._playing.state(with_env=with_env)),
             ("teaching", self._teaching.state() if self._teaching else {}),
             ("run", self._state()),
+            ("published", self._published),
         ):
             tensors |= {f"{name}/{key}": array for key, array in each.items()}
+        self._policy.header = msgspec.structs.replace(self._policy.header, env_steps=self._env_steps)
         header = {
             "settings": msgspec.to_builtins(self._settings),
+            "policy": msgspec.to_builtins(self._policy.header),
             "milestones": msgspec.to_builtins(self._milestones),
             "evaluated": None if self._evaluated is None else msgspec.to_builtins(self._evaluated),
             "train_seconds": self._seconds(),
@@ -379,7 +385,6 @@ class _Run:
         }
         self._manifests[path] = manifest
         self._replay_store.prune(list(self._manifests.values()))
-        self._policy.header = msgspec.structs.replace(self._policy.header, env_steps=self._env_steps)
         with self._learner.averaged():
             self._policy.save(self._folder.path / POLICY_NAME)
         self._saved_at_s = self._seconds()
@@ -413,6 +418,9 @@ class _Run:
         self._told_steps = self._env_steps
         self._is_resumed = True
         self._playing.begin(part(tensors, "playing"), self._env_steps)
+        published = part(tensors, "published")
+        epsilon = float(published.pop("epsilon")[0])
+        self._publish(published, epsilon)
 
     def _load_rows(self, checkpoint: Checkpoint) -> Checkpoint:
         """Load the replay buffer's rows; return the checkpoint that they are of, an older one if some are damaged."""

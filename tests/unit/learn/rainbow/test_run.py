@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+import torch
 
 from soulslab.config import load_settings
 from soulslab.errors import (
@@ -149,6 +150,17 @@ def test_the_policy_that_is_kept_is_the_average_and_the_checkpoint_goes_on_with_
     assert any((tensors[name] != average[name.removeprefix("policy/")]).any() for name in online)
 
 
+def test_a_checkpoint_holds_the_policy_that_was_kept_then(corridor, tmp_path):
+    settings = with_run(corridor, total_steps=2000, checkpoint_every_s=0.05, keep_checkpoints=2)
+    train_rainbow(settings, tmp_path / "run")
+    before, last = (load_player(path) for path in sorted((tmp_path / "run" / "checkpoints").iterdir()))
+    kept = load_player(tmp_path / "run")
+    assert last.header == kept.header
+    assert torch.equal(last.network.parameters_flat, kept.network.parameters_flat)
+    assert before.header.env_steps < kept.header.env_steps
+    assert not torch.equal(before.network.parameters_flat, kept.network.parameters_flat)
+
+
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(corridor, tmp_path):
     train_rainbow(corridor, tmp_path / "whole")
     stopped = train_rainbow(corridor, tmp_path / "parts", sinks=[Listener(Evaluated, 2)])
@@ -156,6 +168,42 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(corridor, tmp_path):
     assert 0 < stopped.env_steps < corridor.run.total_steps
     assert check_finished(start(tmp_path / "parts", tmp_path / "parts" / "config.toml", "resume")) == "completed"
     check_same_tensors(tmp_path / "whole", tmp_path / "parts")
+
+
+VARIANTS = {
+    "noisy": {"network": {"is_noisy": True}},
+    "seldom updated": {"learner": {"updates_per_step": 0.005, "epsilon_decisions": 600}},
+    "often updated": {"learner": {"updates_per_step": 40.0, "learning_starts": 400, "reset_every": 0}},
+}
+
+
+def changed(settings, tables):
+    for table, values in tables.items():
+        settings = msgspec.structs.replace(
+            settings, **{table: msgspec.structs.replace(getattr(settings, table), **values)}
+        )
+    return settings
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_kind_of_run_goes_on_bit_for_bit(corridor, tmp_path, name):
+    settings = with_run(changed(corridor, VARIANTS[name]), total_steps=1000, evaluate_every=0)
+    train_rainbow(settings, tmp_path / "whole")
+    # After a step that no update followed, where they are seldom.
+    stopped = with_run(settings, checkpoint_every_s=0.0)
+    train_rainbow(stopped, tmp_path / "parts", sinks=[Listener(CheckpointSaved, 102)])
+    train_rainbow(settings, tmp_path / "parts", resume=True)
+    check_same_tensors(tmp_path / "whole", tmp_path / "parts")
+
+
+@pytest.mark.parametrize("updates_per_step", [0.3, 5.0, 40.0])
+def test_as_many_updates_are_made_as_the_settings_say(corridor, tmp_path, updates_per_step):
+    settings = changed(corridor, {"learner": {"updates_per_step": updates_per_step, "learning_starts": 100}})
+    train_rainbow(with_run(settings, total_steps=400, evaluate_every=0), tmp_path / "run")
+    tensors, _ = newest(tmp_path / "run")
+    n_steps, n_updates = tensors["run/counts"][1] - 100, tensors["learner/counts"][0]
+    assert n_steps > 40
+    assert updates_per_step * (n_steps - 4) - 1 < n_updates <= updates_per_step * n_steps  # the last step's may be due
 
 
 def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint_bit_for_bit(corridor, tmp_path):
