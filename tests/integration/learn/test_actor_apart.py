@@ -233,3 +233,13 @@ def test_training_is_killed_and_resumed(run_dir):
     assert stats.told[-1].n_restarts == stats.told[-1].n_dropped == 0
     assert log_of(run_dir).count("playing") == 1  # it played on
     assert find_place(run_dir) is None
+
+
+def test_a_run_that_ended_in_order_goes_on_without_a_word_of_loss(run_dir, caplog):
+    settings = small_settings()
+    for total_steps, resume in ((100, False), (200, True)):
+        run = replace(settings.run, total_steps=total_steps, evaluate_every=0)
+        result = train_rainbow(replace(settings, run=run), run_dir, resume=resume)
+        assert result.env_steps >= total_steps
+    assert "lost" not in caplog.text
+    assert find_place(run_dir) is None

@@ -62,7 +62,7 @@ def open_run(folder: RunFolder[RainbowSettings]) -> Opened:
         policy = QPolicy(header, torch.Generator().manual_seed(settings.run.seed))
         if settings.run.start_from and folder.checkpoint is None:
             start_from(policy, Path(settings.run.start_from), env.metadata.get("policies_of", ()))
-        shown = _read_shown(settings, env) if settings.demonstrations.path else None
+        shown = _read_shown(folder, env) if settings.demonstrations.path else None
         if settings.run.actor == "apart":
             env.close()
             return Opened(policy, PlayingApart(folder.path, header), shown)
@@ -72,8 +72,11 @@ def open_run(folder: RunFolder[RainbowSettings]) -> Opened:
         raise
 
 
-def _read_shown(settings: RainbowSettings, env: VectorEnv[Any, Any, Any]) -> NDArray[Any]:
+def _read_shown(folder: RunFolder[RainbowSettings], env: VectorEnv[Any, Any, Any]) -> NDArray[Any]:
     """Return the recorded fights as rows of the replay buffer."""
-    is_masked = "action_mask" in env.reset(seed=settings.run.seed)[1]
+    settings = folder.settings
+    # Whether there are masks only a reset tells. A run that goes on has asked before, and must not begin a fight in a
+    # game that an actor apart still plays.
+    is_masked = folder.checkpoint is None and "action_mask" in env.reset(seed=settings.run.seed)[1]
     path = settings.demonstrations.path
     return read_demonstrations(path, env, settings.env, extras=settings.inputs, is_masked=is_masked)

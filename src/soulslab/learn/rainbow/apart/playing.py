@@ -37,6 +37,8 @@ WAIT_S: Final = 0.002
 """How long the learner rests when nothing new has come (s)."""
 LOOK_EVERY_S: Final = 0.5
 
+_NOT: Final = np.array([False])
+
 _log = logging.getLogger(__name__)
 
 
@@ -75,6 +77,7 @@ class PlayingApart:
         self._memory: Memory | None = None
         self._process: ActorProcess | None = None
         self._saved: Tensors = {}
+        self._is_finished = False
         self._told = np.zeros(0, np.uint64)
         self._looked_at = 0.0
         self._n_published = 0
@@ -93,14 +96,16 @@ class PlayingApart:
             ChannelError: The memory cannot be used.
         """
         del env_steps
-        known = state is not None and "positions" in state
-        if known and has_memory(self._place):
+        known = state if state is not None and "positions" in state else None
+        if known is not None and has_memory(self._place):
             memory = open_memory(self._place, self._row_type)
         else:
             self._end_earlier()
             memory = create_memory(self._place, self._row_type, self._header.n_envs, self._tensors)
+            if known is not None and known.get("is_finished", _NOT).all():
+                known = None  # nothing was played after the checkpoint, so nothing is missed in a new memory
         write_header(self._place, self._header)
-        self.channel = SharedLearnerEnd(memory, self._header.n_envs, state if known else None)
+        self.channel = SharedLearnerEnd(memory, self._header.n_envs, known)
         memory.status.ask_stop(False)
         self._told = memory.status.lateness()
         self._memory, self._process = memory, ActorProcess(self._run_dir, self._place, memory.status)
@@ -142,7 +147,7 @@ class PlayingApart:
         """Return what :meth:`begin` needs; the environments stay with the actor."""
         del with_env
         self._saved = self.channel.state()
-        return dict(self._saved)
+        return {**self._saved, "is_finished": np.array([self._is_finished])}
 
     def saved(self) -> None:
         """Let go of what the last :meth:`state` holds."""
@@ -154,6 +159,7 @@ class PlayingApart:
         if self._process is not None:
             try:
                 self._process.stop()
+                self._is_finished = True
             except ActorError as error:
                 # All that was learned is whole; whoever cannot be ended from here is named.
                 _log.warning("%s", error)
@@ -161,6 +167,8 @@ class PlayingApart:
     def close(self) -> None:
         """Stop playing and free the memory, unless there are steps in it that a resumed run needs."""
         self.finish()
+        if self._memory is None and not has_memory(self._place):
+            remove_place(self._place)  # something else went wrong before anything was shared
         if self._memory is not None and self._process is not None and not self._process.is_alive():
             if self.channel.is_all_committed:
                 remove_place(self._place)
