@@ -147,6 +147,8 @@ def _episode_of(data: Any) -> Episode:
         raise ValueError("its columns are of different lengths, or it goes on after its end")
     # Minari's own collector and ours tell of the reset too, others of the steps alone.
     n_decisions = np.asarray(infos.get("n_decisions", np.ones(n_steps)), np.int64)[-n_steps:]
+    if n_decisions.shape != (n_steps,):
+        raise ValueError(f"it has {n_steps} steps, but infos/n_decisions tells of {len(n_decisions)}")
     masks = infos.get("action_mask")
     return Episode(
         observations=data.observations,

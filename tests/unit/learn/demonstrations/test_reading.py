@@ -250,6 +250,17 @@ def test_others_count_decisions_of_steps_alone_or_not_at_all(copied):
     assert (read(copied)["n_decisions"] == 1).all()
 
 
+@pytest.mark.parametrize("n_told", [1, 3])  # one alone would be taken for that of every step
+def test_decisions_that_are_not_told_of_each_step(copied, n_told):
+    with h5py.File(copied / DATA_NAME, "r+") as file:
+        n_steps = len(file["episode_2/actions"])
+        told = file["episode_2/infos/n_decisions"][:n_told]
+        del file["episode_2/infos/n_decisions"]
+        file["episode_2/infos/n_decisions"] = told
+    with pytest.raises(DemonstrationError, match=rf"episode 2: .*{n_steps} steps, but .*tells of {n_told}"):
+        read(copied)
+
+
 @pytest.mark.parametrize("column", ["rewards", "observations", "terminations", "actions", "infos/action_mask"])
 def test_a_missing_or_short_column(copied, column):
     with h5py.File(copied / DATA_NAME, "r+") as file:
