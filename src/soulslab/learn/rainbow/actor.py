@@ -107,6 +107,7 @@ class Actor:
         """Return copies of everything that :meth:`load` needs, the environment itself excepted."""
         return {
             **self._observer.state(),
+            "noise": self._policy.noise_state(),
             "blocked": self._blocked.copy(),
             "is_first": self._is_first.copy(),
             "episode_steps": self._episode_steps.copy(),
@@ -117,6 +118,7 @@ class Actor:
     def load(self, state: Tensors) -> None:
         """Continue from what :meth:`state` returned."""
         self._observer.load(state)
+        self._policy.load_noise(state["noise"])
         self._blocked[:] = state["blocked"]
         self._is_first[:] = state["is_first"]
         self._episode_steps[:] = state["episode_steps"]

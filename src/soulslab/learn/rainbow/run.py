@@ -145,6 +145,7 @@ class _Run:
         self._env_steps = 0
         self._steps = 0
         self._credit = 0.0
+        self._published: Tensors = {}
         self._evaluated: Evaluated | None = None
         self._started, self._seconds_before = time.monotonic(), 0.0
         self._saved_at_s = self._told_at_s = 0.0
@@ -223,7 +224,8 @@ class _Run:
 
     def _iterate(self) -> None:
         """Play a step, learn as much as is due, and do what is due besides."""
-        self._playing.advance()
+        if self._credit < 1.0 or self._settings.run.actor == "apart":  # whoever plays here waits until all is learned
+            self._playing.advance()
         before = self._env_steps
         self._absorb()
         self._learn()
@@ -266,7 +268,7 @@ class _Run:
     def _publish(self, moments: Tensors, epsilon: float) -> None:
         """Let the actor act with the weights of now, and with a normaliser and a share of random actions."""
         # Both change with each step, but the actor hears of it after updates alone; who resumes has to know them.
-        self._published: Tensors = {**moments, "epsilon": np.array([epsilon])}
+        self._published = {**moments, "epsilon": np.array([epsilon])}
         tensors = {**self._policy.weights(), **moments}
         self._playing.channel.publish(Weights(version=self._learner.n_updates, epsilon=epsilon, tensors=tensors))
 
