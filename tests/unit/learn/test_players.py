@@ -44,7 +44,7 @@ def test_other_files(tmp_path):
     write_archive(path, {}, {"format": "soulslab-chunk", "version": 1})
     with pytest.raises(
         IncompatibleCheckpointError,
-        match=r"is no policy \(format 'soulslab-chunk', not one of soulslab-policy, soulslab-action-values, soulslab-ph",
+        match=r"is no policy \(format 'soulslab-chunk', not one of soulslab-policy, soulslab-action-values, soulslab",
     ):
         load_player(path)
     path.write_bytes(b"PK\x03\x04 a zip file")

@@ -22,13 +22,15 @@ from soulslab.learn.telemetry import (
 _NO_NUMBER: Final = "-"
 _TRAINING: Final = "training"
 _EVALUATING: Final = "evaluating"
+_LINE_EVERY_S: Final = 60.0
 
 
 class ConsoleSink:
     """A progress bar with win rate, speed and time left.
 
     A learner that tells of its updates gets a second line: updates per second, what the last evaluation came to, and
-    steps that were late or lost, if any were.
+    steps that were late or lost, if any were. In a file, where a bar is nothing until it stands still, the same is
+    written as a line after every minute of training and every evaluation.
     """
 
     def __init__(self, console: Console | None = None) -> None:
@@ -37,14 +39,17 @@ class ConsoleSink:
         Args:
             console: By default a new one on standard error, so that standard output stays clean.
         """
+        console = console or Console(stderr=True)
         self._progress = Progress(
             # In 80 columns the bar gives way to the numbers.
             BarColumn(bar_width=16, table_column=Column(min_width=4, ratio=1)),
             TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
             TimeRemainingColumn(elapsed_when_finished=True),
             expand=True,
-            console=console or Console(stderr=True),
+            console=console,
         )
+        self._is_file = not console.is_terminal
+        self._line_at_s: float | None = None
         self._tasks: dict[str, TaskID] = {}
         self._at: TrainProgress | None = None
         self._learning: LearningStats | None = None
@@ -59,12 +64,15 @@ class ConsoleSink:
             case TrainProgress():
                 self._at = message
                 self._show_training()
+                if self._line_at_s is None or message.seconds - self._line_at_s >= _LINE_EVERY_S:
+                    self._write_line()
             case LearningStats():
                 self._learning = message
                 self._show_training()
             case Evaluated():
                 self._evaluated = message
                 self._show_training()
+                self._write_line()
             case ActorStats():
                 self._actor = message
                 self._show_training()
@@ -87,9 +95,18 @@ class ConsoleSink:
     def _show_training(self) -> None:
         """Draw what is known of the run; before the first progress there is nothing to draw it beside."""
         if self._at is not None:
-            lines = [_standing(self._at), _learner(self._learning, self._evaluated, self._actor)]
-            numbers = "\n".join(line for line in lines if line)
-            self._show(_TRAINING, self._at.env_steps, self._at.total_steps, numbers)
+            self._show(_TRAINING, self._at.env_steps, self._at.total_steps, "\n".join(self._numbers(self._at)))
+
+    def _write_line(self) -> None:
+        """Write what is known of the run into a file; on a terminal the bar shows it."""
+        if self._is_file and self._at is not None:
+            self._line_at_s = self._at.seconds
+            self._progress.console.print("  ".join(self._numbers(self._at)), soft_wrap=True, highlight=False)
+
+    def _numbers(self, at: TrainProgress) -> list[str]:
+        """Return the lines beside the bar."""
+        lines = [_standing(at), _learner(self._learning, self._evaluated, self._actor)]
+        return [line for line in lines if line]
 
     def _show(self, what: str, completed: int, total: int, numbers: str) -> None:
         if what not in self._tasks:

@@ -80,3 +80,22 @@ def test_an_evaluation_in_the_middle_has_a_bar_of_its_own():
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
 def test_it_takes_every_message_at_any_time(kind):
     frames([example(kind), unknown(example(kind)), SLOW, example(kind), FINISHED, example(kind)], width=200)
+
+
+def test_a_file_gets_a_line_a_minute_and_one_at_each_evaluation():
+    console = Console(file=io.StringIO(), force_terminal=False, width=80)
+    sink = ConsoleSink(console)
+    sink.write(STARTED)
+    counts = []
+    for message in (
+        msgspec.structs.replace(SLOW, seconds=1.0),
+        msgspec.structs.replace(SLOW, seconds=60.9),
+        msgspec.structs.replace(SLOW, seconds=61.0),
+        EVALUATED,
+    ):
+        sink.write(message)
+        counts.append(console.file.getvalue().count("\n"))
+    assert counts == [1, 1, 2, 3]
+    last = console.file.getvalue().splitlines()[-1]
+    assert last == "123.4 k steps  1987/s  12345 fights  won 100.0 %  evaluated 61.5 % (55 to 68 %)"
+    sink.close()
