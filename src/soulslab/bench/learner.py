@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from soulslab.bench.learner_curves import draw_curves
 from soulslab.bench.learner_pool import play_all
 from soulslab.bench.learner_recipes import OURS, SHOWN, contestants
 from soulslab.bench.learner_run import HALF, MOST, LearnerRun
@@ -22,6 +23,8 @@ from soulslab.fights.by_reference import record_fight
 from soulslab.fights.recording import FightRecorder
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.settings import EnvSettings
+
+CURVES_NAME: Final = "curves.png"
 
 N_SHOWN: Final = 20
 """Fights of the reference player that are shown."""
@@ -64,7 +67,7 @@ class LearnerBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_learner(settings: LearnerBenchSettings) -> list[Result]:
-    """Train all learners with all seeds, and measure their updates.
+    """Train all learners with all seeds, draw their curves, and measure their updates.
 
     Raises:
         BenchmarkError: A run failed.
@@ -83,6 +86,8 @@ def measure_learner(settings: LearnerBenchSettings) -> list[Result]:
     by_name: dict[str, list[LearnerRun]] = {}
     for task, run in zip(tasks, runs, strict=True):
         by_name.setdefault(task.name, []).append(run)
+    env = settings.config.env
+    draw_curves(by_name, settings.folder / CURVES_NAME, f"{env.id}, {env.options.get('boss', '')}".rstrip(", "))
     return [
         Result(title=_title(settings), rows=[_row(name, runs) for name, runs in by_name.items()]),
         Result(

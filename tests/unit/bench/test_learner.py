@@ -99,6 +99,7 @@ def test_everything_in_short(tmp_path, monkeypatch):
     assert len(speeds.rows) == 5
     assert [set(row) for row in reached.rows] == [{"what", "measured", "to reach", "reached"}] * 5
     assert as_rows(results)
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     # The second time all is there already.
     (again, *_) = measure_learner(settings)
     assert again == learners
