@@ -7,6 +7,7 @@ The trainer writes messages and knows no reader; a console, TensorBoard, a file 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Protocol
 
 import msgspec
@@ -245,6 +246,13 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Flush and free what is held; no message follows."""
+
+
+def close_all(sinks: Sequence[Sink]) -> None:
+    """Close every sink, also where one of them cannot; its error is raised when all are closed."""
+    with ExitStack() as stack:
+        for sink in sinks:
+            stack.callback(sink.close)
 
 
 def tell(sinks: Sequence[Sink], message: Message) -> None:

@@ -23,7 +23,7 @@ import msgspec
 import torch
 from gymnasium.vector import VectorEnv
 
-from soulslab.errors import NonFiniteError
+from soulslab.errors import CheckpointError, SoulslabError
 from soulslab.learn.archive import Tensors
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.collect import Collector
@@ -40,6 +40,7 @@ from soulslab.learn.telemetry import (
     TrainFinished,
     TrainProgress,
     TrainStarted,
+    close_all,
     tell,
 )
 from soulslab.learn.threads import one_core
@@ -79,7 +80,8 @@ def train(
             or something could not be written.
         ConfigError: An option names a Python function that was not passed again.
         EnvironmentUsageError: The environment cannot be trained on.
-        NonFiniteError: The environment gave NaN or infinity; the learner was saved before.
+        NonFiniteError: The environment gave NaN or infinity.
+        SoulslabError: The game is gone, say. Whatever ends a run under way, the learner was saved before.
     """
     try:
         folder = RunFolder(run_dir, settings, env_options, resume=resume)
@@ -88,8 +90,7 @@ def train(
             run.begin()
             return run.run()
     finally:
-        for sink in sinks:
-            sink.close()
+        close_all(sinks)
 
 
 class _Clock(NamedTuple):
@@ -182,10 +183,11 @@ class _Run:
             while (reason := self._reason_to_stop(request)) is None:
                 try:
                     self._iterate()
-                except NonFiniteError:
+                except SoulslabError as error:
                     # The rollout is lost and its environments are not to be trusted, but what was learned is
                     # kept.
-                    self._save(with_env=False)
+                    if not isinstance(error, CheckpointError):  # where nothing can be written, the last one stands
+                        self._save(with_env=False)
                     raise
                 if self._clock.seconds() - self._saved_at_s >= self._settings.run.checkpoint_every_s:
                     self._save()

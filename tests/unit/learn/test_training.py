@@ -2,12 +2,17 @@
 
 from pathlib import Path
 
+import gymnasium
+import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 
-from soulslab.errors import ConfigError
+from soulslab.errors import CheckpointError, ConfigError, SoulslabError
+from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.configs import config_path
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.settings import TrainSettings
+from soulslab.learn.telemetry import TrainProgress
 from soulslab.learn.training import load_run_settings, train_run
 
 
@@ -104,3 +109,90 @@ def test_each_is_trained_by_its_own_trainer(algorithm, tmp_path):
     result = train_run(settings, tmp_path / "run")
     assert result.env_steps >= 300
     assert load_run_settings(tmp_path / "run" / "config.toml") == settings
+
+
+# --- what ends a run ----------------------------------------------------------------------------------------
+
+
+class Leaving(gymnasium.Env):
+    """A game that is gone after a while, for good or until it is made anew."""
+
+    observation_space = Box(0.0, 1.0, (2,), np.float32)
+    action_space = Discrete(2)
+
+    def __init__(self, goes_at=300):
+        self._n_steps_left = goes_at
+
+    def reset(self, *, seed=None, options=None):  # noqa: ARG002
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):  # noqa: ARG002
+        if self._n_steps_left == 0:
+            raise SoulslabError("the game is gone")
+        self._n_steps_left -= 1
+        return np.ones(2, np.float32), 1.0, self._n_steps_left % 10 == 0, False, {}
+
+
+@pytest.fixture
+def leaving():
+    gymnasium.register("toys/Leaving-v0", entry_point=Leaving)
+    yield "toys/Leaving-v0"
+    del gymnasium.registry["toys/Leaving-v0"]
+
+
+SMALL = {
+    "ppo": ["learner.n_steps=64", "learner.minibatch_size=64", "network.widths=[8]"],
+    "rainbow": ["learner.learning_starts=100", "network.widths=[8]", "run.evaluate_every=0"],
+}
+
+
+def small(algorithm, env_id):
+    changes = [f"algorithm={algorithm}", f"env.id={env_id}", "env.n_envs=1", "run.total_steps=100_000"]
+    return load_run_settings(None, [*changes, *SMALL[algorithm]])
+
+
+class Failing:
+    """Cannot write from the n-th progress on, and cannot be closed."""
+
+    def __init__(self, n):
+        self._n = n
+
+    def write(self, message):
+        self._n -= isinstance(message, TrainProgress)
+        if self._n == 0:
+            raise CheckpointError("progress", "the disk is full")
+
+    def close(self):
+        raise CheckpointError("progress", "the disk is full")
+
+
+class Closed:
+    is_closed = False
+
+    def write(self, message):
+        pass
+
+    def close(self):
+        self.is_closed = True
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "rainbow"])
+def test_a_game_that_is_gone_ends_a_run_that_saved_everything_first(algorithm, leaving, tmp_path):
+    settings = small(algorithm, leaving)
+    for n_parts in (1, 2):
+        with pytest.raises(SoulslabError, match="the game is gone"):
+            train_run(settings, tmp_path / "run", resume=n_parts == 2)
+        (*_, path) = CheckpointStore(tmp_path / "run" / "checkpoints", 3).paths()
+        assert path.stem == f"step_{n_parts * 300:015d}"
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "rainbow"])
+def test_every_listener_is_closed_though_one_fails(algorithm, tmp_path):
+    sinks = [Failing(1), Closed(), Failing(99), Closed()]
+    settings = small(algorithm, "toys/Corridor-v0")
+    with pytest.raises(CheckpointError, match="the disk is full"):
+        train_run(settings, tmp_path / "run", sinks=sinks)
+    assert sinks[1].is_closed
+    assert sinks[3].is_closed
+    assert not CheckpointStore(tmp_path / "run" / "checkpoints", 3).paths()  # nothing is tried that will fail too

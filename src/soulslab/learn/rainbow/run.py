@@ -23,7 +23,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from soulslab.errors import ActorError, CorruptCheckpointError, NonFiniteError
+from soulslab.errors import CheckpointError, CorruptCheckpointError, SoulslabError
 from soulslab.learn.archive import Tensors
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.demonstrations.teaching import Teaching
@@ -49,6 +49,7 @@ from soulslab.learn.telemetry import (
     TrainFinished,
     TrainProgress,
     TrainStarted,
+    close_all,
     tell,
 )
 from soulslab.learn.threads import one_core
@@ -95,9 +96,10 @@ def train_rainbow(
             something could not be written, or ``run.start_from`` names no policy that fits.
         ConfigError: An option names a Python function that was not passed again, or the bins a feature that is not.
         EnvironmentUsageError: The environment cannot be trained on.
-        NonFiniteError: The environment gave NaN or infinity; everything learned was saved before.
         DemonstrationError: The recorded fights are of another environment, or damaged.
-        ActorError: The process that plays failed too often; everything learned was saved before.
+        NonFiniteError: The environment gave NaN or infinity.
+        ActorError: The process that plays failed too often.
+        SoulslabError: The game is gone, say. Whatever ends a run under way, everything learned was saved before.
     """
     try:
         folder = RunFolder(run_dir, settings, env_options, resume=resume)
@@ -108,8 +110,7 @@ def train_rainbow(
                 run.begin()
                 return run.run()
     finally:
-        for sink in sinks:
-            sink.close()
+        close_all(sinks)
 
 
 class _Run:
@@ -181,9 +182,10 @@ class _Run:
             while (reason := self._reason_to_stop(request)) is None:
                 try:
                     self._iterate()
-                except (NonFiniteError, ActorError):
+                except SoulslabError as error:
                     # The environments are not to be trusted, but what was lived through and learned is kept.
-                    self._save(with_env=False)
+                    if not isinstance(error, CheckpointError):  # where nothing can be written, the last one stands
+                        self._save(with_env=False)
                     raise
             self._playing.finish()
             self._absorb()
