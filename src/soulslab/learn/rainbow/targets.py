@@ -21,8 +21,9 @@ from torch import Tensor
 
 from soulslab.learn.replay.kernel import kernel
 
-BLOCKED_VALUE: Final = -1e9
-"""Value of a forbidden action in a choice: finite, so that no NaN can come of it."""
+BLOCKED_VALUE: Final = -1e30
+"""Value of a forbidden action in a choice: finite, so that no NaN can come of it, and far below all that are open, even
+where rewards are counted in billions."""
 
 LOG_POLICY_FLOOR: Final = -1.0
 """Munchausen's bonus is clipped here: Vieillard et al. 2020, table 1 (l_0)."""

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
-from gymnasium.vector import VectorWrapper
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector.utils import batch_space
 
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import NonFiniteError
@@ -10,10 +12,12 @@ from soulslab.learn.environment import make_vector, sizes
 from soulslab.learn.inputs import ExtraInputs
 from soulslab.learn.rainbow.actor import Actor, step_shape
 from soulslab.learn.rainbow.channel import LocalChannel, Weights
+from soulslab.learn.rainbow.settings import QNetworkSettings
 from soulslab.learn.randomness import load_rng, rng_state
 from soulslab.learn.replay.elements import Outcome, row_type
 from support.policies import MEMORY, q_policy
 
+NOISY = QNetworkSettings(widths=(8,), n_quantiles=2, is_noisy=True)
 CORRIDOR, DOT, LIGHTS = "toys/Corridor-v0", "toys/Dot-v0", "toys/Lights-v0"
 
 
@@ -193,6 +197,50 @@ def test_random_actions_are_open_and_equally_likely():
     np.testing.assert_allclose(counts[:3] / counts.sum(), 1 / 3, atol=0.01)
 
 
+class Whims(VectorEnv):
+    """Forbids other actions at each step, and counts those that were taken all the same."""
+
+    def __init__(self, n_envs, n_actions):
+        self.num_envs, self.n_actions = n_envs, n_actions
+        self.single_observation_space, self.single_action_space = Box(-9.0, 9.0, (6,), np.float32), Discrete(n_actions)
+        self.observation_space = batch_space(self.single_observation_space, n_envs)
+        self.action_space = batch_space(self.single_action_space, n_envs)
+        self._rng = np.random.default_rng(0)
+        self.n_taken = np.zeros(n_actions, np.int64)
+        self.n_forbidden = 0
+
+    def reset(self, **_arguments):
+        return self._look()
+
+    def step(self, actions):
+        self.n_forbidden += np.count_nonzero(~self._mask[np.arange(self.num_envs), actions])
+        self.n_taken += np.bincount(actions, minlength=self.n_actions)
+        obs, info = self._look()
+        return obs, np.zeros(self.num_envs), *np.zeros((2, self.num_envs), np.bool_), info
+
+    def _look(self):
+        share = self._rng.random((self.num_envs, 1))  # from all open to one alone
+        self._mask = self._rng.random((self.num_envs, self.n_actions)) < share
+        self._mask[np.arange(self.num_envs), self._rng.integers(self.n_actions, size=self.num_envs)] = True
+        obs = self._rng.normal(size=(self.num_envs, 6)).astype(np.float32)
+        return obs, {"action_mask": self._mask.copy()}
+
+
+def test_no_mask_is_violated_in_a_million_steps():
+    env = Whims(10_000, 5)
+    policy = q_policy(n_actions=5, network=NOISY)
+    channel = LocalChannel(row_type(step_shape(policy)))
+    publish(channel, policy, 1, 0.3)
+    actor = Actor(env, policy, channel, np.random.default_rng(0))
+    actor.reset(0)
+    for _ in range(100):
+        actor.step()
+        channel.take()
+    assert env.n_forbidden == 0
+    assert env.n_taken.sum() == 1_000_000
+    assert env.n_taken.min() > 10_000
+
+
 def test_epsilon_is_the_share_of_random_actions():
     actor, channel, policy, _ = open_actor(LIGHTS, 50, epsilon=0.3)
     for _ in range(600):
@@ -255,7 +303,7 @@ def test_results_are_the_sums_of_the_rows(env_id, options):
 # --- going on -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("header", [{}, {"extras": MEMORY}])
+@pytest.mark.parametrize("header", [{}, {"extras": MEMORY}, {"network": NOISY}])
 def test_what_is_loaded_goes_on_as_what_was_saved(header):
     actor, channel, _, env = open_actor(CORRIDOR, 4, **header)
     rng = np.random.default_rng(1)

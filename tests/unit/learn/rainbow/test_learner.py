@@ -14,6 +14,7 @@ from soulslab.learn.replay.elements import Outcome, StepShape, row_type
 
 N_STATES, N_ACTIONS, GAMMA = 4, 3, 0.9
 STOP, GO, FORBIDDEN = range(N_ACTIONS)
+MUNCHAUSEN = 0.5
 SHAPE = StepShape(n_features=N_STATES, n_actions=N_ACTIONS)
 
 FAST = QLearningSettings(
@@ -32,8 +33,21 @@ def known_values():
     return np.array(values[::-1])
 
 
-def corridor_rows(n_episodes, rng, n_decisions=1):
-    """Return random walks through the corridor. FORBIDDEN is masked everywhere and would pay best."""
+def munchausen_values():
+    """Return them with Munchausen's term, where tau goes to 0: ``q = r + alpha [q - max q] + gamma max q'``.
+
+    The best action's value stays what it was; of the worse one the equation can be solved, as the floor is met or not.
+    """
+    known = known_values()
+    gap = known - known.max(axis=1, keepdims=True)
+    return known + MUNCHAUSEN * np.maximum(-1.0, gap / (1.0 - MUNCHAUSEN))
+
+
+def corridor_rows(n_episodes, rng, n_decisions=1, cut=0.0):
+    """Return random walks through the corridor, a share of their steps cut off by a time limit.
+
+    FORBIDDEN is masked everywhere and would pay best.
+    """
     rows = []
     for _ in range(n_episodes):
         for state in range(N_STATES):
@@ -44,9 +58,15 @@ def corridor_rows(n_episodes, rng, n_decisions=1):
             is_end = row["action"] == STOP or state == N_STATES - 1
             row["reward"] = 0.2 if row["action"] == STOP else 1.0 if is_end else -0.1
             row["n_decisions"], row["is_first"] = n_decisions, state == 0
-            row["outcome"] = Outcome.TERMINATED if is_end else Outcome.GOES_ON
+            is_cut = not is_end and rng.random() < cut
+            row["outcome"] = Outcome.TERMINATED if is_end else Outcome.TRUNCATED if is_cut else Outcome.GOES_ON
             rows.append(row)
-            if is_end:
+            if is_cut:
+                final = np.zeros((), row_type(SHAPE))
+                final["features"][state + 1] = 1.0
+                final["blocked"], final["outcome"] = row["blocked"], Outcome.FINAL
+                rows.append(final)
+            if is_end or is_cut:
                 break
     return np.array(rows, row_type(SHAPE))
 
@@ -86,6 +106,8 @@ VARIANTS = {
     "quantiles": (FAST, change(NETWORK, n_quantiles=8), 0.5),
     "hard target": (change(FAST, target_tau=1.0, target_every=20), NETWORK, 0.0),
     "noisy": (FAST, change(NETWORK, is_noisy=True), 0.0),
+    "annealed": (change(FAST, n_steps=5, gamma=0.7, anneal_updates=500), NETWORK, 0.0),
+    "munchausen": (change(FAST, munchausen=MUNCHAUSEN, munchausen_temperature=1e-3), NETWORK, 0.5),
     "resets": (change(FAST, reset_every=150, reset_until=450), NETWORK, 0.5),
 }
 
@@ -93,24 +115,29 @@ VARIANTS = {
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_variant_finds_the_known_values(name):
     settings, network, alpha = VARIANTS[name]
+    known = munchausen_values() if settings.munchausen else known_values()
     learner, policy, _ = make_learner(settings, network, ReplaySettings(capacity=4096, alpha=alpha, beta=1.0))
     for i in range(3000):
         learner.update(0.0)
-        if i % 100 == 99 and np.abs(values_of(policy)[:, :FORBIDDEN] - known_values()).max() < 1e-2:
+        if i % 100 == 99 and np.abs(values_of(policy)[:, :FORBIDDEN] - known).max() < 1e-2:
             break
-    np.testing.assert_allclose(values_of(policy)[:, :FORBIDDEN], known_values(), atol=1e-2)
+    np.testing.assert_allclose(values_of(policy)[:, :FORBIDDEN], known, atol=1e-2)
 
 
-def test_munchausen_widens_the_gap_to_what_is_worse():
-    """Where tau goes to 0, ``q = r + alpha [q - max q] + gamma max q'``, which can be solved for the worse action."""
-    alpha, known = 0.5, known_values()
-    settings = change(FAST, munchausen=alpha, munchausen_temperature=1e-3)
-    learner, policy, _ = make_learner(settings)
-    for _ in range(3000):
+def test_munchausen_widens_the_gap_to_what_is_worse_and_leaves_the_best():
+    known, widened = known_values(), munchausen_values()
+    assert (widened[:, GO] == known[:, GO]).all()  # going on is best everywhere
+    assert (widened[:, STOP] <= known[:, STOP] - 0.2).all()
+
+
+def test_a_time_limit_changes_no_value():
+    learner, policy, buffer = make_learner(n_episodes=0)
+    rows = corridor_rows(600, np.random.default_rng(3), cut=0.5)
+    assert (rows["outcome"] == Outcome.FINAL).sum() > 100
+    buffer.append(rows)
+    for _ in range(1500):
         learner.update(0.0)
-    best = known.max(axis=1, keepdims=True)
-    expected = known + alpha * np.maximum(-1.0, (known - best) / (1.0 - alpha))
-    np.testing.assert_allclose(values_of(policy)[:, :FORBIDDEN], expected, atol=2e-2)
+    np.testing.assert_allclose(values_of(policy)[:, :FORBIDDEN], known_values(), atol=1e-2)
 
 
 def test_n_step_returns_find_the_values_of_those_who_act():
