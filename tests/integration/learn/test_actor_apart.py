@@ -24,6 +24,7 @@ from soulslab.learn.rainbow.run import train_rainbow
 from soulslab.learn.rainbow.settings import QLearningSettings, RainbowRunSettings, ReplaySettings
 from soulslab.learn.runs import StopReason
 from soulslab.learn.telemetry import ActorStats
+from soulslab.learn.tuning.trial import tidy
 from support.small_learner import SAVED, SmallLearner, assert_gapless, lives_of, small_settings
 from support.waiting import wait_for
 
@@ -243,3 +244,16 @@ def test_a_run_that_ended_in_order_goes_on_without_a_word_of_loss(run_dir, caplo
         assert result.env_steps >= total_steps
     assert "lost" not in caplog.text
     assert find_place(run_dir) is None
+
+
+def test_a_candidate_of_a_study_leaves_no_actor_and_no_memory_however_it_ends(tmp_path):
+    run_dir = tmp_path / "seed_0"
+    child = start_small_learner(run_dir)
+    wait_for((run_dir / SAVED).exists, "steps that are saved", deadline_s=DEADLINE_S)
+    kill(child)
+    place = find_place(run_dir)
+    assert is_held(place / ACTOR_LOCK)
+    tidy(tmp_path)
+    assert not is_held(place / ACTOR_LOCK)
+    assert find_place(run_dir) is None
+    assert [path.name for path in run_dir.iterdir()] == ["config.toml"]

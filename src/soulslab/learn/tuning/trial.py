@@ -12,6 +12,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from soulslab.errors import SoulslabError
+from soulslab.learn.rainbow.apart.place import find_place
 from soulslab.learn.runs import CONFIG_NAME, POLICY_NAME, StopReason
 from soulslab.learn.sinks import PROGRESS_NAME, JsonLinesSink
 from soulslab.learn.telemetry import Message
@@ -141,10 +143,23 @@ def run_trial(job: Job, control: Control) -> Outcome:
 def tidy(folder: Path) -> None:
     """Remove what only going on with a run would need: checkpoints and replay buffers are large."""
     for run in folder.glob("seed_*"):
+        _end_actor(run)
         for path in run.iterdir():
             if path.name not in _KEPT:
                 with suppress(OSError):  # a leftover does no harm
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _end_actor(run: Path) -> None:
+    """End an actor apart whose learner was cut off, and free the memory that it keeps for one that goes on."""
+    if find_place(run) is None:
+        return
+    from soulslab.learn.rainbow.apart.playing import discard  # noqa: PLC0415  (compiles kernels that few runs need)
+
+    try:
+        discard(run)
+    except SoulslabError as error:
+        _log.warning("%s", error)
 
 
 def _train(settings: AnySettings, run_dir: Path, watcher: _Watcher) -> None:

@@ -24,7 +24,7 @@ from soulslab.learn.rainbow.apart.memory import (
     open_memory,
     write_header,
 )
-from soulslab.learn.rainbow.apart.place import LEARNER_LOCK, make_place, remove_place
+from soulslab.learn.rainbow.apart.place import LEARNER_LOCK, find_place, make_place, remove_place
 from soulslab.learn.rainbow.apart.priority import giving_way
 from soulslab.learn.rainbow.apart.process import ActorProcess
 from soulslab.learn.rainbow.apart.status import lateness_quantile_s, open_status
@@ -100,7 +100,7 @@ class PlayingApart:
         if known is not None and has_memory(self._place):
             memory = open_memory(self._place, self._row_type)
         else:
-            self._end_earlier()
+            _end_actor(self._run_dir, self._place)
             memory = create_memory(self._place, self._row_type, self._header.n_envs, self._tensors)
             if known is not None and known.get("is_finished", _NOT).all():
                 known = None  # nothing was played after the checkpoint, so nothing is missed in a new memory
@@ -176,13 +176,29 @@ class PlayingApart:
                 _log.info("steps that no checkpoint has wait in %s; a resumed run takes them", self._place)
         self._held.close()
 
-    def _end_earlier(self) -> None:
-        """End an actor that plays for a run of which nothing is left."""
-        if not has_memory(self._place):
-            return
-        ActorProcess(self._run_dir, self._place, open_status(self._place / "status")).stop()
-
     def _opened(self) -> tuple[Memory, ActorProcess]:
         if self._memory is None or self._process is None:
             raise RuntimeError("begin() has to come first")
         return self._memory, self._process
+
+
+def discard(run_dir: Path) -> None:
+    """End what a run left that nobody will go on with: the actor that still plays, and the memory.
+
+    Args:
+        run_dir: Folder of the run, at which no learner is at work.
+
+    Raises:
+        ActorError: The actor does not end.
+        ChannelError: The memory is another user's, or cannot be read.
+    """
+    place = find_place(run_dir)
+    if place is not None:
+        _end_actor(run_dir, place)
+        remove_place(place)
+
+
+def _end_actor(run_dir: Path, place: Path) -> None:
+    """End an actor that plays for a run of which nothing is left."""
+    if has_memory(place):
+        ActorProcess(run_dir, place, open_status(place / "status")).stop()
