@@ -170,7 +170,8 @@ class NonFinitePriorityError(ReplayError):
         self.value = value
         super().__init__(
             f"the error of transition {index} of the batch is {value}, so it has no priority, and none was changed; "
-            "the learner has diverged: go back to a checkpoint, with a smaller learner.lr or learner.max_grad_norm"
+            "the learner has diverged: begin a new run with a smaller learner.lr or learner.max_grad_norm, from this "
+            "one's policy if you like (run.start_from)"
         )
 
 

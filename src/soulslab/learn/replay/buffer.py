@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # the buffer knows no trainer
     from soulslab.learn.rainbow.settings import ReplaySettings
 
 MAP_NAME: Final = "replay.rows"
-"""File that the rows are kept in while the program runs, where the settings say so."""
+"""File that the rows are kept in while the program runs, where the settings say so; its name goes once it is mapped."""
 
 
 class ReplayBuffer:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,7 +81,7 @@ class Ring:
             shape: Sizes of a step.
             capacity: Rows of all streams together; each gets ``capacity // n_streams``.
             n_streams: E.
-            path: File to keep the rows in, instead of memory; overwritten.
+            path: File to keep the rows in, instead of memory; overwritten, and gone with the process.
 
         Raises:
             ConfigError: The capacity is too small for so many streams.
@@ -164,12 +165,18 @@ def _map(path: Path, n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     n_bytes = n * dtype.itemsize
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, n_bytes)
-            else:
-                file.truncate(n_bytes)
-        return np.asarray(np.memmap(path, dtype, "r+", shape=(n,)))
+        with path.open("w+b") as file:
+            try:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(file.fileno(), 0, n_bytes)
+                else:
+                    file.truncate(n_bytes)
+                return np.asarray(np.memmap(file, dtype, "r+", shape=(n,)))
+            finally:
+                # Without its name nobody else can overwrite it, and whatever ends the process, its room is free again.
+                # Windows does not let go of a name in use; there it stays, and the folder's next run takes it over.
+                with suppress(PermissionError):
+                    path.unlink()
 
 
 def _heads(rows: NDArray[Any]) -> NDArray[Any]:

@@ -1,5 +1,7 @@
 """The ring against a deque for each environment."""
 
+import gc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from soulslab.learn.inputs import PixelShape
 from soulslab.learn.replay.elements import StepShape
 from soulslab.learn.replay.ring import Ring
 from support.lived import SHAPE, Memory, in_pieces, lives, rows_of
+from support.mappings import mapped_bytes
 
 STACKED = StepShape(n_features=2, n_actions=11, pixels=PixelShape(1, 2, 1), frame_stack=3)
 
@@ -84,10 +87,22 @@ def test_a_file_holds_the_same_rows(tmp_path):
     rows = rows_of([(0, 0)] * 50)
     path = tmp_path / "new" / "rows"
     mapped, plain = Ring(SHAPE, 20, 1, path), Ring(SHAPE, 20, 1)
-    assert path.stat().st_size == 20 * rows.itemsize
+    assert mapped_bytes(path) >= 20 * rows.itemsize
     for ring in (mapped, plain):
         ring.append(rows)
     assert mapped.bytes.tobytes() == plain.bytes.tobytes()
+
+
+def test_a_file_is_gone_with_its_rows_and_nobody_else_can_overwrite_it(tmp_path):
+    rows = rows_of([(0, 0)] * 50)
+    first, second = (Ring(SHAPE, 20, 1, tmp_path / "rows") for _ in range(2))
+    first.append(rows)
+    assert not second.bytes.any()
+    assert list(tmp_path.iterdir()) == []
+    n_bytes = mapped_bytes(tmp_path / "rows")
+    del first, second
+    gc.collect()
+    assert n_bytes > mapped_bytes(tmp_path / "rows") == 0
 
 
 def test_a_file_that_cannot_be_made_is_named(tmp_path):
@@ -99,3 +114,4 @@ def test_a_file_that_cannot_be_made_is_named(tmp_path):
 def test_a_file_larger_than_the_disk_is_refused_before_anything_is_lost(tmp_path):
     with pytest.raises(CheckpointError, match=r"rows: could not be written: (File too large|No space left)"):
         Ring(SHAPE, 2**55, 1, tmp_path / "rows")
+    assert list(tmp_path.iterdir()) == []
