@@ -28,7 +28,7 @@ from soulslab.learn.rainbow.apart.ends import SharedActorEnd
 from soulslab.learn.rainbow.apart.lock import ProcessLock, is_held
 from soulslab.learn.rainbow.apart.memory import Memory, open_memory, read_header
 from soulslab.learn.rainbow.apart.place import ACTOR_LOCK, LEARNER_LOCK, find_place
-from soulslab.learn.rainbow.apart.priority import go_first, go_normally
+from soulslab.learn.rainbow.apart.priority import Precedence, go_normally
 from soulslab.learn.rainbow.apart.status import ActorState
 from soulslab.learn.rainbow.apart.stopwatch import Stopwatch
 from soulslab.learn.rainbow.policy import QPolicy
@@ -39,9 +39,6 @@ from soulslab.learn.threads import one_core
 
 EXIT_OK, EXIT_ERROR, EXIT_USAGE = range(3)
 LOOK_EVERY_S: Final = 1.0
-JUDGED_AFTER_STEPS: Final = 20
-MOST_BUSY: Final = 0.5
-"""Whoever is busy for a larger share of the time, after so many steps, does not go before other processes."""
 
 _ACTING: Final = 2
 """Purpose number of the actor's random actions, as in `playing`; the number of the start follows it."""
@@ -110,19 +107,11 @@ def _play(settings: RainbowSettings, policy: QPolicy, memory: Memory, watch: _Wa
         # What is there now lives as long as the process; looking through it again and again would take 50 ms at times.
         gc.collect()
         gc.freeze()
-        n_steps, began = 0, (time.monotonic(), time.process_time())
+        precedence = Precedence()
         while (reason := watch.reason_to_stop()) is None:
             actor.step()
-            n_steps += 1
-            if n_steps == JUDGED_AFTER_STEPS and watched.has_pace and _sleeps_since(began):
-                go_first()
+            precedence.after_step(has_pace=watched.has_pace)
     _log.info("%s; %d decisions since the start", reason, actor.env_steps)
-
-
-def _sleeps_since(began: tuple[float, float]) -> bool:
-    """Tell whether this process slept most of the time since a moment in wall time and in processor time (s)."""
-    wall_s, busy_s = time.monotonic() - began[0], time.process_time() - began[1]
-    return busy_s < MOST_BUSY * wall_s
 
 
 class _Watch:

@@ -10,8 +10,16 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final, TypeAlias
+
+Clock: TypeAlias = Callable[[], float]
+
+JUDGED_AFTER_STEPS: Final = 20
+MOST_BUSY: Final = 0.5
+"""Whoever is busy for a larger share of the time in so many steps does not go before other processes."""
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +41,44 @@ def go_first() -> None:
         )
     else:
         _log.info("goes before other processes, as the game has a pace to keep up with")
+
+
+class Precedence:
+    """Lets a process go first once it has shown, in some twenty steps, that it has a pace and mostly sleeps.
+
+    It is looked at again and again: whoever is compiling code or loading a game in the first steps sleeps later.
+    """
+
+    def __init__(
+        self, go: Callable[[], None] = go_first, clocks: Sequence[Clock] = (time.monotonic, time.process_time)
+    ) -> None:
+        """Begin to look.
+
+        Args:
+            go: Called once, when it may.
+            clocks: Wall time, and processor time of this process (s).
+        """
+        self._go = go
+        self._clocks = clocks
+        self._is_first = False
+        self._n_steps = 0
+        self._began_s = [clock() for clock in clocks]
+
+    def after_step(self, *, has_pace: bool) -> None:
+        """Take note of a step.
+
+        Args:
+            has_pace: Whether there is anything to be kept up with.
+        """
+        self._n_steps += 1
+        if self._is_first or self._n_steps % JUDGED_AFTER_STEPS:
+            return
+        now_s = [clock() for clock in self._clocks]
+        wall_s, busy_s = (now - began for now, began in zip(now_s, self._began_s, strict=True))
+        self._began_s = now_s
+        if has_pace and busy_s < MOST_BUSY * wall_s:
+            self._is_first = True
+            self._go()
 
 
 def go_normally() -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from soulslab.learn.rainbow.apart.priority import giving_way, go_first, go_normally
+from soulslab.learn.rainbow.apart.priority import Precedence, giving_way, go_first, go_normally
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="classes of processes are Linux's")
 
@@ -46,3 +46,22 @@ def test_an_actor_that_may_not_plays_all_the_same(monkeypatch, caplog):
         patch.setattr(os, "sched_setscheduler", refuse)
         go_first()
     assert "ulimit -r" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("busy_s_of_step", "has_pace", "goes_after"),
+    [
+        (lambda _: 0.01, True, 20),
+        (lambda n: 0.09 if n < 35 else 0.01, True, 60),  # it compiles its code in the first steps
+        (lambda _: 0.09, True, None),
+        (lambda _: 0.01, False, None),
+    ],
+)
+def test_who_sleeps_and_has_a_pace_goes_first_once(busy_s_of_step, has_pace, goes_after):
+    went, wall_s, busy_s = [], [0.0], [0.0]
+    precedence = Precedence(lambda: went.append(n), (lambda: wall_s[0], lambda: busy_s[0]))
+    for n in range(1, 101):
+        wall_s[0] += 0.1
+        busy_s[0] += busy_s_of_step(n)
+        precedence.after_step(has_pace=has_pace)
+    assert went == ([] if goes_after is None else [goes_after])
