@@ -376,6 +376,19 @@ def test_recorded_fights_teach_a_run_and_it_goes_on_bit_for_bit(corridor, tmp_pa
     check_same_tensors(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.parametrize("cloning_updates", [0, 5])
+def test_what_was_cloned_is_followed_from_the_first_step(corridor, tmp_path, cloning_updates):
+    record_random(tmp_path / "shown", "soulslab/Arena-v0", ARENA, 1)
+    shown = DemonstrationSettings(path=str(tmp_path / "shown"), cloning_updates=cloning_updates)
+    settings = with_env(corridor, id="soulslab/Arena-v0", options=ARENA, n_envs=1)
+    settings = with_run(msgspec.structs.replace(settings, demonstrations=shown), total_steps=300, evaluate_every=0)
+    listener = Listener()
+    train_rainbow(settings, tmp_path / "run", sinks=[listener])
+    epsilons = [stats.epsilon for stats in listener.of(LearningStats)]
+    assert epsilons
+    assert all((epsilon == corridor.learner.epsilon_end) == (cloning_updates > 0) for epsilon in epsilons)
+
+
 def test_recorded_fights_of_another_environment_are_refused_before_anything_begins(corridor, tmp_path):
     record_random(tmp_path / "shown", "soulslab/Arena-v0", ARENA, 1)
     shown = DemonstrationSettings(path=str(tmp_path / "shown"))
