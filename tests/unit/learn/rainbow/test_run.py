@@ -381,7 +381,7 @@ def test_what_was_cloned_is_followed_from_the_first_step(corridor, tmp_path, clo
     record_random(tmp_path / "shown", "soulslab/Arena-v0", ARENA, 1)
     shown = DemonstrationSettings(path=str(tmp_path / "shown"), cloning_updates=cloning_updates)
     settings = with_env(corridor, id="soulslab/Arena-v0", options=ARENA, n_envs=1)
-    settings = with_run(msgspec.structs.replace(settings, demonstrations=shown), total_steps=300, evaluate_every=0)
+    settings = with_run(msgspec.structs.replace(settings, demonstrations=shown), total_steps=1000, evaluate_every=0)
     listener = Listener()
     train_rainbow(settings, tmp_path / "run", sinks=[listener])
     epsilons = [stats.epsilon for stats in listener.of(LearningStats)]
