@@ -173,7 +173,7 @@ class ActorStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class FightStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """What the episodes since the last message were like, as means over them.
+    """What the last episodes were like, as means over those since the last message, or the last twenty if that is more.
 
     Attributes:
         env_steps: Game decisions taken.

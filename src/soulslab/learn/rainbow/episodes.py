@@ -17,6 +17,10 @@ from soulslab.learn.telemetry import FightStats
 WINDOW: Final = 100
 """Episodes in the moving averages: an hour of play, where PPO's thousand would be a day."""
 
+MIN_TOLD: Final = 20
+"""Episodes that a message's means are over, as soon as there are so many: one fight alone meets few of the boss's
+attacks, and a curve of single fights is nothing but noise."""
+
 
 class EpisodeCounter:
     """Counts the running episodes of N environments."""
@@ -114,13 +118,13 @@ class EpisodeWindow:
     def __init__(self) -> None:
         self.n_episodes = 0
         self._last: deque[EpisodeResult] = deque(maxlen=WINDOW)
-        self._untold: list[EpisodeResult] = []
+        self._n_untold = 0
 
     def add(self, results: Sequence[EpisodeResult]) -> None:
         """Take finished episodes, in their order."""
         self.n_episodes += len(results)
         self._last.extend(results)
-        self._untold += results
+        self._n_untold += len(results)
 
     @property
     def is_full(self) -> bool:
@@ -143,10 +147,11 @@ class EpisodeWindow:
         return _mean([float(result.n_decisions) for result in self._last])
 
     def stats(self, env_steps: int) -> FightStats | None:
-        """Return the means over the episodes since the last call; None if there were none."""
-        results, self._untold = self._untold, []
-        if not results:
+        """Return the means over the last episodes, `MIN_TOLD` or as many as are new; None if none is new."""
+        if self._n_untold == 0:
             return None
+        results = list(self._last)[-max(self._n_untold, MIN_TOLD) :]
+        self._n_untold = 0
         actions = np.sum([result.actions for result in results], axis=0)
         return FightStats(
             env_steps=env_steps,
@@ -158,12 +163,12 @@ class EpisodeWindow:
 
     def state(self) -> bytes:
         """Return everything that :meth:`load` needs."""
-        return msgspec.json.encode((self.n_episodes, list(self._last), self._untold))
+        return msgspec.json.encode((self.n_episodes, list(self._last), self._n_untold))
 
     def load(self, state: bytes) -> None:
         """Continue from what :meth:`state` returned."""
-        kind = tuple[int, list[EpisodeResult], list[EpisodeResult]]
-        self.n_episodes, last, self._untold = msgspec.json.decode(state, type=kind)
+        kind = tuple[int, list[EpisodeResult], int]
+        self.n_episodes, last, self._n_untold = msgspec.json.decode(state, type=kind)
         self._last = deque(last, maxlen=WINDOW)
 
 
