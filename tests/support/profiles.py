@@ -33,6 +33,20 @@ offset = 0x1F0
 adjust = -8
 source = "found by hand"
 
+[code_offsets.last_frame]
+pattern = "8B 83 ?? ?? 00 00 89 83 ?? ?? 00 00"
+at = 2
+range = [0x200, 0x300]
+source = "found by hand"
+
+[code_offsets.pace]
+pattern = "8B 83 ?? ?? 00 00 89 83 ?? ?? 00 00"
+at = 2
+adjust = 0x68
+range = [0x268, 0x368]
+versions = ["1.2.0.0"]
+source = "found by hand"
+
 [entities.boss]
 base = "world"
 begin = [0x1F1B8]
@@ -119,6 +133,25 @@ offsets = [0]
 type = "f32"
 range = [0, 1000]
 source = "found by hand"
+
+[attributes."game.pace"]
+base = "world"
+offsets = ["pace"]
+type = "f32"
+range = [0, 1000]
+is_holding = true
+source = "found by hand"
+
+[[attributes."game.pace".alternatives]]
+offsets = [8, 0x2CC]
+versions = ["1.2.0.0"]
+source = "a tool"
+
+[[attributes."game.pace".alternatives]]
+entity = "boss"
+type = "i32"
+scale = 0.5
+source = "another tool"
 
 [keys]
 roll = "SPACE"

@@ -24,6 +24,7 @@ from soulslab.bench.result import Result, Row
 from soulslab.bench.timing import interleaved, seconds
 from soulslab.errors import SiphonError
 from soulslab.siphon.attributes import AttributeTable
+from soulslab.siphon.facts import numbers
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.profile import Attribute, Base, Process, Profile
 
@@ -143,7 +144,7 @@ def _ways(memory: LinuxMemory, descriptor: int, layout: _Layout, start: int) -> 
     """Lay out objects and return what reads them; raise `SiphonError` if not all of it reads the same."""
     profile, bases, expected = _lay_out(memory, layout, start)
     table, forgetful = (AttributeTable(profile, memory, bases) for _ in range(2))
-    addresses = [(bases[attribute.base], attribute.offsets[-1]) for attribute in profile.attributes.values()]
+    addresses = [(bases[attribute.base], numbers(attribute.offsets)[-1]) for attribute in profile.attributes.values()]
     first = next(iter(expected))
 
     def walk_anew() -> dict[str, int]:

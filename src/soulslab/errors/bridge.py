@@ -118,17 +118,21 @@ class PointerError(MemoryAccessError):
 
 
 class PatternError(SiphonError):
-    """A byte pattern was found nowhere, or in several places.
+    """A byte pattern was found nowhere, in several places, or with a number that is not plausible.
 
     Attributes:
-        base: The base that it belongs to.
+        base: The base, or code offset, that it belongs to.
         addresses: Where it was found, ascending.
+        place: Of the mistake in the profile, where it is no base: ``code_offsets.speed.range``.
+        problem: The message without what it belongs to.
     """
 
-    def __init__(self, problem: str, *, base: str, addresses: Iterable[int] = ()) -> None:
+    def __init__(self, problem: str, *, base: str, addresses: Iterable[int] = (), place: str = "") -> None:
         self.base = base
         self.addresses = tuple(addresses)
-        super().__init__(f"base {base!r}: {problem}")
+        self.place = place
+        self.problem = problem
+        super().__init__(f"{place or f'base {base!r}'}: {problem}")
 
 
 class ScanError(SiphonError):

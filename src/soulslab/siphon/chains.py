@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from soulslab.errors import PatternError, UnknownAttributeError
+from soulslab.siphon.facts import numbers
 from soulslab.siphon.profile import Entity, Profile
 from soulslab.siphon.values import NUMBER_CODES, size_of
 
@@ -102,7 +103,7 @@ def build_chains(profile: Profile, bases: Mapping[str, int], names: Sequence[str
 
     Raises:
         UnknownAttributeError: The profile has no such attribute.
-        PatternError: A base has no address.
+        PatternError: A base has no address, or a code offset no number.
     """
     builder = _Builder(profile, bases)
     values = [builder.value(name) for name in names]
@@ -127,9 +128,8 @@ class _Builder:
         if attribute is None:
             raise UnknownAttributeError(name, self.profile.attributes)
         start = self._slot(attribute.entity) if attribute.entity else self._base(attribute.base)
-        parent = self._follow(start, attribute.offsets[:-1], name)
-        last = len(attribute.offsets) - 1
-        return Part(parent, attribute.offsets[last], size_of(attribute), name, last)
+        *way, last = numbers(attribute.offsets)
+        return Part(self._follow(start, way, name), last, size_of(attribute), name, len(way))
 
     def _base(self, name: str) -> Cell:
         if name not in self.bases:
@@ -150,13 +150,13 @@ class _Builder:
     def _slot(self, name: str) -> Cell:
         if name not in self.entities:
             entity = self.profile.entities[name]
-            begin, end = (self._list_end(entity.base, offsets, name) for offsets in (entity.begin, entity.end))
+            begin, end = (self._list_end(entity.base, numbers(to), name) for to in (entity.begin, entity.end))
             slot = Cell(begin, 0, name, 0, max(begin.depth, end.depth) + 1, is_followed=True)
             self.cells["slot", name] = slot
-            parent = self._follow(slot, entity.id_offsets[:-1], name)
-            last = len(entity.id_offsets) - 1
+            *way, last = numbers(entity.id_offsets)
+            parent = self._follow(slot, way, name)
             size = {"b": 1, "h": 2, "i": 4, "q": 8, "f": 4, "d": 8}[NUMBER_CODES[entity.id_type].lower()]
-            identity = Part(parent, entity.id_offsets[last], size, name, last)
+            identity = Part(parent, last, size, name, len(way))
             self.entities[name] = Listed(name, entity, begin, end, slot, identity)
         return self.entities[name].slot
 

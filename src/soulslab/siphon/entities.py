@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import EntityNotFoundError, MemoryAccessError
+from soulslab.siphon.facts import numbers
 from soulslab.siphon.memory import Memory
 from soulslab.siphon.profile import Entity
 from soulslab.siphon.values import NUMBER_CODES
@@ -57,12 +58,13 @@ def find_entity(memory: Memory, name: str, entity: Entity, begin: int, end: int)
     )
     wanted = id_bytes(entity)
     places = np.arange(n)
-    for offset in entity.id_offsets[:-1]:
+    *way, last = numbers(entity.id_offsets)
+    for offset in way:
         places, objects = _are_pointers(places, objects)
         places, found = _read_all(memory, places, objects, offset, 8)
         objects = np.frombuffer(found, "<u8")
     places, objects = _are_pointers(places, objects)
-    places, found = _read_all(memory, places, objects, entity.id_offsets[-1], len(wanted))
+    places, found = _read_all(memory, places, objects, last, len(wanted))
     for i, place in enumerate(places.tolist()):
         if found[i * len(wanted) : (i + 1) * len(wanted)] == wanted:
             return int(place)

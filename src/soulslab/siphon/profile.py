@@ -7,7 +7,10 @@
 
 An address is found like this. A *base* is a place in the executable: a byte pattern with the operand it holds, or a
 module with an offset. An attribute starts at its base (or at its entity) and follows ``offsets``: each but the last is
-added and the 8-byte pointer there is followed; the last is only added.
+added and the 8-byte pointer there is followed; the last is only added. An offset that the game's own code holds stands
+in its place by name (`CodeOffset`).
+
+Where public facts disagree about a value, an attribute has `alternatives`; which of them holds shows in the game.
 """
 
 from __future__ import annotations
@@ -26,7 +29,11 @@ ValueType: TypeAlias = NumberType | Literal["bool", "flag", "bytes", "utf8", "ut
 ClockGrade: TypeAlias = Literal["lockstep", "scaled", "realtime"]
 InputBackend: TypeAlias = Literal["auto", "xtest", "xsendevent"]
 
+CodeNumberType: TypeAlias = Literal["u8", "i8", "u32", "i32"]
+
 Offset: TypeAlias = Annotated[int, Meta(ge=-(2**62), le=2**62)]
+Offsets: TypeAlias = Annotated[tuple[Offset | str, ...], Meta(min_length=1)]
+"""Numbers, and names of code offsets (`soulslab.siphon.facts.numbers` where all names have become numbers)."""
 
 
 class Process(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -67,6 +74,7 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         offset: Bytes from the module's base, instead of a pattern.
         adjust: Added to the place that was found.
         is_pointer: The 8-byte pointer stored at the place is followed.
+        versions: Versions of the executable for which it is known; empty for all of `Process.versions`.
         source: Where the fact comes from.
     """
 
@@ -78,6 +86,32 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     offset: Offset | None = None
     adjust: Offset = 0
     is_pointer: bool = False
+    versions: tuple[str, ...] = ()
+    source: Annotated[str, Meta(min_length=1)]
+
+
+class CodeOffset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An offset that the game's own code holds, so that it is right in each version; used by its name.
+
+    Attributes:
+        pattern: Of the code around it, as in a base.
+        at: Position in the pattern, from 0, of the number.
+        type: Of the number. The processor takes it with a sign; few offsets have one.
+        adjust: Added to the number: how far from it the wanted field lies.
+        pick: Which of several matches to take, from 0, in ascending order; unset if there must be exactly one.
+        range: Least and greatest plausible offset (after `adjust`), both included. One outside is an error: the
+            pattern matched other code.
+        versions: Versions of the executable for which it is known; empty for all of `Process.versions`.
+        source: Where the fact comes from.
+    """
+
+    pattern: Annotated[str, Meta(min_length=1)]
+    at: Annotated[int, Meta(ge=0)]
+    type: CodeNumberType = "u32"
+    adjust: Offset = 0
+    pick: Annotated[int, Meta(ge=0)] | None = None
+    range: tuple[int, int]
+    versions: tuple[str, ...] = ()
     source: Annotated[str, Meta(min_length=1)]
 
 
@@ -92,16 +126,43 @@ class Entity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         id_offsets: Offsets from an object to its id, as in an attribute.
         id_type: Type of the id.
         id: The id to find.
+        versions: Versions of the executable for which it is known; empty for all of `Process.versions`.
         source: Where the fact comes from.
     """
 
     base: str
-    begin: Annotated[tuple[Offset, ...], Meta(min_length=1)]
-    end: Annotated[tuple[Offset, ...], Meta(min_length=1)]
+    begin: Offsets
+    end: Offsets
     stride: Annotated[int, Meta(ge=8, le=4096)] = 8
-    id_offsets: Annotated[tuple[Offset, ...], Meta(min_length=1)]
+    id_offsets: Offsets
     id_type: NumberType = "u32"
     id: int
+    versions: tuple[str, ...] = ()
+    source: Annotated[str, Meta(min_length=1)]
+
+
+class Alternative(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Another public fact about the same value; what it leaves out is as the attribute itself says.
+
+    Attributes:
+        base: Name of the base that it starts from, instead of the attribute's own start.
+        entity: Name of the entity that it starts from, instead of the attribute's own start.
+        offsets: The way to the value.
+        type: Of the stored value; it has to give the same kind of value.
+        bit: Which bit of the byte is the flag.
+        scale: What is stored times this is the value.
+        versions: Versions of the executable for which it is known; empty for all of `Process.versions`, whatever the
+            attribute itself says.
+        source: Where the fact comes from.
+    """
+
+    base: str = ""
+    entity: str = ""
+    offsets: Offsets | None = None
+    type: ValueType | None = None
+    bit: Annotated[int, Meta(ge=0, le=7)] | None = None
+    scale: float | None = None
+    versions: tuple[str, ...] = ()
     source: Annotated[str, Meta(min_length=1)]
 
 
@@ -122,12 +183,17 @@ class Attribute(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         range: Least and most plausible value (after `scale`), both included. A value outside it is an error, and so is
             writing one. Needed for numbers.
         is_writable: Whether `write` may change it.
+        is_moving: It changes within a second of play, as time does; a self-check notices where it does not.
+        is_holding: It stays as it is during play, as a maximum does; a self-check notices where it does not.
+        versions: Versions of the executable for which it is known; empty for all of `Process.versions`.
+        alternatives: Other public facts about the same value, tried in order after the attribute's own: the first that
+            can be read and gives a plausible value holds for the session.
         source: Where the fact comes from.
     """
 
     base: str = ""
     entity: str = ""
-    offsets: Annotated[tuple[Offset, ...], Meta(min_length=1)]
+    offsets: Offsets
     type: ValueType
     length: Annotated[int, Meta(ge=1, le=65536)] = 1
     bit: Annotated[int, Meta(ge=0, le=7)] = 0
@@ -135,6 +201,10 @@ class Attribute(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     unit: str = ""
     range: tuple[float, float] | None = None
     is_writable: bool = True
+    is_moving: bool = False
+    is_holding: bool = False
+    versions: tuple[str, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
     source: Annotated[str, Meta(min_length=1)]
 
 
@@ -186,6 +256,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         name: Of the game.
         process: How to recognise it.
         bases: Places in the executable.
+        code_offsets: Offsets that its code holds, by the names that stand for them.
         entities: Objects found by their id.
         attributes: Values, by name.
         keys: From the name of an action to the physical key that does it: ``roll = "SPACE"``.
@@ -199,6 +270,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     name: Annotated[str, Meta(min_length=1)]
     process: Process
     bases: dict[str, Base] = {}
+    code_offsets: dict[str, CodeOffset] = {}
     entities: dict[str, Entity] = {}
     attributes: dict[str, Attribute] = {}
     keys: dict[str, str] = {}

@@ -5,15 +5,21 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from soulslab.config.checking import join_place, short
 from soulslab.errors import ProfileError, did_you_mean
+from soulslab.siphon.fact_checking import (
+    Mistake,
+    alternative_mistakes,
+    code_offset_mistakes,
+    offset_mistakes,
+    unknown,
+    version_mistakes,
+)
+from soulslab.siphon.facts import place_of, ways_of
 from soulslab.siphon.pattern import Pattern
 from soulslab.siphon.profile import Attribute, Base, ClockFacts, Entity, Process, Profile
-
-Mistake = tuple[str, str]
-"""Problem and place."""
 
 N_DISPLACEMENT = 4
 #: Ranges are written with few digits, so they may lie a little outside of what the type can hold.
@@ -40,18 +46,18 @@ def representable(kind: str, scale: float = 1.0) -> tuple[float, float]:
 
 def mistakes_of(profile: Profile) -> Iterator[Mistake]:
     """Yield all mistakes of a profile whose types are right."""
-    for table in ("bases", "entities", "attributes", "keys"):
+    for table in ("bases", "code_offsets", "entities", "attributes", "keys"):
         yield from _name_mistakes(table, getattr(profile, table))
     yield from _process_mistakes(profile.process)
     for name, base in profile.bases.items():
         yield from _base_mistakes(join_place("bases", name), base)
+    for name, code_offset in profile.code_offsets.items():
+        yield from code_offset_mistakes(join_place("code_offsets", name), code_offset)
     for name, entity in profile.entities.items():
         yield from _entity_mistakes(join_place("entities", name), entity, profile)
     for name, attribute in profile.attributes.items():
-        place = join_place("attributes", name)
-        yield from _start_mistakes(place, attribute, profile)
-        yield from _shape_mistakes(place, attribute)
-        yield from _range_mistakes(place, attribute)
+        yield from _attribute_mistakes(name, attribute, profile)
+    yield from version_mistakes(profile)
     yield from _clock_mistakes(profile.clock, profile.attributes)
     yield from _key_mistakes(profile.keys)
 
@@ -140,8 +146,9 @@ def _displacement_mistakes(place: str, base: Base, pattern: Pattern) -> Iterator
 
 
 def _entity_mistakes(place: str, entity: Entity, profile: Profile) -> Iterator[Mistake]:
+    yield from offset_mistakes(place, entity, profile)
     if entity.base not in profile.bases:
-        yield _unknown("base", entity.base, profile.bases), f"{place}.base"
+        yield unknown("base", entity.base, profile.bases), f"{place}.base"
     if entity.id_type in _FLOATS:
         yield f"is {entity.id_type!r}; an id is a whole number", f"{place}.id_type"
         return
@@ -150,17 +157,30 @@ def _entity_mistakes(place: str, entity: Entity, profile: Profile) -> Iterator[M
         yield f"is {entity.id}, which a {entity.id_type} cannot hold ({low:.0f} to {high:.0f})", f"{place}.id"
 
 
+def _attribute_mistakes(name: str, attribute: Attribute, profile: Profile) -> Iterator[Mistake]:
+    yield from alternative_mistakes(name, attribute)
+    for index, way in enumerate(ways_of(attribute)):
+        place = place_of(name, index)
+        yield from _start_mistakes(place, way, profile)
+        yield from offset_mistakes(place, way, profile)
+        yield from _shape_mistakes(place, way)
+        for problem, at in _range_mistakes(place, way):
+            # An alternative has no range of its own: what does not fit is its type or scale.
+            yield (problem, at) if index == 0 else (f"the attribute's range {problem}", f"{place}.type")
+    if attribute.is_moving and attribute.is_holding:
+        yield (
+            "it cannot be moving and holding; a self-check looks for one of the two",
+            f"{place_of(name, 0)}.is_holding",
+        )
+
+
 def _start_mistakes(place: str, attribute: Attribute, profile: Profile) -> Iterator[Mistake]:
     if bool(attribute.base) == bool(attribute.entity):
         yield "needs either a base or an entity to start from" + (", not both" if attribute.base else ""), place
     elif attribute.base and attribute.base not in profile.bases:
-        yield _unknown("base", attribute.base, profile.bases), f"{place}.base"
+        yield unknown("base", attribute.base, profile.bases), f"{place}.base"
     elif attribute.entity and attribute.entity not in profile.entities:
-        yield _unknown("entity", attribute.entity, profile.entities), f"{place}.entity"
-
-
-def _unknown(kind: str, name: str, known: Collection[str]) -> str:
-    return f"there is no {kind} {short(name)}{did_you_mean(name, known) if known else '; the profile has none'}"
+        yield unknown("entity", attribute.entity, profile.entities), f"{place}.entity"
 
 
 def _shape_mistakes(place: str, attribute: Attribute) -> Iterator[Mistake]:
@@ -221,14 +241,15 @@ def _clock_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> I
         if not name:
             continue
         if name not in attributes:
-            yield _unknown("attribute", name, attributes), place
+            yield unknown("attribute", name, attributes), place
             continue
         attribute = attributes[name]
+        ways = ways_of(attribute)
         if not is_number(attribute) or attribute.length != 1:
             yield f"{name} is no single number", place
-        elif field == "tick_attribute" and (attribute.type in _FLOATS or attribute.scale != 1.0):
+        elif field == "tick_attribute" and any(way.type in _FLOATS or way.scale != 1.0 for way in ways):
             yield f"{name} must be a whole number, with no scale, that counts the steps of the simulation", place
-        elif field == "speed_attribute" and attribute.type not in _FLOATS:
+        elif field == "speed_attribute" and any(way.type not in _FLOATS for way in ways):
             yield f"{name} must be an f32 or f64, the factor of the game's speed", place
         elif field == "speed_attribute" and not attribute.is_writable:
             yield f"{name} is not writable, so it cannot change the game's speed", place
@@ -250,4 +271,4 @@ def _key_mistakes(keys: Mapping[str, str]) -> Iterator[Mistake]:
 
     for action, key in keys.items():
         if key not in KEYS:
-            yield _unknown("key", key, KEYS), join_place("keys", action)
+            yield unknown("key", key, KEYS), join_place("keys", action)

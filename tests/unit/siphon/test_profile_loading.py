@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from soulslab.arena.binding import Binding
 from soulslab.errors import ConfigError, ProfileError, SiphonError
+from soulslab.siphon.facts import ways_of
 from soulslab.siphon.fake import TOY_PROFILE
-from soulslab.siphon.profile import Attribute, Base, Entity, Profile, load_profile
+from soulslab.siphon.profile import Alternative, Attribute, Base, Entity, Profile, load_profile
 from soulslab.siphon.profile_checking import mistakes_of, representable
 from soulslab.siphon.profile_loading import parse_profile
 from support.profiles import FULL, PUBLIC
@@ -46,6 +47,11 @@ def test_a_bit_of_everything(write):
         base="world", offsets=(0x10EF8, 0, 0x138), type="i32", unit="hp", range=(0.0, 2000.0), source="found by hand"
     )
     assert profile.attributes["pose"].length == 3
+    assert profile.code_offsets["pace"].adjust == 0x68
+    assert profile.attributes["game.pace"].is_holding
+    assert profile.attributes["game.pace"].alternatives[1] == Alternative(
+        entity="boss", type="i32", scale=0.5, source="another tool"
+    )
     assert profile.keys == {"roll": "SPACE", "attack": "MOUSE_LEFT"}
     assert profile.clock.tick_attribute == "ticks"
     assert profile.env == {"step_ticks": 4, "reward": {"hp": {"attribute": "player.hp", "weight": -0.01}}}
@@ -231,11 +237,18 @@ DOCS = Path(__file__).parents[3] / "docs" / "profiles.md"
 
 
 def test_the_examples_of_the_documentation_load():
-    example, entity, duel = re.findall(r"```toml\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    example, entity, code_offset, alternatives, duel = re.findall(
+        r"```toml\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL
+    )
     profile = parse_profile(tomllib.loads(example), "docs")
     assert profile.attributes["health"].range == (-200.0, 200.0)
     world = '[bases.world]\npattern = "48 8B 05"\nsource = "made up"\n'
     assert parse_profile(tomllib.loads(f"{example}\n{world}\n{entity}"), "docs").entities["boss"].id == 21300520
+    versions = example.replace("[process]", '[process]\nversions = ["2.0.0.0", "2.2.0.0"]')
+    flipper = world.replace("world", "flipper")
+    more = parse_profile(tomllib.loads("\n".join((versions, flipper, code_offset, alternatives))), "docs")
+    assert more.attributes["game.speed"].offsets == ("flipper.game_speed",)
+    assert [way.offsets for way in ways_of(more.attributes["frame_s"])] == [(0x264,), (0x26C,)]
     stored = {
         "player.hp": Attribute(base="b", offsets=(0,), type="i32", range=(0, 1), source="made up"),
         "iudex.hp": Attribute(base="b", offsets=(4,), type="i32", range=(0, 1), source="made up"),

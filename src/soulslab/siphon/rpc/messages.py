@@ -21,7 +21,7 @@ from soulslab.siphon.clock import Advance
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.session import SessionInfo, Step
 
-VERSION = 2
+VERSION = 3
 SERVICE = "soulslab.siphon.v1.Session"
 UNREADABLE = -1
 MAX_REQUEST_BYTES = 1 << 20

@@ -8,6 +8,7 @@ from soulslab.arena.window.memory.code import CodePlan
 from soulslab.arena.window.memory.spaces import POINTER_SIZE, Claim, Space
 from soulslab.config.checking import join_place
 from soulslab.errors import LayoutError
+from soulslab.siphon.facts import numbers
 from soulslab.siphon.profile import Attribute, Entity, Profile
 from soulslab.siphon.values import NUMBER_CODES, size_of
 
@@ -73,11 +74,12 @@ class Objects:
         offset += base.adjust
         return (space.pointer(offset, place), 0) if base.is_pointer else (space, offset)
 
-    def _follow(self, start: tuple[Space, int], offsets: Sequence[int], owner: str) -> tuple[Space, int]:
+    def _follow(self, start: tuple[Space, int], offsets: Sequence[int | str], owner: str) -> tuple[Space, int]:
         space, offset = start
-        for step in offsets[:-1]:
+        *way, last = numbers(offsets)
+        for step in way:
             space, offset = space.pointer(offset + step, owner), 0
-        return space, offset + offsets[-1]
+        return space, offset + last
 
     def _attribute(self, name: str, attribute: Attribute, meaning: str) -> tuple[Space, int]:
         place = join_place("attributes", name)
