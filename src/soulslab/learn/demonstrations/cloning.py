@@ -150,11 +150,13 @@ def clone(cloner: Cloner, n_updates: int) -> Cloned:
 
 
 def cloning_weight(settings: DemonstrationSettings, env_steps: int) -> float:
-    """Return how much cloning beside learning counts after so many game decisions, 0..1; it fades linearly.
+    """Return how much cloning beside learning counts after so many game decisions, 0..1; it falls linearly.
 
-    Who was shown something may become better than who showed it, and is held back by it then.
+    Who was shown something may become better than who showed it, and is held back by it then. But where cloning ends,
+    whatever it kept down is tried at once: what nobody has done yet looks best.
     """
-    return max(0.0, 1.0 - env_steps / settings.cloning_decisions)
+    share = min(1.0, env_steps / settings.cloning_decisions)
+    return 1.0 + (settings.cloning_end - 1.0) * share
 
 
 def cloning_loss(values: Tensor, actions: Tensor, blocked: Tensor, temperature: float) -> Tensor:

@@ -150,6 +150,7 @@ class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
         cloning_updates: Updates of behaviour cloning before the first environment step; 0 begins without.
         cloning_every: The learner's updates for one of cloning beside it; 0 clones before alone.
         cloning_decisions: Decisions over which cloning beside learning fades.
+        cloning_end: What it fades to, as a share of `cloning_lr`, and stays at.
         cloning_lr: Adam's learning rate of cloning.
         cloning_temperature: Of the softmax over the values that cloning looks at, in units of the return; a
             twentieth of what a won fight returns, or so.
@@ -160,6 +161,7 @@ class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     cloning_updates: Count = 3_000
     cloning_every: Count = 2
     cloning_decisions: Positive = 100_000
+    cloning_end: Share = 0.1
     cloning_lr: Rate = 5e-4
     cloning_temperature: Annotated[float, Meta(gt=0.0)] = 1.0
 
