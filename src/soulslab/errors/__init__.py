@@ -4,7 +4,8 @@
 
     SoulslabError
     ├── ConfigError              a setting is unknown, missing, of the wrong type or out of range
-    │   └── BossFileError        a boss file is malformed (path of the mistake)
+    │   ├── BossFileError        a boss file is malformed (path of the mistake)
+    │   └── MissingFactError     nobody has published what is needed of a boss (how to record it)
     ├── EnvironmentUsageError    an environment was used wrongly
     │   ├── UnknownBossError     no boss of that name (did you mean ...)
     │   ├── UnknownRewardError   no reward preset or term of that name
@@ -124,6 +125,7 @@ from soulslab.errors.general import (
     KeyLogError,
     LayoutError,
     MissingDependencyError,
+    MissingFactError,
     NonFiniteError,
     NonFinitePriorityError,
     NotResetError,
@@ -170,6 +172,7 @@ __all__ = [
     "LayoutError",
     "MemoryAccessError",
     "MissingDependencyError",
+    "MissingFactError",
     "NoWinError",
     "NonFiniteError",
     "NonFinitePriorityError",

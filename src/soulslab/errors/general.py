@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -29,6 +29,25 @@ class ConfigError(SoulslabError):
 
 class BossFileError(ConfigError):
     """A boss file is malformed; ``path`` names the place in the file."""
+
+
+class MissingFactError(ConfigError):
+    """Something that is needed is not known of a boss, as nobody has published it.
+
+    Attributes:
+        boss: Its name.
+        facts: What is not known: ``poses.fog_wall``.
+        recipes: How to record each.
+    """
+
+    def __init__(self, boss: str, facts: Sequence[str], recipes: Sequence[str]) -> None:
+        self.boss = boss
+        self.facts = tuple(facts)
+        self.recipes = tuple(recipes)
+        ways = "".join(f"\n  {fact}: {recipe}" for fact, recipe in zip(facts, recipes, strict=False))
+        super().__init__(
+            f"not known of {boss}: {', '.join(facts)}; record it, and write it into the boss's file:{ways}"
+        )
 
 
 class EnvironmentUsageError(SoulslabError):

@@ -1,0 +1,133 @@
+"""What is known of the bosses of the real games, and what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from soulslab.arena.boss_file import load_boss
+from soulslab.arena.knight import load_knight
+from soulslab.errors import ConfigError, MissingFactError, UnknownBossError
+from soulslab.games import profile_path
+from soulslab.games.boss_facts import boss_names, load_boss_facts, with_boss
+from soulslab.siphon.profile import load_profile
+from soulslab.siphon.profile_checking import mistakes_of
+
+ALL = [(game, boss) for game in ("dark_souls_3", "elden_ring") for boss in boss_names(game)]
+
+
+def own(game):
+    return load_profile(profile_path(Path(game)))
+
+
+def test_the_bosses_that_there_are():
+    assert boss_names("dark_souls_3") == ("iudex", "vordt")
+    assert boss_names("elden_ring") == ("dragonkin_nokstella", "godrick", "margit")
+    with pytest.raises(UnknownBossError, match="'margi'; did you mean 'margit'"):
+        load_boss_facts("elden_ring", "margi")
+
+
+@pytest.mark.parametrize(("game", "boss"), ALL)
+def test_the_profile_of_a_boss_is_sound(game, boss):
+    profile = with_boss(own(game), load_boss_facts(game, boss))
+    assert list(mistakes_of(profile)) == []
+    assert {"boss.hp", "boss.position", "boss.animation"} <= set(profile.attributes)
+    assert set(profile.duel["attributes"].values()) <= set(profile.attributes)
+
+
+def test_a_boss_that_is_found_by_its_id_is_another_entity_and_nothing_else():
+    profile, facts = own("elden_ring"), load_boss_facts("elden_ring", "godrick")
+    changed = with_boss(profile, facts)
+    assert changed.entities["boss"].id == 10000800
+    assert changed.attributes == profile.attributes
+    assert with_boss(profile, load_boss_facts("elden_ring", "margit")).entities["boss"].id == 10000850
+
+
+def test_a_boss_with_attributes_of_its_own_has_them_as_boss():
+    profile = own("dark_souls_3")
+    changed = with_boss(profile, load_boss_facts("dark_souls_3", "vordt"))
+    assert changed.attributes["boss.hp"] == profile.attributes["vordt.hp"]
+    assert not any(name.startswith("vordt.") for name in changed.attributes)
+    assert changed.duel["attributes"]["boss.hp"] == "boss.hp"
+    assert with_boss(profile, load_boss_facts("dark_souls_3", "iudex")) == profile
+
+
+def test_quantities_that_a_boss_lacks_are_not_bound():
+    profile = own("dark_souls_3")
+    fewer = {name: one for name, one in profile.attributes.items() if name != "vordt.angle"}
+    changed = with_boss(msgspec.structs.replace(profile, attributes=fewer), load_boss_facts("dark_souls_3", "vordt"))
+    assert "boss.angle" not in changed.duel["attributes"]
+    assert "boss.angle" not in changed.attributes
+
+
+def test_a_group_of_attributes_that_there_is_not_is_told_with_a_guess():
+    facts = msgspec.structs.replace(load_boss_facts("dark_souls_3", "vordt"), attributes="vort")
+    with pytest.raises(ConfigError, match="no group of attributes 'vort'; did you mean 'vordt'"):
+        with_boss(own("dark_souls_3"), facts)
+
+
+def test_what_is_not_known_is_told_with_how_to_record_it():
+    facts = load_boss_facts("elden_ring", "margit")
+    facts.need("entity_id", "defeat_flag", "warp_points", "poses.fog_wall")
+    with pytest.raises(MissingFactError) as caught:
+        facts.need("entity_id", "poses.player_start", "arena.limits_m")
+    assert caught.value.boss == "Margit, the Fell Omen"
+    assert caught.value.facts == ("poses.player_start", "arena.limits_m")
+    text = str(caught.value)
+    assert "poses.player_start: stand where the fight shall begin and read player.position" in text
+    assert "soulslab siphon record GAME FILE --attribute player.position" in text
+    with pytest.raises(ConfigError, match=r"no fact 'poses\.fogwall'; did you mean 'poses\.fog_wall'"):
+        facts.need("poses.fogwall")
+
+
+def test_a_boss_without_an_id_is_not_looked_for():
+    facts = msgspec.structs.replace(load_boss_facts("elden_ring", "margit"), entity_id=None)
+    with pytest.raises(MissingFactError, match="entity_id: scan the objects"):
+        with_boss(own("elden_ring"), facts)
+
+
+@pytest.mark.parametrize(("game", "boss"), ALL)
+def test_whatever_is_needed_is_known_or_missing(game, boss):
+    facts = load_boss_facts(game, boss)
+    for fact in facts.missing():
+        with pytest.raises(MissingFactError):
+            facts.need(fact)
+
+
+def test_poses_come_one_by_one():
+    facts = load_boss_facts("dark_souls_3", "iudex")
+    assert facts.pose("fog_wall").position_m[0] == pytest.approx(125.710762)
+    assert facts.pose("bonfire").angle_rad is None
+    with pytest.raises(ConfigError, match="several poses"):
+        facts.pose("player_starts")
+    with pytest.raises(MissingFactError, match=r"poses\.centre"):
+        load_boss_facts("dark_souls_3", "vordt").pose("centre")
+
+
+def test_iudex_stands_where_the_built_in_judge_does():
+    facts, judge = load_boss_facts("dark_souls_3", "iudex"), load_boss("judge", list(load_knight().knock_backs))
+    ground = judge.ground
+
+    def flat(pose):
+        return (*pose.position_m, pose.angle_rad)
+
+    assert facts.max_hp == judge.hp
+    np.testing.assert_allclose(flat(facts.poses.player_start), ground.player_pose)
+    np.testing.assert_allclose([flat(one) for one in facts.poses.player_starts], ground.player_poses_random)
+    np.testing.assert_allclose(flat(facts.poses.boss_start), ground.boss_pose)
+    assert facts.arena.limits_m == ground.limits_m
+    assert facts.arena.reward_centre_m == ground.reward_centre_m
+
+
+def test_a_boss_of_ones_own_is_a_file(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "Mine"\nsource = "recorded"\nentity_id = 7\n')
+    assert load_boss_facts("elden_ring", path).entity_id == 7
+    path.write_text('name = "Mine"\nsource = "recorded"\n[poses]\nfog_wal = { position_m = [1.0, 2.0, 3.0] }\n')
+    with pytest.raises(ConfigError) as caught:
+        load_boss_facts("elden_ring", path)
+    assert caught.value.path == "poses.fog_wal"
+    assert "did you mean 'fog_wall'" in caught.value.problem

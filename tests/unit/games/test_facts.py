@@ -1,0 +1,122 @@
+"""What is known of the real games beside their profiles."""
+
+from __future__ import annotations
+
+import pytest
+
+from soulslab.arena.knight import load_knight
+from soulslab.arena.vocabulary import BOSS_ATTACKS, BOSS_MISC, BOSS_MOVEMENT
+from soulslab.errors import ConfigError
+from soulslab.games.animations import load_animations
+from soulslab.games.boss_facts import boss_names, load_boss_facts
+from soulslab.games.elden_ring.keybinds import load_keybinds
+from soulslab.games.event_flags import load_event_flags
+from soulslab.games.facts import GAMES, read_facts
+from soulslab.games.warp_points import WarpPoints, load_warp_points
+from soulslab.siphon.keys import KEYS
+
+REAL = ("dark_souls_3", "elden_ring")
+
+
+@pytest.mark.parametrize("game", REAL)
+def test_warp_points_are_told_apart_by_name_and_id(game):
+    points = load_warp_points(game)
+    assert len(set(points.points.values())) == len(points.points)
+    for name, number in points.points.items():
+        assert points.id_of(name) == number
+        assert points.name_of(number) == name
+    assert points.name_of(77) == "#77"
+
+
+def test_warp_points_that_the_facts_name():
+    assert load_warp_points("dark_souls_3").id_of("Iudex Gundyr") == 4002952
+    graces = load_warp_points("elden_ring")
+    assert graces.id_of("Stormhill - Margit, the Fell Omen") == 10002951
+    assert graces.id_of("Stormhill - Castleward Tunnel") == 10002952
+    assert graces.id_of("Limgrave - The First Step") == 1042362951
+
+
+def test_an_unknown_warp_point_is_told_with_a_guess():
+    with pytest.raises(ConfigError, match="no warp point 'Iudex Gundir'; did you mean 'Iudex Gundyr'"):
+        load_warp_points("dark_souls_3").id_of("Iudex Gundir")
+
+
+def test_an_unknown_game_is_told_with_a_guess():
+    with pytest.raises(ConfigError, match="'elden_rin' has no warp_points; did you mean 'elden_ring'"):
+        load_warp_points("elden_rin")
+
+
+def test_the_animations_are_those_that_the_built_in_knight_has():
+    animations = load_animations("dark_souls_3")
+    knight = load_knight()
+    assert tuple(animations.locks_s) == knight.animations
+    for name, locks in knight.locks_s.items():
+        lock = animations.lock_of(name)
+        assert (lock.attack, lock.roll, lock.move) == locks
+    assert animations.critical == ("DeathIdle",)
+    with pytest.raises(ConfigError, match="no animation 'RollingMedum'; did you mean 'RollingMedium"):
+        animations.lock_of("RollingMedum")
+
+
+def test_the_animations_of_iudex_are_those_of_the_vocabulary():
+    animations = load_boss_facts("dark_souls_3", "iudex").animations
+    assert animations.attacks == BOSS_ATTACKS
+    assert animations.movement == BOSS_MOVEMENT
+    assert animations.misc == BOSS_MISC
+
+
+@pytest.mark.parametrize("game", REAL)
+def test_each_boss_has_the_flag_of_its_name_and_warp_points_that_there_are(game):
+    flags, points = load_event_flags(game), load_warp_points(game)
+    for boss in boss_names(game):
+        facts = load_boss_facts(game, boss)
+        assert facts.defeat_flag == flags.defeat_of(facts.name)
+        assert facts.warp_points
+        for point in facts.warp_points:
+            assert points.id_of(point) > 0
+    with pytest.raises(ConfigError, match="no flag for the defeat of 'Nobody'"):
+        flags.defeat_of("Nobody")
+
+
+def test_the_keybinds_are_thirteen_and_keys_that_there_are():
+    keybinds = load_keybinds()
+    assert len(keybinds) == 13
+    assert list(keybinds)[:2] == ["move_forward", "move_back"]
+    assert {one.key for one in keybinds.values()} <= set(KEYS)
+    assert keybinds["attack"].mouse == "LEFT"
+
+
+def test_keybinds_with_a_gap_are_refused(tmp_path):
+    path = tmp_path / "keybinds.toml"
+    path.write_text('source = "test"\n[actions]\na = { index = 0, key = "A" }\nb = { index = 2, key = "B" }\n')
+    with pytest.raises(ConfigError, match="without a gap"):
+        load_keybinds(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "problem"),
+    [
+        ("[points]\na = 1\n", "source", "is missing"),
+        ('source = ""\n[points]\na = 1\n', "source", "length"),
+        ('source = "x"\n[points]\na = "1"\n', "points.a", "expected a whole number"),
+        ('source = "x"\n[points]\na = 4294967296\n', "points.a", "<= 4294967295"),
+        ('source = "x"\n[pionts]\na = 1\n', "pionts", "did you mean 'points'"),
+        ('source = "x"\nformat = 2\n[points]\na = 1\n', "format", "2"),
+        ('source = "x"\npoints = {}\n', "points", "length"),
+    ],
+)
+def test_a_malformed_file_is_refused_with_its_place(tmp_path, text, path, problem):
+    file = tmp_path / "warp_points.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        read_facts(file, WarpPoints)
+    assert caught.value.path == path
+    assert problem in caught.value.problem
+    assert str(caught.value).startswith(str(file))
+
+
+def test_every_file_of_facts_says_where_they_are_from():
+    files = [file for game in REAL for file in (GAMES / game).rglob("*.toml")]
+    assert len(files) >= 10
+    for file in files:
+        assert "source = " in file.read_text(encoding="utf-8"), file
