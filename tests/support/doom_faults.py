@@ -17,7 +17,7 @@ from soulslab.errors import SoulslabError
 from soulslab.games.doom import PROFILE_PATH
 from soulslab.siphon.image import read_image
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.places import resolve_places
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.started import living
 from soulslab.siphon.window import find_window
@@ -56,7 +56,8 @@ def memory_of(pid):
     """Give a Doom's memory and the bases in it, past all the checks of a session."""
     memory = LinuxMemory(pid)
     try:
-        yield memory, resolve_bases(PROFILE, memory, read_image(memory, PROFILE.process.executable))
+        image = read_image(memory, PROFILE.process.executable)
+        yield memory, resolve_places(PROFILE, memory, image).bases
     finally:
         memory.close()
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from select import select
 
+from soulslab.siphon.places import Places
 from soulslab.siphon.profile import Attribute, Base, Entity, Process, Profile
 
 SOURCE = Path(__file__).with_name("target.c")
@@ -126,6 +127,6 @@ PROFILE = Profile(
 )
 
 
-def bases_of(target: Target) -> dict[str, int]:
+def places_of(target: Target) -> Places:
     """Return the addresses that the patterns of a real game would give."""
-    return {"root": target.root, "pointer": target.root_pointer}
+    return Places(bases={"root": target.root, "pointer": target.root_pointer})

@@ -26,6 +26,7 @@ from soulslab.errors import SiphonError
 from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.facts import numbers
 from soulslab.siphon.memory.linux import LinuxMemory
+from soulslab.siphon.places import Places
 from soulslab.siphon.profile import Attribute, Base, Process, Profile
 
 N_ATTRIBUTES = 20
@@ -143,7 +144,7 @@ def _holder() -> Iterator[tuple[LinuxMemory, int]]:
 def _ways(memory: LinuxMemory, descriptor: int, layout: _Layout, start: int) -> dict[str, Callable[[], object]]:
     """Lay out objects and return what reads them; raise `SiphonError` if not all of it reads the same."""
     profile, bases, expected = _lay_out(memory, layout, start)
-    table, forgetful = (AttributeTable(profile, memory, bases) for _ in range(2))
+    table, forgetful = (AttributeTable(profile, memory, Places(bases=bases)) for _ in range(2))
     addresses = [(bases[attribute.base], numbers(attribute.offsets)[-1]) for attribute in profile.attributes.values()]
     first = next(iter(expected))
 

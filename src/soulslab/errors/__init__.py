@@ -41,9 +41,11 @@
         │   └── AntiCheatError           an anti-cheat is loaded; soulslab does not touch such a process
         ├── MemoryAccessError        an address cannot be read or written
         │   └── PointerError             a chain of pointers leads nowhere (now)
-        ├── PatternError             a byte pattern was found nowhere, or in several places
+        ├── PatternError             a byte pattern was found nowhere, in several places, or with a wrong number
         ├── ScanError                a scan of the memory cannot be done as asked
         ├── UnknownAttributeError    the profile has no attribute of that name
+        ├── AttributeVersionError    an attribute is not known for the version of the game
+        ├── UndecidedAttributeError  no way to an attribute leads to a plausible value (what each gave)
         ├── ImplausibleValueError    a value that was read lies outside its plausible range
         ├── EntityNotFoundError      no entity of the list has the id
         ├── InvalidValueError        a value to write has the wrong type or lies out of range
@@ -75,6 +77,7 @@ from soulslab.errors.bridge import (
     AmbiguousProcessError,
     AntiCheatError,
     AttachDeniedError,
+    AttributeVersionError,
     ClockError,
     ClockStalledError,
     ClockUnavailableError,
@@ -102,6 +105,7 @@ from soulslab.errors.bridge import (
     ServerUnavailableError,
     SessionStateError,
     SiphonError,
+    UndecidedAttributeError,
     UnknownAttributeError,
     UnknownKeyError,
     WaitTimeoutError,
@@ -146,6 +150,7 @@ __all__ = [
     "AmbiguousProcessError",
     "AntiCheatError",
     "AttachDeniedError",
+    "AttributeVersionError",
     "BenchmarkError",
     "BossFileError",
     "ChannelError",
@@ -195,6 +200,7 @@ __all__ = [
     "SoulslabError",
     "StudyError",
     "TerminalError",
+    "UndecidedAttributeError",
     "UnknownAttributeError",
     "UnknownBossError",
     "UnknownKeyError",

@@ -108,11 +108,15 @@ class PointerError(MemoryAccessError):
     Attributes:
         attribute: Which attribute (or entity, or base) it belongs to.
         level: The place in its offsets that failed, from 0; -1 for the pointer of a base itself (``is_pointer``).
+        is_null: The pointer is null, as it is where there is nothing (yet), and not rubbish.
     """
 
-    def __init__(self, problem: str, *, attribute: str, level: int, address: int, pid: int) -> None:
+    def __init__(
+        self, problem: str, *, attribute: str, level: int, address: int, pid: int, is_null: bool = False
+    ) -> None:
         self.attribute = attribute
         self.level = level
+        self.is_null = is_null
         where = f"base {attribute!r}, is_pointer" if level < 0 else f"attribute {attribute!r}, offsets[{level}]"
         super().__init__(f"{where}: {problem}", address=address, size=8, pid=pid)
 
@@ -151,6 +155,39 @@ class UnknownAttributeError(SiphonError):
         self.name = name
         self.known = tuple(known)
         super().__init__(f"unknown attribute {name!r}{did_you_mean(name, self.known)}")
+
+
+class AttributeVersionError(SiphonError):
+    """An attribute is not known for the version of the game.
+
+    Attributes:
+        attribute: Its name.
+        version: Of the game.
+        known: The versions that it is known for.
+    """
+
+    def __init__(self, attribute: str, version: str, known: Iterable[str]) -> None:
+        self.attribute = attribute
+        self.version = version
+        self.known = tuple(known)
+        super().__init__(
+            f"attribute {attribute!r} is not known for version {version} of the game, only for "
+            f"{', '.join(self.known)}; leave it out, or add to the profile where it is in this version"
+        )
+
+
+class UndecidedAttributeError(SiphonError):
+    """The profile knows several ways to an attribute, and none of them leads to a plausible value (now).
+
+    Attributes:
+        attribute: Its name.
+        problems: What each way gave, in their order.
+    """
+
+    def __init__(self, attribute: str, problem: str, problems: Iterable[str]) -> None:
+        self.attribute = attribute
+        self.problems = tuple(problems)
+        super().__init__(f"attribute {attribute!r}: {problem}: {'; '.join(self.problems)}")
 
 
 class ImplausibleValueError(SiphonError):

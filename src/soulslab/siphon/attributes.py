@@ -2,7 +2,7 @@
 
 ::
 
-    table = AttributeTable(profile, memory, resolve_bases(profile, memory, image))
+    table = AttributeTable(profile, memory, resolve_places(profile, memory, image))
     table.read_many(("player.hp", "boss.hp"))   # {"player.hp": 520, "boss.hp": 4174}
     table.write({"player.hp": 300})
 """
@@ -14,12 +14,24 @@ from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import Any
 
-from soulslab.errors import ImplausibleValueError, ProfileError, ReadOnlyError, UnknownAttributeError
+import msgspec
+
+from soulslab.errors import (
+    AttributeVersionError,
+    ImplausibleValueError,
+    PatternError,
+    ProfileError,
+    ReadOnlyError,
+    UnknownAttributeError,
+)
+from soulslab.siphon.alternatives import Choice
 from soulslab.siphon.chains import build_chains
 from soulslab.siphon.entities import id_bytes
+from soulslab.siphon.facts import facts_behind, is_for, versions_of, ways_of, with_numbers
 from soulslab.siphon.memory import Memory
+from soulslab.siphon.places import Places
 from soulslab.siphon.plan import ReadPlan
-from soulslab.siphon.profile import Profile, Value
+from soulslab.siphon.profile import Attribute, Profile, Value
 from soulslab.siphon.values import Codec
 
 #: Sets of names whose plans are kept; a program that reads ever new sets does not fill the memory.
@@ -32,19 +44,25 @@ class AttributeTable:
     Args:
         profile: The game as data.
         memory: Of its process.
-        bases: Address of each base (`soulslab.siphon.pattern.resolve_bases`), not followed where it is a pointer.
+        places: Where its bases are, and what offsets its code holds (`soulslab.siphon.places.resolve_places`).
 
     Raises:
         ProfileError: The id of an entity does not fit its type.
     """
 
-    def __init__(self, profile: Profile, memory: Memory, bases: Mapping[str, int]) -> None:
+    def __init__(self, profile: Profile, memory: Memory, places: Places) -> None:
         self._profile = profile
         self._memory = memory
-        self._bases = dict(bases)
+        self._places = places
+        numbered = with_numbers(profile, places.code_offsets)
+        ways = {name: self._ways(numbered, attribute) for name, attribute in numbered.attributes.items()}
+        #: Those of this version, and the way that is gone to each.
+        self._now = {name: known[0] for name, known in ways.items() if known}
+        self._facts = msgspec.structs.replace(numbered, attributes=self._now)
+        self._choices = {name: Choice(name, known) for name, known in ways.items() if len(known) > 1}
         self._codecs: dict[str, Codec] = {}
         self._queries: dict[tuple[str, ...], _Query] = {}
-        self._all = tuple(profile.attributes)
+        self._all = tuple(name for name in self._now if not all(map(self._missing, ways[name])))
         for name, entity in profile.entities.items():
             try:
                 id_bytes(entity)
@@ -52,6 +70,11 @@ class AttributeTable:
                 raise ProfileError(
                     f"{entity.id} does not fit {entity.id_type}", path=f"entities.{name}.id"
                 ) from problem
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Of each attribute with alternatives, the source that holds; "" before that is decided."""
+        return {name: choice.source for name, choice in self._choices.items()}
 
     def read(self, name: str) -> Value:
         """Return one attribute. Raises as `read_many`."""
@@ -61,13 +84,16 @@ class AttributeTable:
         """Return several attributes, read together.
 
         Args:
-            names: Which; None for all of the profile.
+            names: Which; None for all of the profile that are known for the version of the game.
 
         Raises:
             UnknownAttributeError: No such attribute.
+            AttributeVersionError: It is not known for the version of the game.
+            PatternError: The version is unknown, and what it needs was not found in it.
             PointerError: Its chain leads nowhere now.
             EntityNotFoundError: Its entity is not there now.
             ImplausibleValueError: It is outside its range.
+            UndecidedAttributeError: It has alternatives, and none of the ways gives a plausible value now.
             ProcessExitedError: The game has ended.
         """
         return self._query(self._all if names is None else tuple(names)).read()
@@ -78,6 +104,7 @@ class AttributeTable:
         Raises:
             ReadOnlyError: The profile does not let one be written.
             InvalidValueError: A value has the wrong type or lies outside its range.
+            UndecidedAttributeError: It cannot be told yet which of the alternatives of one holds.
             UnknownAttributeError, PointerError, EntityNotFoundError, ProcessExitedError: As in `read_many`.
             MemoryAccessError: The system does not let it be written.
         """
@@ -85,8 +112,12 @@ class AttributeTable:
         for name in names:
             if not self._attribute(name).is_writable:
                 raise ReadOnlyError(f"attribute {name!r} is read-only in the profile; nothing was written")
+        query = self._query(names)
+        for name in names:
+            if name in self._choices and not self._choices[name].is_decided:
+                raise self._choices[name].undecided()
         encoded = [self._codec(name).encode(values[name]) for name in names]
-        addresses = self._query(names).find()
+        addresses = query.find()
         for name, address, data in zip(names, addresses, encoded, strict=True):
             attribute = self._attribute(name)
             if attribute.type == "flag":
@@ -105,22 +136,67 @@ class AttributeTable:
         for query in self._queries.values():
             query.plan.forget()
 
+    # --- ways -----------------------------------------------------------------------------------------------
+
+    def _ways(self, numbered: Profile, attribute: Attribute) -> list[Attribute]:
+        """Return the ways to an attribute that are for the version of the game."""
+        return [way for way in ways_of(attribute) if is_for(numbered, way, self._places.version)]
+
+    def _missing(self, way: Attribute) -> list[PatternError]:
+        """Return why a way cannot be gone in this process, whatever the game does."""
+        return [
+            self._places.missing[place] for place, _ in facts_behind(self._facts, way) if place in self._places.missing
+        ]
+
+    def _decide(self, name: str) -> None:
+        """Find out which way to go to an attribute.
+
+        Raises:
+            UndecidedAttributeError: None leads to a plausible value now.
+        """
+        choice = self._choices[name]
+        choice.look(lambda way: self._make((name,), {name: way}).read()[name])
+        self._now[name] = choice.way
+        self._codecs.pop(name, None)
+
+    # --- reading --------------------------------------------------------------------------------------------
+
     def _query(self, names: tuple[str, ...]) -> _Query:
-        """Return what reads these attributes; made once."""
+        """Return what reads these attributes; made once, as soon as the ways to all of them are decided."""
         query = self._queries.get(names)
         if query is None:
-            if len(self._queries) >= MAX_PLANS:
-                del self._queries[next(iter(self._queries))]
-            distinct = tuple(dict.fromkeys(names))
-            chains = build_chains(self._profile, self._bases, distinct)
-            plan = ReadPlan(self._memory, chains)
-            query = self._queries[names] = _Query(plan, [self._codec(name) for name in distinct])
+            is_decided = True
+            for name in names:
+                if name in self._choices and not self._choices[name].is_decided:
+                    self._decide(name)
+                    is_decided = is_decided and self._choices[name].is_decided
+            query = self._make(tuple(dict.fromkeys(names)), self._now)
+            if is_decided:
+                if len(self._queries) >= MAX_PLANS:
+                    del self._queries[next(iter(self._queries))]
+                self._queries[names] = query
         return query
 
-    def _attribute(self, name: str) -> Any:
-        attribute = self._profile.attributes.get(name)
+    def _make(self, names: tuple[str, ...], ways: dict[str, Attribute]) -> _Query:
+        """Return what reads attributes by some ways."""
+        for name in names:
+            self._attribute(name)
+            for mistake in self._missing(ways[name]):
+                raise mistake
+        facts = msgspec.structs.replace(self._facts, attributes=ways)
+        plan = ReadPlan(self._memory, build_chains(facts, self._places.bases, names))
+        is_now = ways is self._now
+        return _Query(plan, [self._codec(name) if is_now else Codec(name, ways[name]) for name in names])
+
+    def _attribute(self, name: str) -> Attribute:
+        attribute = self._now.get(name)
         if attribute is None:
-            raise UnknownAttributeError(name, self._profile.attributes)
+            known = self._profile.attributes
+            if name not in known:
+                raise UnknownAttributeError(name, known)
+            versions = [versions_of(self._profile, way) for way in ways_of(known[name])]
+            of_any = [version for version in self._profile.process.versions if any(version in of for of in versions)]
+            raise AttributeVersionError(name, self._places.version, of_any)
         return attribute
 
     def _codec(self, name: str) -> Codec:

@@ -82,10 +82,8 @@ def alternative_mistakes(name: str, attribute: Attribute) -> Iterator[Mistake]:
         if other.base and other.entity:
             yield "needs either a base or an entity to start from, not both", place
         if _kind(way) != _kind(ways[0]):
-            yield (
-                f"is {way.type}, and the attribute itself {attribute.type}; both have to give the same kind of value",
-                f"{place}.type",
-            )
+            kinds = f"gives a {_kind(way)}, and the attribute itself a {_kind(ways[0])}"
+            yield f"{kinds}; both have to give the same kind of value", f"{place}.type"
         if any(_way(way) == _way(before) for before in ways[:index]):
             yield "says the same as the attribute or an alternative before it; leave it out", place
 
@@ -106,7 +104,7 @@ def _version_mistakes(place: str, way: Fact, profile: Profile) -> Iterator[Mista
 def _kind(way: Attribute) -> str:
     """Return what kind of value a way gives."""
     if way.type in NUMBER_CODES:
-        return "number"
+        return "whole number" if way.type[0] != "f" and way.scale == 1.0 else "fraction"
     return {"flag": "bool", "utf8": "text", "utf16": "text"}.get(way.type, way.type)
 
 

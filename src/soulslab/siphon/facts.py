@@ -14,7 +14,7 @@ import msgspec
 
 from soulslab.config.checking import join_place
 from soulslab.errors import PatternError
-from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Entity, Process, Profile
+from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Entity, Profile
 
 Fact = Base | CodeOffset | Entity | Attribute
 
@@ -64,12 +64,13 @@ def is_for(profile: Profile, way: Fact, version: str) -> bool:
 
     A version that the profile does not know, and that was allowed all the same, is tried with all facts.
     """
-    return not is_known(profile.process, version) or version in versions_of(profile, way)
+    return version not in profile.process.versions or version in versions_of(profile, way)
 
 
-def is_known(process: Process, version: str) -> bool:
-    """Tell whether a version is one of those that the profile was made for."""
-    return version in process.versions
+def is_for_all(profile: Profile, name: str) -> bool:
+    """Tell whether an attribute can be found in all versions that the profile knows."""
+    found = [versions_of(profile, way) for way in ways_of(profile.attributes[name])]
+    return all(any(version in of for of in found) for version in profile.process.versions)
 
 
 def with_numbers(profile: Profile, code_offsets: Mapping[str, int]) -> Profile:

@@ -23,6 +23,7 @@ from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
 from soulslab.siphon.input.fake import FakeInput
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.memory.fake import FakeMemory
+from soulslab.siphon.places import Places
 from soulslab.siphon.profile import Attribute, Base, ClockFacts, NumberType, Process, Profile, Value
 from soulslab.siphon.session import SessionOptions
 
@@ -235,4 +236,4 @@ class FakeSession(LocalSession):
     def _start(self, profile: Profile, options: SessionOptions) -> FakeGame:
         self.toy = toy = Toy(level=int({**profile.process.options, **options.options}["level"]))
         info = msgspec.structs.replace(fake_info(TOY_PID, "/toy", WINDOW_PX, options), module_base=MODULE_BASE)
-        return FakeGame(toy, AttributeTable(profile, toy.memory, {"toy": ROOT_AT}), options, info)
+        return FakeGame(toy, AttributeTable(profile, toy.memory, Places(bases={"toy": ROOT_AT})), options, info)

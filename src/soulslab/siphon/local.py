@@ -33,6 +33,11 @@ NO_TIME = Advance(requested_s=0.0, elapsed_s=0.0)
 class Attributes(Protocol):
     """What reads and writes the attributes of a profile: `soulslab.siphon.attributes.AttributeTable`."""
 
+    @property
+    def sources(self) -> dict[str, str]:
+        """See `SessionInfo.sources`."""
+        ...
+
     def read(self, name: str) -> Value:
         """Return one attribute."""
         ...
@@ -132,7 +137,8 @@ class LocalSession:
         """See `Session.info`."""
         with self._using() as game:
             size = game.capture.size_px if game.capture else (0, 0)
-            return msgspec.structs.replace(game.info, n_starts=self._n_starts, window_px=size)
+            sources = game.attributes.sources
+            return msgspec.structs.replace(game.info, n_starts=self._n_starts, window_px=size, sources=sources)
 
     @property
     def input(self) -> Input:

@@ -33,7 +33,7 @@ from soulslab.siphon.input import Input
 from soulslab.siphon.input.open import open_input
 from soulslab.siphon.launch import GameProcess, launch
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.places import resolve_places
 from soulslab.siphon.process import check_version, executable_of, find_process, has_ended, refuse_anti_cheat
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import LOADING, SessionInfo, SessionOptions
@@ -297,7 +297,7 @@ def _wait_for_memory(
         game.check_alive()
         try:
             image = read_image(memory, profile.process.executable)
-            return image, AttributeTable(profile, memory, resolve_bases(profile, memory, image))
+            return image, AttributeTable(profile, memory, resolve_places(profile, memory, image))
         except (ImageError, PatternError, MemoryAccessError) as error:
             # A game that has just been started unpacks itself, and Wine maps the program after its own loader;
             # in one that we found all is there, so its profile does not fit.

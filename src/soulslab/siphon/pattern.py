@@ -13,11 +13,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from soulslab.errors import PatternError, ProfileError
-from soulslab.siphon.code_scan import N_SHOWN, CodeScan
-from soulslab.siphon.image import Image, module_base
+from soulslab.errors import ProfileError
+from soulslab.siphon.code_scan import CodeScan
 from soulslab.siphon.memory import Memory
-from soulslab.siphon.profile import Base, Profile
 
 MAX_LENGTH = 256
 _BYTE = re.compile(r"[0-9A-Fa-f?]{2}")
@@ -87,97 +85,6 @@ def scan(patterns: Mapping[str, Pattern], memory: Memory, ranges: Sequence[tuple
     search = CodeScan(patterns, memory)
     search.run(ranges)
     return search.matches
-
-
-def resolve_bases(profile: Profile, memory: Memory, image: Image) -> dict[str, int]:
-    """Find all bases of a profile.
-
-    Args:
-        profile: The game as data.
-        memory: Its memory.
-        image: Its executable.
-
-    Returns:
-        The address of each base *before* `Base.is_pointer` is followed: a game may set that pointer later, so who
-        reads follows it, as the first level of the chain.
-
-    Raises:
-        PatternError: A pattern was found nowhere, or in several places of which none is picked.
-        ImageError: A module is not loaded.
-        MemoryAccessError: A displacement could not be read.
-        ProcessExitedError: The process has ended.
-    """
-    patterns = {name: Pattern.parse(base.pattern) for name, base in profile.bases.items() if base.pattern}
-    ranges = [(section.start, section.start + section.size) for section in image.sections if section.is_executable]
-    matches: dict[str, list[int]] = {}
-    n_unreadable = 0
-    if patterns:
-        search = CodeScan(patterns, memory)
-        search.run(ranges)
-        matches, n_unreadable = search.matches, search.n_unreadable
-    places: dict[str, int] = {}
-    mistakes: list[PatternError] = []
-    for name, base in profile.bases.items():
-        try:
-            start = _pick(name, base, matches[name]) if base.pattern else _start_of(base.module, memory, image)
-        except PatternError as mistake:
-            mistakes.append(mistake)
-        else:
-            places[name] = start + _within(base, start, memory) + base.adjust
-    if mistakes:
-        raise _explain(mistakes, image, sum(end - start for start, end in ranges), n_unreadable)
-    return places
-
-
-def _pick(name: str, base: Base, matches: Sequence[int]) -> int:
-    """Return the match that counts."""
-    if not matches:
-        raise PatternError(f"{base.pattern!r} was found nowhere", base=name)
-    places = ", ".join(f"{address:#x}" for address in matches[:N_SHOWN]) + (", ..." if len(matches) > N_SHOWN else "")
-    if base.pick is None and len(matches) > 1:
-        raise PatternError(
-            f"{base.pattern!r} was found in {len(matches)} places: {places}; make it longer, or choose one with pick",
-            base=name,
-            addresses=matches,
-        )
-    if base.pick is not None and base.pick >= len(matches):
-        raise PatternError(
-            f"{base.pattern!r} was found in {len(matches)} places: {places}; pick counts from 0 and is {base.pick}",
-            base=name,
-            addresses=matches,
-        )
-    return matches[base.pick or 0]
-
-
-def _start_of(module: str, memory: Memory, image: Image) -> int:
-    """Return where a module is loaded; "" stands for the executable."""
-    return module_base(memory, module) if module else image.base
-
-
-def _within(base: Base, start: int, memory: Memory) -> int:
-    """Return how far from the match, or from the module's base, the place is."""
-    if base.offset is not None:
-        return base.offset
-    if base.displacement_at is None or base.instruction_end is None:
-        return 0
-    displacement = memory.read(start + base.displacement_at, 4)
-    return base.instruction_end + int.from_bytes(displacement, "little", signed=True)
-
-
-def _explain(mistakes: Sequence[PatternError], image: Image, n_bytes: int, n_unreadable: int) -> PatternError:
-    """Return the first of the mistakes, with what was searched and which other bases are wrong."""
-    first = mistakes[0]
-    parts = [
-        str(first).removeprefix(f"base {first.base!r}: "),
-        f"searched {n_bytes / 1e6:.1f} MB of code of {image.path}, version {image.version or 'unknown'}",
-    ]
-    if not first.addresses:
-        parts.append("the profile may be made for another version")
-        if n_unreadable:
-            parts.append(f"{n_unreadable} bytes of the code could not be read and were left out")
-    if len(mistakes) > 1:
-        parts.append(f"wrong, too: {', '.join(repr(mistake.base) for mistake in mistakes[1:])}")
-    return PatternError("; ".join(parts), base=first.base, addresses=first.addresses)
 
 
 def _split(text: str) -> list[str]:

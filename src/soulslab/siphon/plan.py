@@ -162,7 +162,7 @@ class ReadPlan:
             pointer = int(self._pointers[cell.index])
             if cell.is_followed and not MIN_POINTER <= pointer < MAX_POINTER:
                 is_what = f"holds {pointer:#x}, which is no address" if pointer else "is a null pointer"
-                raise self._pointer_error(cell, f"{is_what}; the game may be loading")
+                raise self._pointer_error(cell, f"{is_what}; the game may be loading", is_null=not pointer)
 
     def _unreadable(self, parts: list[Cell | Part]) -> PointerError:
         """Return the error for the first of some parts that cannot be read."""
@@ -176,10 +176,9 @@ class ReadPlan:
                 break
         return self._pointer_error(bad, "leads to memory that is not mapped; the game may be loading")
 
-    def _pointer_error(self, part: Cell | Part, problem: str) -> PointerError:
-        return PointerError(
-            problem, attribute=part.owner, level=part.level, address=self._address(part), pid=self._memory.pid
-        )
+    def _pointer_error(self, part: Cell | Part, problem: str, *, is_null: bool = False) -> PointerError:
+        address, pid = self._address(part), self._memory.pid
+        return PointerError(problem, attribute=part.owner, level=part.level, address=address, pid=pid, is_null=is_null)
 
     def _address(self, part: Cell | Part) -> int:
         """Return the address of a cell or a part, as far as the pointers are known."""

@@ -18,13 +18,19 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.errors import EntityNotFoundError, ImplausibleValueError, InputError, PointerError
+from soulslab.errors import (
+    EntityNotFoundError,
+    ImplausibleValueError,
+    InputError,
+    PointerError,
+    UndecidedAttributeError,
+)
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import ClockGrade, InputBackend, Profile, Value
 
-LOADING = (PointerError, EntityNotFoundError, ImplausibleValueError)
+LOADING = (PointerError, EntityNotFoundError, ImplausibleValueError, UndecidedAttributeError)
 """What reading raises while a game loads."""
 
 
@@ -83,6 +89,8 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
         window_px: Width and height of the window; (0, 0) without one.
         display: X display; "" without a window.
         n_starts: How often the game has been started or attached to by this session.
+        sources: Of each attribute with alternatives that are for this version: the source that holds; "" before that
+            is decided, which is when the attribute is read for the first time.
     """
 
     pid: int
@@ -97,6 +105,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     window_px: tuple[int, int]
     display: str
     n_starts: int = 1
+    sources: dict[str, str] = {}
 
 
 class Snapshot(Mapping[str, Value]):
@@ -221,14 +230,20 @@ class Session(Protocol):
 
         Raises:
             UnknownAttributeError: No such attribute.
+            AttributeVersionError: It is not known for the version of the game.
             PointerError: Its chain leads nowhere now.
             ImplausibleValueError: It is outside its range.
             EntityNotFoundError: Its entity is not there now.
+            UndecidedAttributeError: It has alternatives, and none of the ways gives a plausible value now.
         """
         ...
 
     def snapshot(self, names: Sequence[str] | None = None) -> Snapshot:
-        """Return several attributes, read together; all of the profile if no names are given. Raises as `read`."""
+        """Return several attributes, read together. Raises as `read`.
+
+        Args:
+            names: Which; None for all of the profile that are known for the version of the game.
+        """
         ...
 
     def write(self, values: Mapping[str, Value]) -> None:
@@ -237,7 +252,8 @@ class Session(Protocol):
         Raises:
             ReadOnlyError: The session is read-only, or the attribute is.
             InvalidValueError: A value has the wrong type or lies outside its range.
-            UnknownAttributeError, PointerError, EntityNotFoundError: As in `read`.
+            UnknownAttributeError, AttributeVersionError, PointerError, EntityNotFoundError: As in `read`.
+            UndecidedAttributeError: It has alternatives, and it cannot be told yet which of them holds.
         """
         ...
 

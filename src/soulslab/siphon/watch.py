@@ -18,7 +18,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from soulslab.errors import ConfigError, ProcessExitedError, SessionStateError, SiphonError, UnknownAttributeError
+from soulslab.errors import (
+    AttributeVersionError,
+    ConfigError,
+    ProcessExitedError,
+    SessionStateError,
+    SiphonError,
+    UnknownAttributeError,
+)
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.recording.recorder import Recordable, Recorder, RecordingOptions, RecordingStatus
 from soulslab.siphon.session import Frame, Session, SessionInfo
@@ -40,27 +47,31 @@ def info_table(info: SessionInfo) -> Table:
         width, height = info.window_px
         table.add_row("window", f"{width}x{height} px on {info.display}")
         table.add_row("input, frames", f"{info.input_backend}, {info.capture_backend}")
+    for name, source in info.sources.items():
+        table.add_row("source", f"{name}: {source or 'not decided yet'}")
     return table
 
 
 def attribute_table(game: Session, names: Iterable[str] | None = None) -> tuple[Table, int]:
     """Return the attributes of a game with their values, and how many of them could not be read.
 
-    An attribute that cannot be read has its error in place of its value; the others are read all the same.
+    Of all attributes (names is None) those are left out that are not known for the version of the game. An attribute
+    that cannot be read has its error in place of its value; the others are read all the same.
     """
-    names = list(game.profile.attributes if names is None else names)
     table = Table(box=None, pad_edge=False)
     for title in ("attribute", "value", "unit"):
         table.add_column(title, overflow="fold")
     values: Mapping[str, Value | SiphonError]
+    wanted = None if names is None else tuple(names)
     try:
-        values = game.snapshot(names)
+        values = game.snapshot(wanted)
     except (ProcessExitedError, SessionStateError):
         raise
     except SiphonError:
-        values = {name: _read_or_error(game, name) for name in names}
-    for name in names:
-        value = values[name]
+        values = {name: _read_or_error(game, name) for name in wanted or game.profile.attributes}
+        if wanted is None:
+            values = {name: value for name, value in values.items() if not isinstance(value, AttributeVersionError)}
+    for name, value in values.items():
         text = Text(str(value), style="red") if isinstance(value, SiphonError) else Text(shown(value))
         table.add_row(Text(name), text, game.profile.attributes[name].unit)
     return table, sum(isinstance(value, SiphonError) for value in values.values())

@@ -14,7 +14,7 @@ from soulslab.games import known_games, profile_path
 from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.image import read_image
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.places import resolve_places
 from soulslab.siphon.process import check_version, find_process
 from soulslab.siphon.profile import load_profile
 
@@ -40,7 +40,7 @@ class Game:
         memory.callback(self.memory.close)
         image = read_image(self.memory, self.profile.process.executable)
         check_version(image, self.profile.process, allow_unknown=False)
-        self.table = AttributeTable(self.profile, self.memory, resolve_bases(self.profile, self.memory, image))
+        self.table = AttributeTable(self.profile, self.memory, resolve_places(self.profile, self.memory, image))
 
     def tell(self, command):
         """Return the answer to a command."""

@@ -15,7 +15,7 @@ from soulslab.errors import EnvironmentUsageError, NotResetError, PointerError, 
 from soulslab.games.doom import PROFILE_PATH
 from soulslab.siphon.image import read_image
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.places import resolve_places
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.window import find_window
 from soulslab.siphon.x11 import XConnection
@@ -165,7 +165,7 @@ def test_a_chain_of_pointers_that_breaks_during_a_level_change(make):
     assert env.step(0)[4]["ticks"] == 1
     memory = LinuxMemory(env.session.info.pid)
     image = read_image(memory, PROFILE.process.executable)
-    memory.write(resolve_bases(PROFILE, memory, image)["players"], bytes(8))
+    memory.write(resolve_places(PROFILE, memory, image).bases["players"], bytes(8))
     memory.close()
     with pytest.raises(PointerError, match="offsets"):
         env.step(0)

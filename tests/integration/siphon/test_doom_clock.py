@@ -20,8 +20,8 @@ from soulslab.siphon.image import read_image
 from soulslab.siphon.input.open import open_input
 from soulslab.siphon.launch import launch
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.pattern import resolve_bases
 from soulslab.siphon.phase import move_to_middle
+from soulslab.siphon.places import resolve_places
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.window import wait_for_window
 from soulslab.siphon.x11 import XConnection
@@ -51,8 +51,8 @@ class Doom:
         x = XConnection(display.name)
         undo.callback(x.close)
         window = wait_for_window(x, self.process.pid, deadline_s=30.0)
-        bases = resolve_bases(DOOM, self.memory, read_image(self.memory, DOOM.process.executable))
-        self.values = AttributeTable(DOOM, self.memory, bases)
+        places = resolve_places(DOOM, self.memory, read_image(self.memory, DOOM.process.executable))
+        self.values = AttributeTable(DOOM, self.memory, places)
         wait_for(self.is_in_level)
         self.clock = LockstepClock(page, self.process.pid, DOOM.clock.tick_hz)
         undo.callback(self.clock.close)

@@ -16,7 +16,7 @@ from soulslab.siphon.image import read_image
 from soulslab.siphon.input.open import open_input
 from soulslab.siphon.launch import launch
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.places import resolve_places
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.scanner.conditions import Condition
 from soulslab.siphon.scanner.entry import Found, append_entry, profile_entry
@@ -44,8 +44,8 @@ class Doom:
         undo.callback(x.close)
         self.window = wait_for_window(x, process.pid, deadline_s=DEADLINE_S)
         self.image = read_image(self.memory, DOOM.process.executable)
-        bases = resolve_bases(DOOM, self.memory, self.image)
-        self.values = AttributeTable(DOOM, self.memory, bases)
+        places = resolve_places(DOOM, self.memory, self.image)
+        self.values = AttributeTable(DOOM, self.memory, places)
         wait_for(self.is_in_level, "the level")
 
     def is_in_level(self):
@@ -128,5 +128,5 @@ def test_health_is_found_and_found_again_after_a_restart(display, tmp_path):
         append_entry(file, profile_entry(Found(name="body.health", path=min(left), **facts)))
         found = Found(name="health", path=static_path, signature=signature, **facts)
         profile = append_entry(file, profile_entry(found))
-        values = AttributeTable(profile, again.memory, resolve_bases(profile, again.memory, again.image))
+        values = AttributeTable(profile, again.memory, resolve_places(profile, again.memory, again.image))
         assert values.read_many(None) == {"health": 77, "body.health": 77}

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from soulslab.errors import ConfigError, DisplayError, ProcessNotFoundError, ProfileError, ScanError, SiphonError
 from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.places import resolve_places
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.scanner.game import ScannedGame, new_profile
 from soulslab.siphon.scanner.prompt import COMMANDS, run_prompt
@@ -93,7 +93,7 @@ def test_a_value_is_found_proven_by_a_restart_and_saved(program, tmp_path):
     with running_hoard(program, seed=3) as third:
         saved = load_profile(file)
         assert saved.name == "My hoard"
-        table = AttributeTable(saved, third.memory, resolve_bases(saved, third.memory, third.image))
+        table = AttributeTable(saved, third.memory, resolve_places(saved, third.memory, third.image))
         assert table.read_many(None) == {"health": 31415, "score": 777001}
 
 

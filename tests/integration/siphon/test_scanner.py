@@ -6,7 +6,7 @@ import pytest
 
 from soulslab.errors import ProcessExitedError, ScanError
 from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.places import resolve_places
 from soulslab.siphon.scanner.conditions import Condition
 from soulslab.siphon.scanner.entry import Found, append_entry, profile_entry
 from soulslab.siphon.scanner.pointers import PointerMap, follow, modules_of, verify
@@ -112,8 +112,8 @@ def test_the_entry_reads_the_value_in_the_next_run(program, tmp_path, name, by_p
     profile = append_entry(file, profile_entry(found))
     assert file.read_text().startswith(PROFILE.rstrip())
     with running_hoard(program, seed=4) as second:
-        bases = resolve_bases(profile, second.memory, second.image)
-        value = AttributeTable(profile, second.memory, bases).read(name)
+        places = resolve_places(profile, second.memory, second.image)
+        value = AttributeTable(profile, second.memory, places).read(name)
     assert value == {"health": 31415, "score": 777001}[name]
 
 

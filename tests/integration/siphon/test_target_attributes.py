@@ -15,14 +15,14 @@ from soulslab.errors import (
 from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.plan import N_READS_TO_PACK
-from support.target import ATTRIBUTES, PROFILE, Target, bases_of
+from support.target import ATTRIBUTES, PROFILE, Target, places_of
 
 POISON = 0xDDDDDDDD
 
 
 @pytest.fixture
 def table(target: Target, memory: LinuxMemory) -> AttributeTable:
-    return AttributeTable(PROFILE, memory, bases_of(target))
+    return AttributeTable(PROFILE, memory, places_of(target))
 
 
 def test_reads_all_types(table: AttributeTable):

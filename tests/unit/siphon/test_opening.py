@@ -10,6 +10,7 @@ from soulslab.errors import ProcessExitedError, WaitTimeoutError
 from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.opening import RealGame, _await_clock
+from soulslab.siphon.places import Places
 from soulslab.siphon.profile import Attribute, Base, ClockFacts, Process, Profile
 from soulslab.siphon.session import SessionOptions
 
@@ -31,7 +32,7 @@ class LoadingGame(RealGame):
         memory = FakeMemory(self.pid)
         self._root = memory.map(ROOT, bytearray(8))
         self._object = memory.map(OBJECT, bytearray(16))
-        self.attributes = AttributeTable(PROFILE, memory, {"world": ROOT})
+        self.attributes = AttributeTable(PROFILE, memory, Places(bases={"world": ROOT}))
         self._n_looks = n_looks
 
     def check_alive(self):

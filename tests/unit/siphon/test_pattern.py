@@ -4,19 +4,16 @@ import ctypes
 import logging
 import os
 import re
-import struct
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from soulslab.errors import ImageError, MemoryAccessError, PatternError, ProcessExitedError, ProfileError
+from soulslab.errors import PatternError, ProcessExitedError, ProfileError
 from soulslab.siphon.code_scan import MAX_MATCHES, CodeScan
-from soulslab.siphon.image import Image, Section
 from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.pattern import Pattern, resolve_bases, scan
-from soulslab.siphon.profile import Base, Process, Profile
+from soulslab.siphon.pattern import Pattern, scan
 
 START = 0x140001000
 PAGE = 4096
@@ -194,104 +191,3 @@ def test_a_scan_of_a_real_process():
     finally:
         memory.close()
     assert places == {"x": [address + (2 << 20)]}
-
-
-# --- bases --------------------------------------------------------------------------------------------------
-
-
-def resolve(bases, code, *, size=0x3000):
-    """Resolve the bases of a program that has this code at START."""
-    memory = FakeMemory()
-    memory.map(START, bytearray(code) + bytearray(b"\xcc" * (0x1000 - len(code))), is_executable=True)
-    memory.map(START + 0x1000, bytearray(0x2000))
-    sections = (
-        Section(name=".text", start=START, size=size - 0x2000, is_executable=True, is_writable=False),
-        Section(name=".data", start=START + 0x1000, size=0x2000, is_executable=False, is_writable=True),
-    )
-    image = Image(path="game.exe", kind="pe", base=START - 0x1000, size=0x4000, version="1.2", sections=sections)
-    profile = Profile(name="game", process=Process(executable="game.exe"), bases=bases)
-    return resolve_bases(profile, memory, image)
-
-
-def code_with(*parts):
-    """Code with some instructions at given places."""
-    code = bytearray(b"\x90" * 0x800)
-    for at, instruction in parts:
-        code[at : at + len(instruction)] = instruction
-    return code
-
-
-def pattern_base(text, **options):
-    return Base(pattern=text, source="made up", **options)
-
-
-def test_displacements_count_from_the_end_of_the_instruction():
-    mov = b"\x48\x8b\x05" + struct.pack("<i", 0x1234) + b"\x48\x85\xc0"
-    back = b"\x48\x8d\x0d" + struct.pack("<i", -0x20) + b"\xc3"
-    # cmp dword [rip+disp], imm8: an immediate follows the displacement.
-    compare = b"\x83\x3d" + struct.pack("<i", 0x100) + b"\x07\x74"
-    places = resolve(
-        {
-            "mov": pattern_base("48 8B 05 ?? ?? ?? ?? 48 85 C0", displacement_at=3, instruction_end=7, is_pointer=True),
-            "back": pattern_base("48 8D 0D ?? ?? ?? ?? C3", displacement_at=3, instruction_end=7, adjust=4),
-            "compare": pattern_base("83 3D ?? ?? ?? ?? 07 74", displacement_at=2, instruction_end=7),
-            "match": pattern_base("85 C0"),
-            "offset": Base(offset=0x2010, adjust=-0x10, is_pointer=True, source="made up"),
-        },
-        code_with((0x100, mov), (0x200, back), (0x300, compare)),
-    )
-    assert places == {
-        "mov": START + 0x107 + 0x1234,
-        "back": START + 0x207 - 0x20 + 4,
-        "compare": START + 0x307 + 0x100,
-        "match": START + 0x108,
-        "offset": START - 0x1000 + 0x2000,
-    }
-
-
-def test_data_is_not_searched():
-    with pytest.raises(PatternError, match="was found nowhere"):
-        resolve({"x": pattern_base("00 00")}, code_with())
-
-
-def test_pick_chooses():
-    code = code_with((0x100, b"\xe8\x01"), (0x200, b"\xe8\x01"), (0x300, b"\xe8\x01"))
-    assert resolve({"x": pattern_base("E8 01", pick=1)}, code) == {"x": START + 0x200}
-    with pytest.raises(PatternError, match=r"found in 3 places: .*; pick counts from 0 and is 3"):
-        resolve({"x": pattern_base("E8 01", pick=3)}, code)
-
-
-def test_no_match_says_where_was_searched_and_what_else_is_wrong():
-    bases = {"x": pattern_base("12 34 56"), "fine": pattern_base("E8 01"), "y": pattern_base("65 43 21")}
-    with pytest.raises(PatternError) as caught:
-        resolve(bases, code_with((0x100, b"\xe8\x01")))
-    assert (caught.value.base, caught.value.addresses) == ("x", ())
-    for part in ("base 'x': '12 34 56' was found nowhere", "code of game.exe, version 1.2", "wrong, too: 'y'"):
-        assert part in str(caught.value)
-    assert "could not be read" not in str(caught.value)
-
-
-def test_no_match_says_what_could_not_be_read():
-    with pytest.raises(PatternError, match=r"16384 bytes of the code could not be read"):
-        resolve({"x": pattern_base("12 34 56")}, code_with(), size=0x3000 + 0x6000)
-
-
-def test_several_matches_are_shown():
-    code = code_with(*((0x20 * i, b"\xe8\x01") for i in range(1, 21)))
-    with pytest.raises(PatternError) as caught:
-        resolve({"x": pattern_base("E8 01")}, code)
-    assert caught.value.addresses == tuple(START + 0x20 * i for i in range(1, 21))
-    assert f"in 20 places: {START + 0x20:#x}, " in str(caught.value)
-    assert str(caught.value).count("0x") == 16
-    assert ", ...; make it longer, or choose one with pick" in str(caught.value)
-
-
-def test_a_displacement_behind_the_code_that_is_mapped():
-    base = pattern_base("E8 ??", displacement_at=0x4000, instruction_end=7)  # no profile that was loaded has this
-    with pytest.raises(MemoryAccessError):
-        resolve({"x": base}, code_with((0x100, b"\xe8\x01")))
-
-
-def test_a_module_that_is_not_loaded():
-    with pytest.raises(ImageError, match=r"libgame\.so"):
-        resolve({"x": Base(module="libgame.so", offset=0, source="made up")}, code_with())

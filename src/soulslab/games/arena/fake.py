@@ -115,6 +115,7 @@ class _Attributes:
 
     def __init__(self, arena: FakeArena) -> None:
         self._arena = arena
+        self.sources: dict[str, str] = {}
 
     def read(self, name: str) -> Value:
         return self.read_many((name,))[name]

@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.errors import (
+    AttributeVersionError,
     EntityNotFoundError,
     ImplausibleValueError,
     MemoryAccessError,
@@ -32,9 +33,11 @@ from soulslab.errors import (
     RecordingError,
     SessionStateError,
     SiphonError,
+    UndecidedAttributeError,
     UnknownAttributeError,
 )
 from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.facts import is_for_all
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.recording.columns import Columns
@@ -47,7 +50,7 @@ MIN_QUEUED = 4
 MAX_QUEUED = 1024
 #: How often the sampler looks whether the program around it has ended.
 LONGEST_WAIT_S = 0.25
-_UNREADABLE = (EntityNotFoundError, ImplausibleValueError, MemoryAccessError)
+_UNREADABLE = (EntityNotFoundError, ImplausibleValueError, MemoryAccessError, UndecidedAttributeError)
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +60,7 @@ class RecordingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     Attributes:
         rate_hz: Samples per second of wall time.
-        attributes: What to read; None for all of the profile.
+        attributes: What to read; None for all of the profile that are known for the version of the game.
         frames: ``dataset`` keeps every pixel, in the file; ``video`` makes a film beside it (``.mp4``); ``none``.
         with_keys: Record which keys are down; a session without a window has none.
         frame_px: Width and height of the frames; (0, 0) for those of the window when the recording starts.
@@ -163,7 +166,7 @@ class Recorder:
         self.path = path
         self._session = session
         self._options = options = options or RecordingOptions()
-        self._names = tuple(session.profile.attributes) if options.attributes is None else options.attributes
+        self._names = _known(session) if options.attributes is None else options.attributes
         for name in self._names:
             if name not in session.profile.attributes:
                 raise UnknownAttributeError(name, session.profile.attributes)
@@ -352,3 +355,21 @@ class Recorder:
             except _UNREADABLE:
                 self._counts["unreadable"] += 1
         return values, self._session.snapshot(()).game_time_s
+
+
+def _known(session: Recordable) -> tuple[str, ...]:
+    """Return the attributes of the profile that are known for the version of the game."""
+    return tuple(
+        name for name in session.profile.attributes if is_for_all(session.profile, name) or _has(session, name)
+    )
+
+
+def _has(session: Recordable, name: str) -> bool:
+    """Tell whether an attribute is known for the version of the game, be it that it cannot be read now."""
+    try:
+        session.snapshot((name,))
+    except AttributeVersionError:
+        return False
+    except _UNREADABLE:
+        return True
+    return True

@@ -44,6 +44,8 @@ STATUS: dict[type[SoulslabError], grpc.StatusCode] = {
     errors.MemoryAccessError: _Code.FAILED_PRECONDITION,
     errors.PatternError: _Code.FAILED_PRECONDITION,
     errors.UnknownAttributeError: _Code.NOT_FOUND,
+    errors.AttributeVersionError: _Code.FAILED_PRECONDITION,
+    errors.UndecidedAttributeError: _Code.FAILED_PRECONDITION,
     errors.ImplausibleValueError: _Code.OUT_OF_RANGE,
     errors.EntityNotFoundError: _Code.NOT_FOUND,
     errors.InvalidValueError: _Code.INVALID_ARGUMENT,

@@ -7,9 +7,8 @@ import time
 import tomllib
 
 from soulslab.errors import (
+    AttributeVersionError,
     ConfigError,
-    EntityNotFoundError,
-    ImplausibleValueError,
     MemoryAccessError,
     ProcessNotFoundError,
     ProfileError,
@@ -17,7 +16,7 @@ from soulslab.errors import (
     did_you_mean,
 )
 from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.places import resolve_places
 from soulslab.siphon.profile import Value, load_profile
 from soulslab.siphon.profile_loading import parse_profile
 from soulslab.siphon.scanner.commands import Command
@@ -26,6 +25,7 @@ from soulslab.siphon.scanner.pointers import Limits, PointerMap, PointerPath, ho
 from soulslab.siphon.scanner.searches import open_search
 from soulslab.siphon.scanner.signature import Signature, find_signature
 from soulslab.siphon.scanner.workbench import Paths, Workbench
+from soulslab.siphon.session import LOADING
 
 MAX_LEVELS = 7
 SAVE_WORDS = ("range", "unit", "path", "length", "scale", "by")
@@ -165,11 +165,11 @@ def _values(bench: Workbench, _words: list[str]) -> None:
     if not bench.file.exists():
         raise ScanError(f"there is no {bench.file} yet; save writes it")
     profile = load_profile(bench.file)
-    table = AttributeTable(profile, bench.game.memory, resolve_bases(profile, bench.game.memory, bench.game.image))
+    table = AttributeTable(profile, bench.game.memory, resolve_places(profile, bench.game.memory, bench.game.image))
     for name, attribute in profile.attributes.items():
         try:
             bench.say(f"{name} = {table.read(name)} {attribute.unit}".rstrip())
-        except (MemoryAccessError, ImplausibleValueError, EntityNotFoundError) as error:
+        except (MemoryAccessError, AttributeVersionError, *LOADING) as error:
             bench.say(f"{name}: {error}", style="red")
 
 
@@ -224,8 +224,8 @@ def _try(bench: Workbench, found: Found, entry: str) -> Value:
     process = {"executable": bench.game.profile.process.executable}
     source = f"entry of {found.name}"
     alone = parse_profile({"format": 1, "name": found.name, "process": process} | tomllib.loads(entry), source)
-    bases = resolve_bases(alone, bench.game.memory, bench.game.image)
-    return AttributeTable(alone, bench.game.memory, bases).read(found.name)
+    places = resolve_places(alone, bench.game.memory, bench.game.image)
+    return AttributeTable(alone, bench.game.memory, places).read(found.name)
 
 
 def _named(words: list[str]) -> dict[str, str]:

@@ -12,7 +12,8 @@ from soulslab.errors import EntityNotFoundError, LayoutError
 from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.image import read_image
 from soulslab.siphon.memory.fake import FakeMemory
-from soulslab.siphon.pattern import Pattern, resolve_bases, scan
+from soulslab.siphon.pattern import Pattern, scan
+from soulslab.siphon.places import resolve_places
 from soulslab.siphon.profile import Attribute, Base, Entity, Process, Profile
 from soulslab.siphon.profile_checking import mistakes_of
 from support.random_profiles import profiles, values
@@ -54,7 +55,7 @@ def attach(profile):
     """Return a table that has found its bases with nothing but the profile."""
     layout, memory = lay_out(profile)
     image = read_image(memory, profile.process.executable)
-    return layout, memory, image, AttributeTable(profile, memory, resolve_bases(profile, memory, image))
+    return layout, memory, image, AttributeTable(profile, memory, resolve_places(profile, memory, image))
 
 
 def check_same(found, wanted, context=""):
@@ -169,9 +170,9 @@ def test_entities_are_found_among_strangers_and_null_pointers():
     table.write({"margit": 7, "godrick": 9})
     assert table.read_many() == {"margit": 7, "godrick": 9}
     others = make({"a": number((0,), entity="other")}, entities={"other": Entity(id=1, **fields)})
-    bases = resolve_bases(others, memory, image)
+    places = resolve_places(others, memory, image)
     with pytest.raises(EntityNotFoundError, match="none of 5 has id 1"):
-        AttributeTable(others, memory, bases).read("a")
+        AttributeTable(others, memory, places).read("a")
 
 
 def test_unbound_numbers_are_plausible():

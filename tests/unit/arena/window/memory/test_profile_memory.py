@@ -13,13 +13,13 @@ from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.quantities import QUANTITIES
 from soulslab.arena.window.memory.fight_view import FightView
 from soulslab.arena.window.memory.profile_memory import RUBBISH, ProfileMemory
-from soulslab.errors import EntityNotFoundError, LayoutError, PointerError
+from soulslab.errors import EntityNotFoundError, LayoutError, PointerError, UndecidedAttributeError
 from soulslab.games import dark_souls_3, elden_ring
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.image import read_image
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.places import resolve_places
 from soulslab.siphon.profile import Attribute, Base, Process, Profile, load_profile
 
 PROFILES = {
@@ -45,7 +45,7 @@ class Played:
         profile = self.profile
         self.memory.publish(self.game)
         image = read_image(self.process, profile.process.executable)
-        self.table = AttributeTable(profile, self.process, resolve_bases(profile, self.process, image))
+        self.table = AttributeTable(profile, self.process, resolve_places(profile, self.process, image))
 
     def turn(self, n_ticks=0, held=()):
         """Go round the game's loop once."""
@@ -175,7 +175,7 @@ def test_while_the_game_loads_the_fighters_are_nowhere(game, play):
     played.turn()
     assert played.game.stage == "loading"
     for quantity in ("player.hp", "boss.hp", "boss.position"):
-        with pytest.raises((PointerError, EntityNotFoundError)):
+        with pytest.raises((PointerError, EntityNotFoundError, UndecidedAttributeError)):
             played.table.read(quantity)
     assert played.table.read("game.speed") == 1.0
 

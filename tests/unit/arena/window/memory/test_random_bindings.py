@@ -17,7 +17,7 @@ from soulslab.errors import LayoutError
 from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.image import read_image
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.pattern import resolve_bases
+from soulslab.siphon.places import resolve_places
 from soulslab.siphon.profile_checking import mistakes_of
 from support.random_profiles import profiles
 
@@ -84,7 +84,7 @@ def test_a_fight_is_kept_by_any_profile(game, tmp_path_factory, profile):
         set_all(game, BEFORE, flag=True)
         memory.publish(game)
         image = read_image(process, profile.process.executable)
-        table = AttributeTable(profile, process, resolve_bases(profile, process, image))
+        table = AttributeTable(profile, process, resolve_places(profile, process, image))
         found = table.read_many()
         for quantity, name in binding.attributes.items():
             wanted = QUANTITIES[quantity].get(game)

@@ -1,0 +1,99 @@
+"""Which of several ways to an attribute holds in a game: the first that can be read and gives a plausible value.
+
+A way is ruled out by what it leads to: a value outside the range, a pointer that is none, a pattern that is not there.
+A null pointer, or an entity that is not in its list, rules nothing out, as the game may be loading; a way behind it
+that gives a plausible value is then gone for the time being, and the question stays open.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from soulslab.errors import (
+    EntityNotFoundError,
+    ImplausibleValueError,
+    PatternError,
+    PointerError,
+    SiphonError,
+    UndecidedAttributeError,
+)
+from soulslab.siphon.profile import Attribute, Value
+
+_log = logging.getLogger(__name__)
+
+
+class Choice:
+    """The choice between the ways to one attribute.
+
+    Args:
+        name: Of the attribute.
+        ways: Of which each is complete, in the order in which they are tried.
+
+    Attributes:
+        way: The one to go now.
+        is_decided: It holds for the session.
+    """
+
+    def __init__(self, name: str, ways: Sequence[Attribute]) -> None:
+        self.name = name
+        self.way = ways[0]
+        self.is_decided = False
+        self._ways = tuple(ways)
+        self._problems: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """The source that holds; "" before that is decided."""
+        return self.way.source if self.is_decided else ""
+
+    def look(self, read: Callable[[Attribute], Value]) -> None:
+        """Try the ways until one gives a plausible value.
+
+        Args:
+            read: Reads the attribute by a way.
+
+        Raises:
+            UndecidedAttributeError: None does.
+            ProcessExitedError: The game has ended.
+        """
+        problems: list[str] = []
+        may_be_loading = False
+        for way in self._ways:
+            try:
+                value = read(way)
+            except (PatternError, PointerError, ImplausibleValueError, EntityNotFoundError) as error:
+                problems.append(f"{way.source}: {error}")
+                may_be_loading = may_be_loading or _may_be_loading(error)
+            else:
+                self._take(way, value, problems, is_decided=not may_be_loading)
+                return
+        raise UndecidedAttributeError(
+            self.name, f"none of its {len(self._ways)} ways gives a plausible value", problems
+        )
+
+    def undecided(self) -> UndecidedAttributeError:
+        """Return the error for a write by a way that may turn out to be the wrong one."""
+        return UndecidedAttributeError(
+            self.name,
+            "nothing was written, as it cannot be told yet which of its ways holds; an earlier one may only be loading",
+            self._problems,
+        )
+
+    def _take(self, way: Attribute, value: Value, problems: Sequence[str], *, is_decided: bool) -> None:
+        is_news = is_decided or way is not self.way or tuple(problems) != self._problems
+        self.way, self.is_decided, self._problems = way, is_decided, tuple(problems)
+        if is_news:
+            _log.info(
+                "attribute %r: %s, %s, which gives %r%s",
+                self.name,
+                way.source,
+                "holds" if is_decided else "is read for the time being",
+                value,
+                f"; passed over: {'; '.join(problems)}" if problems else "",
+            )
+
+
+def _may_be_loading(error: SiphonError) -> bool:
+    """Tell whether a way that failed may be right once the game has loaded."""
+    return isinstance(error, EntityNotFoundError) or (isinstance(error, PointerError) and error.is_null)
