@@ -53,7 +53,7 @@ class LearnerBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     config: RainbowSettings
     seeds: tuple[int, ...] = (0, 1, 2)
-    limit: int = 600_000
+    limit: int = 300_000
     n_processes: int = 1
     folder: Path = Path("bench-results") / "learner"
     is_quick: bool = False
