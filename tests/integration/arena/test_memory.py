@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from soulslab.errors import EntityNotFoundError, PointerError
+from soulslab.errors import EntityNotFoundError, PointerError, ReadOnlyError
 from soulslab.games import known_games, profile_path
 from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.image import read_image
@@ -83,3 +83,36 @@ def test_a_fight_in_another_process_is_found_read_and_written(game):
     assert truth["stage"] == "fighting"
     check_same(game, truth)
     assert game.table.address_of("boss.hp") != before
+
+
+def another(attribute, value):
+    """Return a value that an attribute may have, other than the one it has."""
+    if isinstance(value, bool):
+        return not value
+    low, high = attribute.range
+    if attribute.type[0] != "f" and attribute.scale == 1.0:
+        return low_or_high(max(int(low), -(2**31)), min(int(high), 2**31 - 1), value)
+    # What 32 bits hold exactly, and what is a whole number of steps where there is a scale.
+    return low_or_high(max(low, -1.0), min(high, 1.0), value)
+
+
+def low_or_high(low, high, value):
+    """Return one end of a range for each number of a value, wherever it is not there already."""
+    ends = np.where(np.isclose(value, low), high, low)
+    return ends if ends.shape else ends.item()
+
+
+def test_every_attribute_is_plausible_and_what_may_be_written_is_read_back(game):
+    found = game.table.read_many()
+    assert set(found) == set(game.profile.attributes)
+    n_written = 0
+    for name, attribute in game.profile.attributes.items():
+        if not attribute.is_writable:
+            with pytest.raises(ReadOnlyError):
+                game.table.write({name: found[name]})
+            continue
+        wanted = another(attribute, found[name])
+        game.table.write({name: wanted})
+        np.testing.assert_allclose(game.table.read(name), wanted, rtol=1e-6, err_msg=name)
+        n_written += 1
+    assert n_written > 10
