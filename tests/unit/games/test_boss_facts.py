@@ -10,6 +10,7 @@ import pytest
 
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight import load_knight
+from soulslab.arena.window.memory.layout import synthesise
 from soulslab.errors import ConfigError, MissingFactError, UnknownBossError
 from soulslab.games import profile_path
 from soulslab.games.boss_facts import boss_names, load_boss_facts, with_boss
@@ -36,6 +37,7 @@ def test_the_profile_of_a_boss_is_sound(game, boss):
     assert list(mistakes_of(profile)) == []
     assert {"boss.hp", "boss.position", "boss.animation"} <= set(profile.attributes)
     assert set(profile.duel["attributes"].values()) <= set(profile.attributes)
+    assert set(synthesise(profile).places) == set(profile.attributes)
 
 
 def test_a_boss_that_is_found_by_its_id_is_another_entity_and_nothing_else():
