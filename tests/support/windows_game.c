@@ -3,6 +3,7 @@
  * Its argument says how its loop waits for the next tick, as games differ in that: sleep, spin, event, timer, thread.
  */
 #include <stdbool.h>
+#include <stddef.h>
 #include <windows.h>
 
 #define TICK_HZ 60
@@ -17,6 +18,13 @@ struct player {
     unsigned held;    /* 0x30: ticks for which GetAsyncKeyState said that D was down */
     unsigned most;    /* 0x34: ticks in one turn of the loop, at most */
     unsigned coarse;  /* 0x38: GetTickCount, ms */
+    char gap[0x228];
+    float frame_s;    /* 0x264: what the last tick took */
+    char gap_2[0x4c];
+    float before_s;   /* 0x2b4: and the one before */
+    char gap_3[0x14];
+    float speed;      /* 0x2cc */
+    char nothing[64]; /* here is speed in another version */
 };
 
 struct world {
@@ -35,6 +43,15 @@ static __attribute__((noinline)) struct player *the_player(void)
     struct player *found;
     __asm__ volatile("movq %1, %0\n\tcmpl $42, 0x10(%0)\n\tmovq 8(%0), %0" : "=a"(found) : "m"(world) : "cc");
     return found;
+}
+
+/* The code that holds the offset of a field: mov eax, [rbx + frame_s]; mov [rbx + before_s], eax. */
+static __attribute__((noinline)) void keep_frame(struct player *player)
+{
+    __asm__ volatile("movl %c1(%0), %%eax\n\tmovl %%eax, %c2(%0)"
+                     :
+                     : "b"(player), "i"(offsetof(struct player, frame_s)), "i"(offsetof(struct player, before_s))
+                     : "eax", "memory");
 }
 
 static long long now_us(void)
@@ -77,6 +94,8 @@ static long long play(HWND window)
             player->x += 0.5f;
             player->held++;
         }
+        keep_frame(player);
+        player->frame_s = 1.0f / TICK_HZ + (player->ticks & 1) / 1024.0f;
         player->ticks++;
     }
     if (player->ticks - before > player->most)
@@ -148,6 +167,8 @@ static void make_world(void)
     struct world *made = HeapAlloc(GetProcessHeap(), HEAP_ZERO_MEMORY, sizeof *made);
     made->player = HeapAlloc(GetProcessHeap(), HEAP_ZERO_MEMORY, sizeof *made->player);
     made->player->hp = 200;
+    made->player->speed = 1.0f;
+    made->player->frame_s = 1.0f / TICK_HZ;
     lstrcpyW(made->player->name, L"Åsa of Wine");
     world = made;
 }

@@ -85,7 +85,7 @@ class Choice:
         self.way, self.is_decided, self._problems = way, is_decided, tuple(problems)
         if is_news:
             _log.info(
-                "attribute %r: %s, %s, which gives %r%s",
+                "attribute %r: %r %s, as it gives %r%s",
                 self.name,
                 way.source,
                 "holds" if is_decided else "is read for the time being",

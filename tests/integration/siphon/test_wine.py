@@ -12,11 +12,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from soulslab.errors import GameVersionError, ProcessExitedError
+from soulslab.errors import AttributeVersionError, GameVersionError, ProcessExitedError
 from soulslab.siphon.image import read_image
 from soulslab.siphon.local import open_session
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.phase import Phase
+from soulslab.siphon.rpc.client import connect
+from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions, Step
 from support.painter import Painter
 from support.waiting import wait_for
@@ -102,6 +104,22 @@ def test_it_is_found_read_written_and_seen(play):
             game.capture()  # from now on it draws beside the screen, too; it has to draw once before that can be seen
             show(game, 50)
             assert (game.capture().pixels == colour_of(50)).all()
+
+
+def test_offsets_come_from_its_code_and_facts_are_tried(play, tmp_path):
+    with play() as game, serve(game, ServerOptions(address=f"unix:{tmp_path}/s")) as server:
+        Phase(PROFILE).align(game)
+        with connect(server.address, token=server.token) as remote:
+            assert remote.info.sources == {"speed": ""}
+            remote.write({"speed": 1.5})
+            for one in (game, remote):
+                assert one.info.sources == {"speed": "windows_game.c"}
+                assert one.read("speed") == 1.5
+                assert "weather" not in one.snapshot()
+                with pytest.raises(AttributeVersionError, match=r"'weather' .* 1\.4\.2\.7 .* 1\.3\.0\.0"):
+                    one.read("weather")
+            frames = {remote.step(Step(advance_s=TICK_S)).snapshot["frame_s"] for _ in range(4)}
+            assert frames == {np.float32(1 / 60), np.float32(1 / 60 + 1 / 1024)}
 
 
 @pytest.mark.parametrize("loop", LOOPS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import cv2
+import msgspec
 import numpy as np
 import pytest
 from rich.console import Console
@@ -60,6 +61,28 @@ def test_a_game_that_has_ended_is_an_error(session):
     session.toy.is_alive = False
     with pytest.raises(ProcessExitedError):
         attribute_table(session)
+
+
+def test_the_source_that_holds_is_shown(session, console):
+    info = msgspec.structs.replace(session.info, sources={"hp": "a tool", "x": ""})
+    console.print(info_table(info))
+    said = console.file.getvalue()
+    assert "hp: a tool" in said
+    assert "x: not decided yet" in said
+
+
+def test_what_is_not_known_for_the_version_is_left_out_unless_it_is_asked_for(monkeypatch):
+    x = msgspec.structs.replace(TOY_PROFILE.attributes["x"], versions=("1.0",))
+    process = msgspec.structs.replace(TOY_PROFILE.process, versions=("", "1.0"))
+    facts = {"process": process, "attributes": {**TOY_PROFILE.attributes, "x": x}}
+    monkeypatch.setattr("soulslab.siphon.fake.TOY_PROFILE", msgspec.structs.replace(TOY_PROFILE, **facts))
+    with FakeSession() as session:
+        for spoil in (lambda: None, lambda: session.toy.values.update(hp=1000)):
+            spoil()
+            table, n_failed = attribute_table(session)
+            assert table.row_count == len(TOY_PROFILE.attributes) - 1
+            assert n_failed == session.toy.values["hp"] // 1000
+        assert attribute_table(session, ["x"])[1] == 1
 
 
 def test_watching_ends_after_its_time(session, console):

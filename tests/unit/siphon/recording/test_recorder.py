@@ -4,6 +4,7 @@ import threading
 import time
 
 import h5py
+import msgspec
 import numpy as np
 import pytest
 
@@ -14,7 +15,7 @@ from soulslab.errors import (
     WindowGoneError,
     WindowNotFoundError,
 )
-from soulslab.siphon.fake import FakeSession
+from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.recording import video
 from soulslab.siphon.recording.columns import KEY_COLUMNS
 from soulslab.siphon.recording.reading import read_recording, video_frames
@@ -40,6 +41,24 @@ def record(session, path, until=lambda status: status.n_samples >= 5, **options)
     with Recorder(session, path, RecordingOptions(**{"rate_hz": 200, **options})) as recorder:
         wait_for(lambda: until(recorder.status()))
     return recorder.stop()
+
+
+def test_what_is_not_known_for_the_version_is_not_recorded(monkeypatch, tmp_path):
+    limited = ("x", "level")
+    attributes = {
+        name: msgspec.structs.replace(one, versions=("1.0",) if name in limited else ())
+        for name, one in TOY_PROFILE.attributes.items()
+    }
+    attributes["level"] = msgspec.structs.replace(attributes["level"], versions=("",))
+    process = msgspec.structs.replace(TOY_PROFILE.process, versions=("", "1.0"))
+    profile = msgspec.structs.replace(TOY_PROFILE, process=process, attributes=attributes)
+    monkeypatch.setattr("soulslab.siphon.fake.TOY_PROFILE", profile)
+    with FakeSession() as session:
+        session.toy.values["level"] = 1000  # cannot be read now, but is recorded
+        status = record(session, tmp_path / "a.h5", compression="none")
+    assert status.n_unreadable >= status.n_samples
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert list(file["memory_data"].attrs["attribute_names"]) == ["hp", "y", "ticks", "level", "is_hurt"]
 
 
 def test_a_recording_has_the_public_layout(session, tmp_path):

@@ -1,0 +1,77 @@
+"""Facts that disagree, and facts for some versions, through a remote session: all is as it is here."""
+
+import struct
+
+import msgspec
+import pytest
+
+from soulslab.errors import AttributeVersionError, UndecidedAttributeError
+from soulslab.siphon import fake
+from soulslab.siphon.fake import OBJECT_AT, OWNER_AT, OWNER_OFFSET, TOY_PROFILE, FakeSession
+from soulslab.siphon.profile import Alternative, Attribute
+from soulslab.siphon.rpc.client import connect
+from soulslab.siphon.rpc.server import ServerOptions, serve
+
+WRONG, RIGHT = "a tool that is wrong", "a tool that is right"
+#: The toy's executable carries no version.
+OTHER_VERSION = "1.0.0.0"
+
+
+def hp(offset):
+    """The toy's health, which the source looks for in the wrong place; the other looks in the right one."""
+    way = Alternative(offsets=(OWNER_OFFSET, 0x0), source=RIGHT)
+    return Attribute(
+        base="toy", offsets=(OWNER_OFFSET, offset), type="i32", range=(1, 100), source=WRONG, alternatives=(way,)
+    )
+
+
+@pytest.fixture
+def game(monkeypatch, tmp_path):
+    """A toy and a remote session with it; the toy's level is 0, where the wrong source looks."""
+    process = msgspec.structs.replace(TOY_PROFILE.process, versions=("", OTHER_VERSION))
+    x = msgspec.structs.replace(TOY_PROFILE.attributes["x"], versions=(OTHER_VERSION,))
+    attributes = {**TOY_PROFILE.attributes, "hp": hp(0x10), "x": x}
+    monkeypatch.setattr(
+        fake, "TOY_PROFILE", msgspec.structs.replace(TOY_PROFILE, process=process, attributes=attributes)
+    )
+    with FakeSession() as toys, serve(toys, ServerOptions(address=f"unix:{tmp_path}/s")) as server:
+        toys.write({"level": 0})
+        with connect(server.address, token=server.token) as remote:
+            yield toys, remote
+
+
+def test_what_holds_is_told(game):
+    toys, remote = game
+    assert remote.profile == toys.profile
+    assert remote.info.sources == {"hp": ""}
+    assert remote.read("hp") == 100
+    assert remote.info.sources == toys.info.sources == {"hp": RIGHT}
+    toys.restart()
+    assert remote.info.sources == {"hp": ""}
+
+
+def test_a_write_decides(game):
+    _, remote = game
+    remote.write({"hp": 50})
+    assert remote.info.sources == {"hp": RIGHT}
+    assert remote.read("hp") == 50
+
+
+def test_what_cannot_be_told_yet_is_told_so(game):
+    toys, remote = game
+    toys.toy.memory.write(OWNER_AT + OWNER_OFFSET, bytes(8))
+    for use in (lambda: remote.read("hp"), lambda: remote.write({"hp": 50})):
+        with pytest.raises(UndecidedAttributeError, match="none of its 2 ways") as caught:
+            use()
+        assert caught.value.attribute == "hp"
+        assert [problem.partition(":")[0] for problem in caught.value.problems] == [WRONG, RIGHT]
+    toys.toy.memory.write(OWNER_AT + OWNER_OFFSET, struct.pack("<Q", OBJECT_AT))
+    assert remote.read("hp") == 100
+
+
+def test_what_is_not_known_for_the_version_is_left_out(game):
+    _, remote = game
+    assert list(remote.snapshot()) == [name for name in TOY_PROFILE.attributes if name != "x"]
+    with pytest.raises(AttributeVersionError) as caught:
+        remote.read("x")
+    assert (caught.value.attribute, caught.value.version, caught.value.known) == ("x", "", (OTHER_VERSION,))
