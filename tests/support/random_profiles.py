@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from soulslab.siphon.profile import Attribute, Base, Entity, Process, Profile
+from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Entity, Process, Profile
 
 SOURCE = "drawn"
 #: Few different bytes, so that patterns contain and nearly match one another.
@@ -13,6 +13,8 @@ WILD = ["??"] * 4
 #: Pointers lie below, values above, so that most profiles can be laid out; each value has its own slot.
 STEPS = (0, 8, 16, 0x28, 0x80, -8, -0x40)
 VALUES_AT, SLOT = 0x400, 0x40
+#: Behind all of them the values that lie where code says.
+NAMED_AT, NAMED_SLOT = 0x2000, 0x100
 RANGES = {"f32": (-500.0, 500.0), "f64": (-1e9, 1e9), "u8": (0, 200), "i8": (-100, 100)}
 NUMBERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64")
 
@@ -59,8 +61,37 @@ def bases(draw, known):
 
 
 @st.composite
-def attributes(draw, starts, slot):
-    """Return an attribute whose value lies in a slot of its own."""
+def code_offsets(draw, index):
+    """Return an offset that the code holds, which leads to a slot of its own."""
+    parts, places = draw(patterns())
+    if not places:
+        parts, places = [*parts, *WILD], [len(parts)]
+    adjust = draw(st.sampled_from((0, 0x68, -8)))
+    low = NAMED_AT + NAMED_SLOT * index
+    return CodeOffset(
+        pattern=" ".join(parts),
+        at=draw(st.sampled_from(places)),
+        type=draw(st.sampled_from(("u32", "i32"))),
+        adjust=adjust,
+        pick=draw(st.sampled_from((None, 0, 1))),
+        range=(low, low + NAMED_SLOT - SLOT),
+        source=SOURCE,
+    )
+
+
+@st.composite
+def ways(draw, starts, slot):
+    """Return other facts about a value."""
+    kind, name = draw(st.sampled_from((*starts, ("", ""))))
+    chain = draw(st.lists(st.sampled_from(STEPS), max_size=2))
+    return Alternative(
+        **({kind: name} if kind else {}), offsets=(*chain, VALUES_AT + SLOT * slot + 0x20), source="drawn, too"
+    )
+
+
+@st.composite
+def attributes(draw, starts, slot, named):
+    """Return an attribute whose value lies in a slot of its own, or where the code says."""
     kind, name = draw(st.sampled_from(starts))
     chain = draw(st.lists(st.sampled_from(STEPS), max_size=3))
     stored = draw(st.sampled_from((*NUMBERS, "bool", "flag", "bytes", "utf8", "utf16")))
@@ -74,12 +105,13 @@ def attributes(draw, starts, slot):
         length = draw(st.integers(1, 24)) * 2
     return Attribute(
         **{kind: name},
-        offsets=(*chain, VALUES_AT + SLOT * slot + draw(st.sampled_from((0, 4, 7)))),
+        offsets=(*chain, named or VALUES_AT + SLOT * slot + draw(st.sampled_from((0, 4, 7)))),
         type=stored,
         length=length,
         bit=draw(st.integers(0, 7)) if stored == "flag" else 0,
         scale=scale,
         range=bounds,
+        alternatives=tuple(draw(st.lists(ways(starts, slot), max_size=1))) if draw(st.booleans()) else (),
         source=SOURCE,
     )
 
@@ -110,13 +142,16 @@ def profiles(draw):
     names = tuple(all_bases)
     all_entities = {f"entity{i}": draw(entities(names, i)) for i in range(draw(st.integers(0, 2)))}
     starts = [("base", name) for name in names] + [("entity", name) for name in all_entities]
-    drawn = [draw(attributes(starts, i)) for i in range(draw(st.integers(1, 8)))]
+    all_offsets = {f"offset{i}": draw(code_offsets(i)) for i in range(draw(st.integers(0, 2)))}
+    named = [*all_offsets, *("" for _ in range(8))]
+    drawn = [draw(attributes(starts, i, named[i])) for i in range(draw(st.integers(1, 8)))]
     # Some twice: two names for one thing.
     drawn += draw(st.lists(st.sampled_from(drawn), max_size=2))
     return Profile(
         name="drawn",
         process=Process(executable="drawn.exe", versions=("1.2.3.4",)),
         bases=all_bases,
+        code_offsets=all_offsets,
         entities=all_entities,
         attributes={f"value{i}": attribute for i, attribute in enumerate(drawn)},
     )

@@ -64,12 +64,16 @@ def assemble(
 
 
 def _write(block: Block, start: int, operands: Mapping[int, int], runs: Sequence[Run]) -> None:
-    """Write what is fixed of a block, and its displacements."""
+    """Write what is fixed of a block, its numbers, and its displacements."""
     run = next(run for run in runs if run.start <= start + block.low < run.start + len(run.code))
     for i, (value, mask) in enumerate(zip(block.core.values, block.core.masks, strict=True)):
         at = start + i - run.start
         run.code[at] = value | (run.code[at] & ~mask)
         run.masks[at] = mask
+    for position, data in block.numbers.items():
+        at = start + position - run.start
+        run.code[at : at + len(data)] = data
+        run.masks[at : at + len(data)] = b"\xff" * len(data)
     for position, target in block.operands.items():
         at = start + position - run.start
         displacement = operands[id(target)] - (start + position + DISPLACEMENT_SIZE)
@@ -90,5 +94,5 @@ def _disturb(run: Run, at: int, one: Wanted, rng: np.random.Generator) -> None:
 def _stray(one: Wanted) -> LayoutError:
     return LayoutError(
         "its pattern is too weak: code in which it matches no more often than it should was not found; make it longer",
-        place=f"bases.{one.bases[0][0]}",
+        place=one.seekers[0].place,
     )

@@ -1,4 +1,4 @@
-"""Code bytes in which the patterns of a profile are found, each as often as its bases ask for, and nowhere else.
+"""Code bytes in which the patterns of a profile are found, each as often as its facts ask for, and nowhere else.
 
 A *block* is the code that is written for one pattern. Patterns that a block cannot help matching, as all that they ask
 for is fixed in it, are found inside it and get no block of their own.
@@ -10,29 +10,47 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from soulslab.arena.window.memory.spaces import Claim, Space
+from soulslab.config.checking import join_place
 from soulslab.errors import LayoutError
 from soulslab.siphon.pattern import Pattern
-from soulslab.siphon.profile import Base, Profile
+from soulslab.siphon.profile import Base, CodeOffset, Profile
 
 DISPLACEMENT_SIZE = 4
 #: The scan refuses patterns with more matches.
 MAX_COPIES = 256
 
 
+@dataclass(frozen=True, slots=True)
+class Seeker:
+    """A base or a code offset that looks for a pattern.
+
+    Attributes:
+        place: In the profile.
+        pick: Which match it takes.
+        lead: How many wildcards stood before the core of its pattern.
+        length: Of its pattern.
+    """
+
+    place: str
+    pick: int
+    lead: int
+    length: int
+
+
 @dataclass(eq=False, slots=True)
 class Wanted:
-    """A pattern, without the wildcards at its ends, and the bases that look for it.
+    """A pattern, without the wildcards at its ends, and who looks for it.
 
     Attributes:
         core: From its first fixed bit to its last.
-        bases: Name of each base, with how many wildcards stood before the core and the length of its pattern.
+        seekers: Who looks for it.
         n_copies: Matches that are needed.
-        only: Name of a base for which there must be no other match; "" for none.
+        only: Place of a fact for which there must be no other match; "" for none.
         matches: Block and position in it of each match of the core, ascending.
     """
 
     core: Pattern
-    bases: list[tuple[str, int, int]] = field(default_factory=list)
+    seekers: list[Seeker] = field(default_factory=list)
     n_copies: int = 1
     only: str = ""
     matches: list[tuple[Block, int]] = field(default_factory=list)
@@ -50,6 +68,7 @@ class Block:
         space: The memory around it, for bases that count from the match itself.
         operands: Memory that the displacement at a position leads to; its origin is what a displacement of 0, behind
             which the instruction ends, would have to be moved to.
+        numbers: The bytes of the offset that is at a position.
     """
 
     owner: str
@@ -58,6 +77,7 @@ class Block:
     high: int
     space: Space
     operands: dict[int, Space] = field(default_factory=dict)
+    numbers: dict[int, bytes] = field(default_factory=dict)
 
     def operand(self, position: int, owner: str) -> Space:
         """Return the memory that a displacement leads to.
@@ -68,6 +88,7 @@ class Block:
         if position not in self.operands:
             masks = [self.core.masks[i] for i in range(position, position + 4) if 0 <= i < len(self.core)]
             near = [other for other in self.operands if abs(other - position) < DISPLACEMENT_SIZE]
+            near += [at for at, data in self.numbers.items() if -len(data) < at - position < DISPLACEMENT_SIZE]
             if any(masks) or near:
                 raise LayoutError(
                     f"has its displacement where {self.owner} fixes the bytes; make one of the patterns longer",
@@ -77,9 +98,18 @@ class Block:
             self.operands[position] = Space(owner)
         return self.operands[position]
 
+    def fits(self, position: int, data: bytes) -> bool:
+        """Tell whether so many bytes can be these: where the pattern, or another number, fixes bits, they are equal."""
+        for i, byte in enumerate(data, start=position):
+            mask, value = (self.core.masks[i], self.core.values[i]) if 0 <= i < len(self.core) else (0, 0)
+            others = [other[i - at] for at, other in self.numbers.items() if at <= i < at + len(other)]
+            if byte & mask != value or any(other != byte for other in others):
+                return False
+        return True
+
 
 class CodePlan:
-    """Which blocks there are, and where in them each base finds its pattern.
+    """Which blocks there are, and where in them each base and each code offset finds its pattern.
 
     Args:
         profile: Whose patterns.
@@ -87,7 +117,7 @@ class CodePlan:
     Attributes:
         wanted: The patterns, those that may contain others first.
         blocks: In ascending order of their addresses.
-        matches: Block and position of the match of each base with a pattern.
+        matches: Block and position of the match of each fact with a pattern, by its place in the profile.
 
     Raises:
         LayoutError: A pattern that must match once is part of several others, or is picked at the same time.
@@ -102,24 +132,24 @@ class CodePlan:
         order = {id(block): index for index, block in enumerate(self.blocks)}
         for one in self.wanted:
             one.matches.sort(key=lambda match: (order[id(match[0])], match[1]))
-            for name, lead, length in one.bases:
-                block, position = one.matches[profile.bases[name].pick or 0]
-                start = position - lead
-                block.low, block.high = min(block.low, start), max(block.high, start + length)
-                self.matches[name] = (block, start)
+            for seeker in one.seekers:
+                block, position = one.matches[seeker.pick]
+                start = position - seeker.lead
+                block.low, block.high = min(block.low, start), max(block.high, start + seeker.length)
+                self.matches[seeker.place] = (block, start)
         for block in self.blocks:
             block.space.claim(Claim(block.low, block.high - block.low, "code", "its code", block.owner))
 
     def _place(self, one: Wanted) -> None:
         """Find a pattern in the blocks that there are; add blocks for the copies that are missing."""
         one.matches = [(block, shift) for block in self.blocks for shift in _forced(one.core, block.core)]
-        place = f"bases.{one.bases[0][0]}"
+        place = one.seekers[0].place
         if one.only and len(one.matches) > 1:
             holders = [block.owner for block, _ in one.matches]
             raise LayoutError(
                 f"has to match once, but whatever matches {' and '.join(holders)} matches it as well; give it a pick, "
                 f"or make its pattern longer",
-                place=f"bases.{one.only}",
+                place=one.only,
                 other=holders[0],
             )
         for _ in range(one.n_copies - len(one.matches)):
@@ -132,32 +162,36 @@ def _wanted(profile: Profile) -> list[Wanted]:
     """Return the patterns of a profile, those that are the same but for wildcards at their ends made one."""
     found: dict[Pattern, Wanted] = {}
     picked: dict[Pattern, str] = {}
-    for name, base in profile.bases.items():
-        if not base.pattern:
-            continue
-        pattern = Pattern.parse(base.pattern)
+    for place, fact in _facts(profile):
+        pattern = Pattern.parse(fact.pattern)
         core, lead = _trimmed(pattern)
         one = found.setdefault(core, Wanted(core))
-        one.bases.append((name, lead, len(pattern)))
-        _count(one, name, base)
-        if base.pick:
-            picked[core] = name
+        one.seekers.append(Seeker(place, fact.pick or 0, lead, len(pattern)))
+        _count(one, place, fact.pick)
+        if fact.pick:
+            picked[core] = place
         if one.only and core in picked:
             raise LayoutError(
-                f"has to match once, but bases.{picked[core]} picks a later match of the same pattern",
-                place=f"bases.{one.only}",
-                other=f"bases.{picked[core]}",
+                f"has to match once, but {picked[core]} picks a later match of the same pattern",
+                place=one.only,
+                other=picked[core],
             )
     return list(found.values())
 
 
-def _count(one: Wanted, name: str, base: Base) -> None:
-    """Take in how many matches a base needs."""
-    if base.pick is None:
-        one.only = one.only or name
-    elif base.pick >= MAX_COPIES:
-        raise LayoutError(f"is {base.pick}; at most {MAX_COPIES - 1} can be laid out", place=f"bases.{name}.pick")
-    one.n_copies = max(one.n_copies, (base.pick or 0) + 1)
+def _facts(profile: Profile) -> Iterator[tuple[str, Base | CodeOffset]]:
+    """Yield what has a pattern, with its place."""
+    yield from ((join_place("bases", name), base) for name, base in profile.bases.items() if base.pattern)
+    yield from ((join_place("code_offsets", name), one) for name, one in profile.code_offsets.items())
+
+
+def _count(one: Wanted, place: str, pick: int | None) -> None:
+    """Take in how many matches a fact needs."""
+    if pick is None:
+        one.only = one.only or place
+    elif pick >= MAX_COPIES:
+        raise LayoutError(f"is {pick}; at most {MAX_COPIES - 1} can be laid out", place=f"{place}.pick")
+    one.n_copies = max(one.n_copies, (pick or 0) + 1)
 
 
 def _trimmed(pattern: Pattern) -> tuple[Pattern, int]:

@@ -15,20 +15,27 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from soulslab.arena.window.memory.code import CodePlan
+from soulslab.arena.window.memory.code_numbers import put_numbers
 from soulslab.arena.window.memory.constants import constants_of
 from soulslab.arena.window.memory.objects import Objects, fighters
 from soulslab.arena.window.memory.placing import PAGE, place_heap, place_program
 from soulslab.arena.window.memory.program import CODE, ProgramSection, headers
 from soulslab.arena.window.memory.spaces import Space
-from soulslab.siphon.profile import Profile
+from soulslab.arena.window.memory.truth import Told, Truth, tell
+from soulslab.errors import LayoutError
+from soulslab.siphon.facts import with_numbers
+from soulslab.siphon.profile import Attribute, Profile
 
 PROGRAM, LASTING, FIGHT = range(3)
 Starts = tuple[int, int, int]
 """Address of each region."""
+#: How many numbers are tried for the offsets that the code holds; the first are in nobody's way, or hardly ever.
+N_ATTEMPTS = 32
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
@@ -60,6 +67,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         sizes: Bytes of each region.
+        attributes: Those that the version has, as they are laid out: with what is true, and numbers for names.
         places: Of each attribute.
         pointers: All of them.
         constants: Bytes that are there from the start: code, ids, and something plausible where nothing is bound.
@@ -69,6 +77,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     sizes: tuple[int, int, int]
+    attributes: dict[str, Attribute]
     places: dict[str, Place]
     pointers: tuple[Pointer, ...]
     constants: tuple[tuple[Place, bytes], ...]
@@ -113,17 +122,18 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
                 yield pointer.at.offset, struct.pack("<Q", starts[pointer.to.region] + pointer.to.offset)
 
 
-def synthesise(profile: Profile) -> Layout:
+def synthesise(profile: Profile, truth: Truth | None = None) -> Layout:
     """Lay out a memory in which a profile finds everything.
 
     Args:
         profile: Of any game; attributes that its ``[duel]`` table binds hold the fight, the others a constant.
+        truth: What is true where the profile leaves it open; None for the first version and each attribute's own facts.
 
     Raises:
         LayoutError: Two facts of the profile exclude each other, or one cannot be; the message names the places.
     """
-    plan = CodePlan(profile)
-    objects = Objects(profile, plan)
+    truth = truth or Truth()
+    profile, plan, objects = _objects(tell(profile, truth), truth)
     roots = list(objects.roots())
     lasting, fight = _heap_spaces(roots, objects, fighters((profile.duel or {}).get("attributes", {})))
     program = place_program(profile, plan, objects)
@@ -150,9 +160,10 @@ def synthesise(profile: Profile) -> Layout:
     }
     constants = [(Place(PROGRAM, start), data) for start, data in program.content]
     constants += [(at(space, offset), data) for space, offset, data in constants_of(profile, everything)]
-    constants += [(at(space, offset), data) for space, offset, data in objects.ids]
+    constants += [(at(space, offset), data) for space, offset, data in objects.fixed]
     return Layout(
         sizes=(sizes[PROGRAM], sizes[LASTING], sizes[FIGHT]),
+        attributes=profile.attributes,
         places={name: at(space, offset) for name, (space, offset) in objects.places.items()},
         pointers=tuple(Pointer(one, pointers[one]) for one in sorted(pointers)),
         constants=tuple(constants),
@@ -160,6 +171,28 @@ def synthesise(profile: Profile) -> Layout:
         sections=program.sections,
         resources=program.resources,
     )
+
+
+def _objects(told: Told, truth: Truth) -> tuple[Profile, CodePlan, Objects]:
+    """Return the profile with numbers for names, its code and its objects; try other numbers if some are in the way."""
+    for attempt in range(N_ATTEMPTS):
+        plan = CodePlan(told.profile)
+        found = put_numbers(plan, told.profile, truth.code_offsets, attempt)
+        profile = with_numbers(told.profile, found)
+        wrong = with_numbers(msgspec.structs.replace(told.profile, attributes=told.wrong), found).attributes
+        try:
+            objects = Objects(profile, plan)
+            for place in (one for one in wrong if one in told.must_fail):
+                objects.refute(place, wrong[place])
+        except LayoutError:
+            if not found or attempt == N_ATTEMPTS - 1:
+                raise
+            continue
+        for place in (one for one in wrong if one not in told.must_fail):
+            with suppress(LayoutError):  # nobody tries them once the true one is found
+                objects.refute(place, wrong[place])
+        return profile, plan, objects
+    raise AssertionError("there is at least one attempt")
 
 
 def _heap_spaces(roots: Sequence[Space], objects: Objects, moving: set[str]) -> tuple[list[Space], list[Space]]:

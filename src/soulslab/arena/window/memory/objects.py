@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from soulslab.arena.window.memory.code import CodePlan
 from soulslab.arena.window.memory.spaces import POINTER_SIZE, Claim, Space
+from soulslab.arena.window.memory.truth import NO_POINTER, no_value
 from soulslab.config.checking import join_place
 from soulslab.errors import LayoutError
 from soulslab.siphon.facts import numbers
@@ -26,7 +27,7 @@ class Objects:
     Attributes:
         program: What lies at fixed offsets from the program's base.
         places: Space and offset of each attribute.
-        ids: Space, offset, and the bytes there, of each entity's id.
+        fixed: Space, offset, and the bytes there: ids of entities, and what ways that are wrong find.
 
     Raises:
         LayoutError: Two facts exclude each other, or one is impossible.
@@ -37,7 +38,7 @@ class Objects:
         self._plan = plan
         self.program = Space("the program")
         self.places: dict[str, tuple[Space, int]] = {}
-        self.ids: list[tuple[Space, int, bytes]] = []
+        self.fixed: list[tuple[Space, int, bytes]] = []
         self._lists: dict[tuple[int, int], list[str]] = {}
         self._entities: dict[str, Space] = {}
         self._find_lists()
@@ -54,11 +55,49 @@ class Objects:
             yield block.space
             yield from block.operands.values()
 
+    def refute(self, place: str, way: Attribute) -> None:
+        """See to it that a way leads to no value; where it parts from all that is true, to a pointer that is none.
+
+        Raises:
+            LayoutError: What it leads to is wanted by others.
+        """
+        steps = numbers(way.offsets)
+        if way.entity:
+            space, start = self._entities[way.entity], 0
+        else:
+            space, start = self._cell(way.base)
+            if self._profile.bases[way.base].is_pointer:
+                steps = (0, *steps)
+        for step in steps[:-1]:
+            target = space.targets.get(start + step)
+            if target is None:
+                self._fix(space, start + step, NO_POINTER, place)
+                return
+            space, start = target, 0
+        data = no_value(way)
+        if data is None:
+            raise LayoutError(
+                f"finds a value in whatever is there, as it is {way.type}; it cannot be wrong", place=place
+            )
+        self._fix(space, start + steps[-1], data, place)
+
+    def _fix(self, space: Space, offset: int, data: bytes, place: str) -> None:
+        """Let bytes be there that are no value."""
+        space.claim(Claim(offset, len(data), ("no value", data), "", place))
+        self.fixed.append((space, offset, data))
+
     def _base(self, name: str) -> tuple[Space, int]:
         """Return where a base is, its pointer followed."""
+        space, offset = self._cell(name)
+        if self._profile.bases[name].is_pointer:
+            return space.pointer(offset, join_place("bases", name)), 0
+        return space, offset
+
+    def _cell(self, name: str) -> tuple[Space, int]:
+        """Return where a base is, its pointer not followed."""
         base, place = self._profile.bases[name], join_place("bases", name)
         if base.offset is None:
-            block, start = self._plan.matches[name]
+            block, start = self._plan.matches[place]
             if base.displacement_at is None or base.instruction_end is None:
                 space, offset = block.space, start
             else:
@@ -71,8 +110,7 @@ class Objects:
             )
         else:
             space, offset = self.program, base.offset
-        offset += base.adjust
-        return (space.pointer(offset, place), 0) if base.is_pointer else (space, offset)
+        return space, offset + base.adjust
 
     def _follow(self, start: tuple[Space, int], offsets: Sequence[int | str], owner: str) -> tuple[Space, int]:
         space, offset = start
@@ -153,7 +191,7 @@ class Objects:
         space, offset = self._follow((space, 0), entity.id_offsets, place)
         size = _SIZES[entity.id_type]
         space.claim(Claim(offset, size, (entity.id_type, 1.0), f"id {number}", place))
-        self.ids.append((space, offset, number.to_bytes(size, "little", signed=number < 0)))
+        self.fixed.append((space, offset, number.to_bytes(size, "little", signed=number < 0)))
 
 
 def _another_id(entity: Entity, taken: set[int], number: int) -> int:

@@ -20,7 +20,7 @@ from soulslab.arena.quantities import QUANTITIES
 from soulslab.arena.window.memory.layout import Layout, Place
 from soulslab.config.checking import join_place
 from soulslab.errors import ImplausibleValueError, LayoutError
-from soulslab.siphon.profile import Attribute, Profile, Value
+from soulslab.siphon.profile import Attribute, Value
 from soulslab.siphon.values import NUMBER_CODES, Codec
 
 _WIDTHS = (8, 4, 2, 1)
@@ -160,7 +160,6 @@ class Packing:
     """All attributes that hold a quantity, packed: words of 8 bytes first, then shorter ones.
 
     Args:
-        profile: The game as data.
         binding: Which attributes hold what.
         layout: Where they are.
         game: Whose fights they hold.
@@ -174,9 +173,9 @@ class Packing:
         LayoutError: An attribute cannot hold what its quantity may become.
     """
 
-    def __init__(self, profile: Profile, binding: Binding, layout: Layout, game: LiveFight) -> None:
+    def __init__(self, binding: Binding, layout: Layout, game: LiveFight) -> None:
         fields = [
-            PackedField(name, profile.attributes[name], quantity, layout.places[name], binding.encoder(quantity))
+            PackedField(name, layout.attributes[name], quantity, layout.places[name], binding.encoder(quantity))
             for quantity, name in binding.attributes.items()
         ]
         for field in fields:

@@ -18,6 +18,7 @@ from soulslab.arena.window.memory.fight_view import FightView
 from soulslab.arena.window.memory.layout import FIGHT, LASTING, PROGRAM, Starts, synthesise
 from soulslab.arena.window.memory.mapping import Mapping, map_heap, map_program
 from soulslab.arena.window.memory.packing import Packing
+from soulslab.arena.window.memory.truth import Truth
 from soulslab.errors import ImplausibleValueError, InvalidValueError
 from soulslab.siphon.profile import Profile
 
@@ -37,6 +38,7 @@ class ProfileMemory:
         binding: Which attributes hold the fight.
         game: Whose fights they will be.
         folder: Where the file of the program is made; it must not hold another game's of the same name.
+        truth: What is true where the profile leaves it open; None for the first version and each attribute's own facts.
 
     Attributes:
         layout: What lies where.
@@ -46,10 +48,12 @@ class ProfileMemory:
         OSError: The system does not map it.
     """
 
-    def __init__(self, profile: Profile, binding: Binding, game: LiveFight, folder: Path) -> None:
-        self.layout = layout = synthesise(profile)
+    def __init__(
+        self, profile: Profile, binding: Binding, game: LiveFight, folder: Path, truth: Truth | None = None
+    ) -> None:
+        self.layout = layout = synthesise(profile, truth)
         self._binding = binding
-        self._packing = Packing(profile, binding, layout, game)
+        self._packing = Packing(binding, layout, game)
         with ExitStack() as undo:
 
             def own(mapping: Mapping) -> Mapping:

@@ -51,6 +51,8 @@ class Claim:
         match self.storage:
             case ("pointer", *_) | "code":
                 return self.meaning
+            case ("no value", _):
+                return "something that is no value"
             case ("flag", bit):
                 return f"bit {bit} of a byte{holding}"
             case (str(kind), float(scale)):

@@ -42,5 +42,5 @@ def test_patterns_of_few_bytes_match_as_often_as_they_are_picked(drawn):
     for name, base in bases.items():
         pattern = Pattern.parse(base.pattern)
         found = [match.start() for match in re.finditer(b"(?=%b)" % pattern.expression, bytes(run.code), re.DOTALL)]
-        block, position = plan.matches[name]
+        block, position = plan.matches[f"bases.{name}"]
         assert found[base.pick] == starts[id(block)] + position

@@ -2,82 +2,38 @@
 
 import re
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from soulslab.arena.window.memory.layout import FIGHT, LASTING, PROGRAM, synthesise
+from soulslab.arena.window.memory.truth import Truth
 from soulslab.errors import EntityNotFoundError, LayoutError
 from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.image import read_image
-from soulslab.siphon.memory.fake import FakeMemory
+from soulslab.siphon.facts import ways_of
 from soulslab.siphon.pattern import Pattern, scan
 from soulslab.siphon.places import resolve_places
-from soulslab.siphon.profile import Attribute, Base, Entity, Process, Profile
+from soulslab.siphon.profile import Attribute, Base, Entity
 from soulslab.siphon.profile_checking import mistakes_of
+from support.laid_out import LIST, POINTER, STARTS, WORLD, attach, check_same, lay_out, make, number
 from support.random_profiles import profiles, values
-
-STARTS = (0x140000000, 0x7F0000000000, 0x7E0000000000)
-POINTER = {"displacement_at": 3, "instruction_end": 7, "is_pointer": True, "source": "test"}
-WORLD = Base(pattern="48 8B 05 ?? ?? ?? ?? 48 85 C0", **POINTER)
-
-
-def number(offsets, base="world", kind="i32", bounds=(0, 100), **fields):
-    start = {} if "entity" in fields else {"base": base}
-    return Attribute(**start, offsets=tuple(offsets), type=kind, range=bounds, source="test", **fields)
-
-
-def make(attributes, bases=None, entities=None, duel=None, **process):
-    return Profile(
-        name="test",
-        process=Process(executable="test.exe", **process),
-        bases=bases or {"world": WORLD},
-        entities=entities or {},
-        attributes=attributes,
-        duel=duel,
-    )
-
-
-def lay_out(profile):
-    """Return the layout, and a memory that holds it."""
-    layout = synthesise(profile)
-    memory = FakeMemory()
-    for region, (start, size) in enumerate(zip(STARTS, layout.sizes, strict=True)):
-        if size:
-            data = memory.map(start, bytearray(size), path="/x/" + profile.process.executable if not region else "")
-            for offset, part in layout.content(region, STARTS):
-                data[offset : offset + len(part)] = part
-    return layout, memory
-
-
-def attach(profile):
-    """Return a table that has found its bases with nothing but the profile."""
-    layout, memory = lay_out(profile)
-    image = read_image(memory, profile.process.executable)
-    return layout, memory, image, AttributeTable(profile, memory, resolve_places(profile, memory, image))
-
-
-def check_same(found, wanted, context=""):
-    if isinstance(wanted, list):
-        np.testing.assert_allclose(found, wanted, rtol=1e-6, err_msg=context)
-    elif isinstance(wanted, float):
-        assert found == pytest.approx(wanted, rel=1e-6), context
-    else:
-        assert found == wanted, context
 
 
 @given(profiles(), st.data())
 @settings(max_examples=150, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 def test_what_a_random_profile_asks_for_is_found_and_can_be_written(profile, data):
     assume(not list(mistakes_of(profile)))
+    true = {name: data.draw(st.integers(0, len(one.alternatives))) for name, one in profile.attributes.items()}
     try:
-        layout, _, _, table = attach(profile)
+        layout, _, _, table = attach(profile, Truth(ways=true))
     except LayoutError as error:
-        assert re.match(r"bases|attributes|entities", error.place)
+        assert re.match(r"bases|attributes|entities|code_offsets", error.place)
         assume(False)
     found = table.read_many()
     assert set(found) == set(profile.attributes)
+    assert table.sources == {
+        name: ways_of(one)[true[name]].source for name, one in profile.attributes.items() if one.alternatives
+    }
     for name, place in layout.places.items():
         assert table.address_of(name) == STARTS[place.region] + place.offset
     written = {name: data.draw(values(attribute)) for name, attribute in profile.attributes.items()}
@@ -208,7 +164,6 @@ def test_what_belongs_to_a_fight_lies_behind_doors():
 
 # --- what cannot be ---------------------------------------------------------------------------------------------
 
-LIST = {"base": "world", "begin": (0x100,), "end": (0x108,), "id_offsets": (8,), "source": "test"}
 WEAK = Base(pattern="48 8B", source="test", adjust=0x40)
 IMPOSSIBLE = {
     "two values in one place": (

@@ -1,0 +1,133 @@
+"""What a profile leaves open and a memory cannot: which version it is, which of several facts are true."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from soulslab.config.checking import join_place
+from soulslab.errors import LayoutError, did_you_mean
+from soulslab.siphon.facts import is_for, place_of, ways_of
+from soulslab.siphon.profile import Attribute, Profile
+from soulslab.siphon.values import NUMBER_CODES, size_of
+
+#: What a pointer holds that is none, not even a null pointer: a game that loads has those.
+NO_POINTER = b"\xdd" * 8
+_NAN = {"f32": struct.pack("<f", float("nan")), "f64": struct.pack("<d", float("nan"))}
+_NO_VALUE = {"bool": b"\xff", "utf8": b"\xff", "utf16": b"\x00\xd8"}
+
+
+class Truth(msgspec.Struct, frozen=True, kw_only=True):
+    """What is true of a game.
+
+    Attributes:
+        version: Of its program; "" for the first that the profile knows.
+        ways: Of attributes: which way leads to the value, 0 for its own and above that the alternatives; by default
+            the first that is for the version.
+        code_offsets: What the code holds; by default something plausible.
+    """
+
+    version: str = ""
+    ways: Mapping[str, int] = {}
+    code_offsets: Mapping[str, int] = {}
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A profile with nothing left open.
+
+    Attributes:
+        profile: With the true facts alone.
+        wrong: The other ways to its attributes, by their places in the profile, in the order of the attributes.
+        must_fail: The places of those that are tried before the true one.
+    """
+
+    profile: Profile
+    wrong: dict[str, Attribute]
+    must_fail: frozenset[str]
+
+
+def tell(profile: Profile, truth: Truth) -> Told:
+    """Return what is true, and what is not.
+
+    Raises:
+        LayoutError: It cannot be, as a way or a version that the profile does not have.
+    """
+    version = truth.version or next(iter(profile.process.versions), "")
+    _check(profile, truth)
+    attributes: dict[str, Attribute] = {}
+    wrong: dict[str, Attribute] = {}
+    must_fail: set[str] = set()
+    for name, attribute in profile.attributes.items():
+        ways = {index: way for index, way in enumerate(ways_of(attribute)) if is_for(profile, way, version)}
+        if not ways:
+            continue
+        true = truth.ways.get(name, next(iter(ways)))
+        if true not in ways:
+            raise LayoutError(f"is not known for version {version}, so it cannot be true", place=place_of(name, true))
+        attributes[name] = ways.pop(true)
+        wrong |= {place_of(name, index): way for index, way in ways.items()}
+        must_fail |= {place_of(name, index) for index in ways if index < true}
+    plain = msgspec.structs.replace(
+        profile,
+        process=msgspec.structs.replace(profile.process, versions=(version,) if version else ()),
+        bases={name: one for name, one in profile.bases.items() if is_for(profile, one, version)},
+        code_offsets={name: one for name, one in profile.code_offsets.items() if is_for(profile, one, version)},
+        entities={name: one for name, one in profile.entities.items() if is_for(profile, one, version)},
+        attributes=attributes,
+    )
+    _check_duel(profile, plain, version)
+    return Told(plain, wrong, frozenset(must_fail))
+
+
+def no_value(attribute: Attribute) -> bytes | None:
+    """Return what an attribute cannot be read from, as long as it is; None if it takes anything for a value."""
+    kind = attribute.type
+    if kind in _NAN:
+        return _NAN[kind] * attribute.length
+    if kind in NUMBER_CODES:
+        low, high = attribute.range or (0.0, 0.0)
+        outside = next((end for end in _ends(kind) if not low <= end * attribute.scale <= high), None)
+        return None if outside is None else struct.pack(f"<{NUMBER_CODES[kind]}", outside) * attribute.length
+    if kind in _NO_VALUE:
+        return (_NO_VALUE[kind] * size_of(attribute))[: size_of(attribute)]
+    return None
+
+
+def _ends(kind: str) -> Iterator[int]:
+    """Yield the greatest and the least whole number of a type."""
+    n_bits = int(kind[1:])
+    yield 2**n_bits - 1 if kind[0] == "u" else 2 ** (n_bits - 1) - 1
+    yield 0 if kind[0] == "u" else -(2 ** (n_bits - 1))
+
+
+def _check(profile: Profile, truth: Truth) -> None:
+    """Refuse what the profile does not have."""
+    versions = profile.process.versions
+    if truth.version and truth.version not in versions:
+        raise LayoutError(f"{truth.version!r} is none{did_you_mean(truth.version, versions)}", place="process.versions")
+    for name, way in truth.ways.items():
+        attribute = profile.attributes.get(name)
+        if attribute is None:
+            raise LayoutError(f"there is none{did_you_mean(name, profile.attributes)}", place=place_of(name, 0))
+        if not 0 <= way <= len(attribute.alternatives):
+            raise LayoutError(
+                f"has {len(attribute.alternatives)} alternatives, so no way {way}", place=place_of(name, 0)
+            )
+    for name in truth.code_offsets:
+        if name not in profile.code_offsets:
+            known = did_you_mean(name, profile.code_offsets)
+            raise LayoutError(f"there is none{known}", place=join_place("code_offsets", name))
+
+
+def _check_duel(profile: Profile, plain: Profile, version: str) -> None:
+    """Refuse a fight in attributes that the version does not have."""
+    for quantity, name in (profile.duel or {}).get("attributes", {}).items():
+        if name in profile.attributes and name not in plain.attributes:
+            raise LayoutError(
+                f"is not known for version {version}, as which the program is laid out; put a version first in "
+                f"process.versions for which all of the fight is known",
+                place=join_place("attributes", name),
+                other=join_place("duel.attributes", quantity),
+            )
