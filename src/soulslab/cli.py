@@ -23,6 +23,7 @@ from soulslab.cli_arena import arena
 from soulslab.cli_bench import A_SEED, bench
 from soulslab.cli_fights import fights
 from soulslab.cli_files import check_json, write_json
+from soulslab.cli_games import games
 from soulslab.cli_policies import join
 from soulslab.cli_siphon import siphon
 from soulslab.cli_tune import tune
@@ -50,6 +51,7 @@ app.command(arena)
 app.command(bench)
 app.command(tune)
 app.command(fights)
+app.command(games)
 app.command(join)
 
 

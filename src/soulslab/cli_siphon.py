@@ -63,7 +63,7 @@ class ClientFlags:
     certificate: Path | None = None
 
 
-def _open(
+def open_game(
     game: Path, flags: AttachFlags | None, client: ClientFlags | None, *, is_read_only: bool, with_window: bool
 ) -> LocalSession | RemoteSession:
     """Open the session that a command works on: a game of this machine, or that of a server."""
@@ -152,7 +152,7 @@ def attach(game: Path, *, flags: AttachFlags | None = None, client: ClientFlags 
     from soulslab.siphon.watch import attribute_table, info_table
 
     console = Console()
-    with _open(game, flags, client, is_read_only=True, with_window=False) as session:
+    with open_game(game, flags, client, is_read_only=True, with_window=False) as session:
         console.print(info_table(session.info), "")
         table, n_errors = attribute_table(session)
         console.print(table)
@@ -181,7 +181,7 @@ def watch(
 
     from soulslab.siphon.watch import watch as watch_game
 
-    with _open(game, flags, client, is_read_only=True, with_window=False) as session:
+    with open_game(game, flags, client, is_read_only=True, with_window=False) as session:
         watch_game(session, Console(), rate_hz=rate_hz, seconds=seconds)
 
 
@@ -198,7 +198,7 @@ def read(game: Path, *names: str, flags: AttachFlags | None = None, client: Clie
     from rich.console import Console
 
     console = Console(soft_wrap=True)
-    with _open(game, flags, client, is_read_only=True, with_window=False) as session:
+    with open_game(game, flags, client, is_read_only=True, with_window=False) as session:
         for name, value in session.snapshot(names or None).items():
             unit = session.profile.attributes[name].unit
             console.print(f"{name} = {value}{' ' if unit else ''}{unit}", markup=False, highlight=False)
@@ -218,7 +218,7 @@ def write(game: Path, *assignments: str, flags: AttachFlags | None = None, clien
 
     if not assignments:
         raise ConfigError("has nothing to write; give name=value", source="soulslab siphon write")
-    with _open(game, flags, client, is_read_only=False, with_window=False) as session:
+    with open_game(game, flags, client, is_read_only=False, with_window=False) as session:
         session.write(parse_values(session.profile, _pairs(list(assignments), "write")))
 
 
@@ -245,7 +245,7 @@ def capture(
     from soulslab.siphon.capture import FrameFormat
     from soulslab.siphon.watch import save_frame
 
-    with _open(game, flags, client, is_read_only=True, with_window=True) as session:
+    with open_game(game, flags, client, is_read_only=True, with_window=True) as session:
         save_frame(session.capture(FrameFormat(*size_px, grey)), file)
 
 
@@ -305,7 +305,7 @@ def record(
         frame_px=what.size_px,
         max_duration_s=what.seconds or 0.0,
     )
-    with _open(game, flags, client, is_read_only=True, with_window=has_frames) as session:
+    with open_game(game, flags, client, is_read_only=True, with_window=has_frames) as session:
         record_game(session, file, options, Console())
 
 

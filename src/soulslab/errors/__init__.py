@@ -47,6 +47,7 @@
         ├── AttributeVersionError    an attribute is not known for the version of the game
         ├── UndecidedAttributeError  no way to an attribute leads to a plausible value (what each gave)
         ├── ImplausibleValueError    a value that was read lies outside its plausible range
+        ├── SelfCheckError           attributes that are needed failed the self-check (which, and why)
         ├── EntityNotFoundError      no entity of the list has the id
         ├── InvalidValueError        a value to write has the wrong type or lies out of range
         ├── ReadOnlyError            a write in a session that was opened read-only
@@ -102,6 +103,7 @@ from soulslab.errors.bridge import (
     RemoteError,
     ResetFailedError,
     ScanError,
+    SelfCheckError,
     ServerUnavailableError,
     SessionStateError,
     SiphonError,
@@ -194,6 +196,7 @@ __all__ = [
     "ReplayError",
     "ResetFailedError",
     "ScanError",
+    "SelfCheckError",
     "ServerUnavailableError",
     "SessionStateError",
     "SiphonError",

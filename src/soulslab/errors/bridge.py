@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from soulslab.errors.general import ConfigError, SoulslabError, did_you_mean
@@ -209,6 +209,25 @@ class ImplausibleValueError(SiphonError):
         super().__init__(
             f"attribute {attribute!r} reads {value!r}, {problem}; "
             f"either the game is loading, or the profile does not fit this version of it"
+        )
+
+
+class SelfCheckError(SiphonError):
+    """Attributes that are needed failed the self-check of a profile on the running game.
+
+    Attributes:
+        attributes: Their names.
+        problems: What is wrong with each.
+    """
+
+    def __init__(self, game: str, failed: Mapping[str, str]) -> None:
+        self.attributes = tuple(failed)
+        self.problems = tuple(failed.values())
+        listed = "; ".join(f"{name!r} {problem}" for name, problem in failed.items())
+        n = len(failed)
+        super().__init__(
+            f"{n} attribute{'' if n == 1 else 's'} of {game} that {'is' if n == 1 else 'are'} needed failed the "
+            f"self-check: {listed}"
         )
 
 

@@ -27,6 +27,7 @@ from soulslab.errors import (
 from soulslab.siphon.alternatives import Choice
 from soulslab.siphon.chains import build_chains
 from soulslab.siphon.entities import id_bytes
+from soulslab.siphon.examination import Finding, look_into
 from soulslab.siphon.facts import facts_behind, is_for, versions_of, ways_of, with_numbers
 from soulslab.siphon.memory import Memory
 from soulslab.siphon.places import Places
@@ -56,6 +57,7 @@ class AttributeTable:
         self._places = places
         numbered = with_numbers(profile, places.code_offsets)
         ways = {name: self._ways(numbered, attribute) for name, attribute in numbered.attributes.items()}
+        self._known = ways
         #: Those of this version, and the way that is gone to each.
         self._now = {name: known[0] for name, known in ways.items() if known}
         self._facts = msgspec.structs.replace(numbered, attributes=self._now)
@@ -130,6 +132,26 @@ class AttributeTable:
     def address_of(self, name: str) -> int:
         """Return where an attribute is now. Raises as `read_many`, whatever its value."""
         return self._query((name,)).find()[0]
+
+    def examine(self, names: Sequence[str] | None = None) -> dict[str, tuple[Finding, ...]]:
+        """Return what each way to attributes leads to now, whether it is the one that is gone or not.
+
+        Args:
+            names: Which; None for all of the profile that are known for the version of the game.
+
+        Raises:
+            UnknownAttributeError, AttributeVersionError, ProcessExitedError: As in `read_many`.
+        """
+        wanted = tuple(self._now) if names is None else tuple(names)
+        for name in wanted:
+            self._attribute(name)
+        return {name: tuple(self._look_into(name, way) for way in self._known[name]) for name in wanted}
+
+    def _look_into(self, name: str, way: Attribute) -> Finding:
+        def query() -> _Query:
+            return self._make((name,), {name: way})
+
+        return look_into(way.source, lambda: query().find()[0], lambda: query().read()[name])
 
     def forget(self) -> None:
         """Drop all cached pointers, so that the next read walks the chains."""

@@ -113,6 +113,17 @@ class SessionContract:
         assert list(session.snapshot([game.tick, game.number])) == [game.tick, game.number]
         assert len(session.snapshot([])) == 0
 
+    def test_an_examination_finds_what_the_snapshot_gives(self, session: Session, game: ContractGame) -> None:
+        """Each attribute has at least one way, and nothing that is well has a problem."""
+        session.clock.pause()
+        snapshot, found = session.snapshot(), session.examine()
+        assert list(found) == list(session.profile.attributes)
+        for name, findings in found.items():
+            np.testing.assert_array_equal(findings[0].value, snapshot[name])
+            assert (findings[0].trouble, findings[0].problem) == ("", "")
+            assert findings[0].source == session.profile.attributes[name].source
+        assert list(session.examine([game.tick, game.number])) == [game.tick, game.number]
+
     def test_reading_one_by_one_gives_what_the_snapshot_gives(self, session: Session) -> None:
         """Value and type, for every attribute."""
         _hold_time(session)

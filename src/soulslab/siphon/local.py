@@ -20,6 +20,7 @@ from soulslab.errors import (
 )
 from soulslab.siphon.capture import NATIVE, Capture, FrameFormat
 from soulslab.siphon.clock import Advance, Clock
+from soulslab.siphon.examination import Finding
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.session import Frame, SessionInfo, SessionOptions, Snapshot, Step, StepResult
@@ -44,6 +45,10 @@ class Attributes(Protocol):
 
     def read_many(self, names: Sequence[str] | None) -> dict[str, Value]:
         """Return several attributes, read together; None stands for all."""
+        ...
+
+    def examine(self, names: Sequence[str] | None) -> dict[str, tuple[Finding, ...]]:
+        """Return what each way to attributes leads to; None stands for all."""
         ...
 
     def write(self, values: Mapping[str, Value]) -> None:
@@ -163,6 +168,11 @@ class LocalSession:
         """See `Session.snapshot`."""
         with self._using() as game:
             return _snapshot(game, names)
+
+    def examine(self, names: Sequence[str] | None = None) -> dict[str, tuple[Finding, ...]]:
+        """See `Session.examine`."""
+        with self._using() as game:
+            return game.attributes.examine(names)
 
     def write(self, values: Mapping[str, Value]) -> None:
         """See `Session.write`."""

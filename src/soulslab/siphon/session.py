@@ -27,6 +27,7 @@ from soulslab.errors import (
 )
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance, Clock
+from soulslab.siphon.examination import Finding
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import ClockGrade, InputBackend, Profile, Value
 
@@ -243,6 +244,18 @@ class Session(Protocol):
 
         Args:
             names: Which; None for all of the profile that are known for the version of the game.
+        """
+        ...
+
+    def examine(self, names: Sequence[str] | None = None) -> dict[str, tuple[Finding, ...]]:
+        """Return what each way to attributes leads to now, in the order of the profile; nothing that fails raises.
+
+        Args:
+            names: Which; None for all of the profile that are known for the version of the game.
+
+        Raises:
+            UnknownAttributeError: No such attribute.
+            AttributeVersionError: It is not known for the version of the game.
         """
         ...
 

@@ -6,6 +6,7 @@ Keys, game time, attributes and writes act on the fight as they do in the real w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from soulslab.errors import (
     WindowGoneError,
 )
 from soulslab.games.arena import PROFILE_PATH
+from soulslab.siphon.examination import Finding, look_into
 from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
 from soulslab.siphon.input.fake import FakeInput
 from soulslab.siphon.local import LocalSession
@@ -129,8 +131,22 @@ class _Attributes:
             if name not in values:
                 raise UnknownAttributeError(name, values)
             if arena.fight.stage == "loading" and name in arena.of_fighters:
-                raise PointerError("leads nowhere while the game loads", attribute=name, level=0, address=0, pid=PID)
+                problem = "is a null pointer while the game loads"
+                raise PointerError(problem, attribute=name, level=0, address=0, pid=PID, is_null=True)
         return {name: values[name] for name in wanted}
+
+    def examine(self, names: Sequence[str] | None) -> dict[str, tuple[Finding, ...]]:
+        arena = self._arena
+        arena.check_alive()
+        known = arena.binding.values(arena.fight)
+        found: dict[str, tuple[Finding, ...]] = {}
+        for name in tuple(known) if names is None else tuple(names):
+            if name not in known:
+                raise UnknownAttributeError(name, known)
+            source = arena.profile.attributes[name].source
+            # It lies in no memory, so it has no address.
+            found[name] = (look_into(source, lambda: 0, partial(self.read, name)),)
+        return found
 
     def write(self, values: Mapping[str, Value]) -> None:
         arena = self._arena

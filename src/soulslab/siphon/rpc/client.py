@@ -32,6 +32,7 @@ from soulslab.errors import (
 )
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance, Clock
+from soulslab.siphon.examination import Finding
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import ClockGrade, Value
 from soulslab.siphon.rpc import messages as m
@@ -154,6 +155,10 @@ class RemoteSession:
     def snapshot(self, names: Sequence[str] | None = None) -> Snapshot:
         """See `Session.snapshot`."""
         return _snapshot(self.ask(m.Snap(None if names is None else tuple(names)), m.Values))
+
+    def examine(self, names: Sequence[str] | None = None) -> dict[str, tuple[Finding, ...]]:
+        """See `Session.examine`."""
+        return self.ask(m.Examine(None if names is None else tuple(names)), m.Findings).findings
 
     def write(self, values: Mapping[str, Value]) -> None:
         """See `Session.write`."""

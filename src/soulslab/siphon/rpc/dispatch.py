@@ -124,6 +124,7 @@ _DOERS: Final[dict[type[m.Request], Callable[[Any, Session, FrameSender], m.AnyA
     m.Describe: lambda _, session, __: m.Facts(session.profile),
     m.Read: lambda request, session, _: m.ReadValue(session.read(request.name)),
     m.Snap: lambda request, session, _: pack_values(session.snapshot(request.names)),
+    m.Examine: lambda request, session, _: m.Findings(session.examine(request.names)),
     m.Write: _write,
     m.Grab: _grab,
     m.DoStep: _do_step,

@@ -47,6 +47,7 @@ STATUS: dict[type[SoulslabError], grpc.StatusCode] = {
     errors.AttributeVersionError: _Code.FAILED_PRECONDITION,
     errors.UndecidedAttributeError: _Code.FAILED_PRECONDITION,
     errors.ImplausibleValueError: _Code.OUT_OF_RANGE,
+    errors.SelfCheckError: _Code.FAILED_PRECONDITION,
     errors.EntityNotFoundError: _Code.NOT_FOUND,
     errors.InvalidValueError: _Code.INVALID_ARGUMENT,
     errors.ReadOnlyError: _Code.PERMISSION_DENIED,

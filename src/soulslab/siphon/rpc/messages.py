@@ -18,10 +18,11 @@ from msgspec import Meta
 from soulslab.errors import WireError
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance
+from soulslab.siphon.examination import Finding
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.session import SessionInfo, Step
 
-VERSION = 3
+VERSION = 4
 SERVICE = "soulslab.siphon.v1.Session"
 UNREADABLE = -1
 MAX_REQUEST_BYTES = 1 << 20
@@ -151,6 +152,13 @@ class Snap(Request, frozen=True, tag="snapshot"):
     names: tuple[str, ...] | None
 
 
+class Examine(Request, frozen=True, tag="examine"):
+    """`Session.examine`: gives `Findings`."""
+
+    controls: ClassVar[bool] = False
+    names: tuple[str, ...] | None
+
+
 class Write(Request, frozen=True, tag="write"):
     """`Session.write`: gives `Done`."""
 
@@ -232,8 +240,8 @@ class Leave(Request, frozen=True, tag="leave"):
 
 
 AnyRequest: TypeAlias = (
-    Info | Describe | Read | Snap | Write | Grab | DoStep | Held | Hold | Type | MoveMouse | Time | Run | Pause
-    | DoAdvance | Restart | Leave
+    Info | Describe | Read | Snap | Examine | Write | Grab | DoStep | Held | Hold | Type | MoveMouse | Time | Run
+    | Pause | DoAdvance | Restart | Leave
 )  # fmt: skip
 
 
@@ -317,6 +325,12 @@ class Values(Message, frozen=True, tag="values"):
     wall_time_s: float
 
 
+class Findings(Message, frozen=True, tag="findings"):
+    """What each way to attributes leads to; see `Session.examine`."""
+
+    findings: dict[str, tuple[Finding, ...]]
+
+
 class FrameData(Message, frozen=True, tag="frame"):
     """A picture; see `Frame`.
 
@@ -368,7 +382,19 @@ class Look(Message, frozen=True, tag="look"):
 
 
 AnyAnswer: TypeAlias = (
-    Done | Failure | InfoNow | Facts | ReadValue | Values | FrameData | Stepped | HeldKeys | TimeState | Advanced | Look
+    Done
+    | Failure
+    | InfoNow
+    | Facts
+    | ReadValue
+    | Values
+    | Findings
+    | FrameData
+    | Stepped
+    | HeldKeys
+    | TimeState
+    | Advanced
+    | Look
 )
 
 

@@ -38,6 +38,7 @@ SAMPLES = {
     "step": 7,
     "attempts": 9,
     "n_entities": 4,
+    "failed": {"hp": "out of range (it reads -1)"},
     "value": np.arange(3.0),
 }
 

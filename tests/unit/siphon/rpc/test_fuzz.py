@@ -27,6 +27,7 @@ REQUESTS = [
     m.Describe(),
     m.Read("hp"),
     m.Snap(("x", "velocity")),
+    m.Examine(("x", "name")),
     m.Write({"hp": 3, "name": "a", "x": 1.0}),
     m.Grab(FrameFormat(8, 8, True)),
     m.DoStep(Step(held=("W",), mouse_px=(1, 2), advance_s=0.1, attributes=("hp",), frame=FrameFormat(8, 8))),

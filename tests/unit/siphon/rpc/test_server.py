@@ -252,7 +252,7 @@ def test_unary_calls_may_change_nothing_without_the_id_of_a_client(toys, channel
 
 def test_unary_calls_of_a_client_are_those_of_its_stream(toys, server, channel):
     assert set(m.REQUESTS) == {type(request).__name__ for request in CHANGES} | {
-        "Info", "Describe", "Read", "Snap", "Grab", "Held", "Time"
+        "Info", "Describe", "Read", "Snap", "Examine", "Grab", "Held", "Time"
     }  # fmt: skip
     with connect(server.address, token=TOKEN) as remote:
         client = remote._connection.welcome.client_id

@@ -1,0 +1,82 @@
+"""``soulslab games``: the games that come with a profile, and whether a profile fits the game that runs."""
+
+# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from soulslab.cli_files import check_json, write_json
+from soulslab.cli_siphon import AttachFlags, ClientFlags, PositiveFloat, open_game
+
+games = App(name="games", help="The games that come with a profile, and whether a profile fits the game that runs.")
+
+
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class CheckFlags:
+    """What to check.
+
+    Attributes:
+        need: Attribute that has to be well; may be given many times. By default all that the profile's fight needs.
+        seconds: Game time from the first look to the last.
+        looks: How often to read everything.
+        json: Also write the table to this file.
+    """
+
+    need: Annotated[list[str] | None, Parameter(negative="")] = None
+    seconds: PositiveFloat = 1.0
+    looks: Annotated[int, Parameter(validator=Number(gte=2, lte=1000))] = 5
+    json: Path | None = None
+
+
+@games.command(name="list")
+def list_games() -> None:
+    """List the games that come with a profile."""
+    from rich.console import Console
+
+    from soulslab.games import known_games, profile_path
+    from soulslab.siphon.profile import load_profile
+
+    console = Console(soft_wrap=True)
+    for name in known_games():
+        profile = load_profile(profile_path(Path(name)))
+        versions = f", versions {', '.join(profile.process.versions)}" if profile.process.versions else ""
+        text = f"{name}  {profile.process.executable}, {len(profile.attributes)} attributes{versions}"
+        console.print(text, markup=False, highlight=False)
+
+
+@games.command
+def check(
+    game: Path,
+    *,
+    flags: AttachFlags | None = None,
+    client: ClientFlags | None = None,
+    what: CheckFlags | None = None,
+) -> int:
+    """Check every attribute of a profile on the game that runs, without writing to it; 1 if a needed one fails.
+
+    Args:
+        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
+        flags: Which game to attach to.
+        client: How to reach the server, if the game is that of one.
+        what: What to check.
+    """
+    from rich.console import Console
+
+    from soulslab.games.self_check import check_session
+    from soulslab.games.self_check_table import check_rows, check_table
+
+    what = what or CheckFlags()
+    check_json(what.json)
+    with open_game(game, flags, client, is_read_only=True, with_window=False) as session:
+        found = check_session(session, what.need, span_s=what.seconds, n_looks=what.looks)
+    Console().print(check_table(found))
+    if what.json:
+        write_json(what.json, check_rows(found))
+    return 0 if found.is_ok else 1

@@ -1,0 +1,86 @@
+"""What a person, and a program, see of a self-check: a table for the terminal, rows for a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from soulslab.games.self_check import AttributeCheck, SelfCheck, Verdict
+from soulslab.siphon.profile import Value
+from soulslab.siphon.watch import shown
+
+_STYLES = {Verdict.OK: "green", Verdict.NOT_LOADED: "yellow", Verdict.OTHER_VERSION: "dim"}
+
+
+def check_table(check: SelfCheck) -> Group:
+    """Return a row for each attribute, and below it what it comes to."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("attribute", "needed", "address", "value", "unit", "verdict", "why, and what other sources say"):
+        table.add_column(title, overflow="fold")
+    for row in check.rows:
+        table.add_row(
+            Text(row.name),
+            "yes" if row.is_needed else "",
+            f"{row.address:#x}" if row.address else "",
+            Text("" if row.value is None else shown(row.value)),
+            Text(row.unit),
+            Text(row.verdict.value, style=_STYLES.get(row.verdict, "bold red")),
+            Text(_notes(row)),
+        )
+    return Group(table, "", Text("\n".join(summary(check))))
+
+
+def summary(check: SelfCheck) -> list[str]:
+    """Return what a self-check comes to, line by line."""
+    version = f"version {check.version}" if check.version else "no version"
+    known = "" if check.is_known_version else ", which the profile does not know"
+    looks = f"{check.n_looks} looks in {check.span_s:.2g} s of game time"
+    lines = [f"{check.game}, {version}{known}: {looks}; nothing was written"]
+    counts = {verdict: [row for row in check.rows if row.verdict is verdict] for verdict in Verdict}
+    lines.append("; ".join(f"{len(rows)} {verdict.value}" for verdict, rows in counts.items() if rows))
+    if counts[Verdict.NOT_LOADED]:
+        lines.append(
+            "What is not loaded may only want its world: load a character, stand where the enemy is, and check again."
+        )
+    failed = [row.name for row in check.rows if row.is_needed and row.verdict is not Verdict.OK]
+    lines.append(f"needed and not ok: {', '.join(failed)}" if failed else "all that is needed is ok")
+    return lines
+
+
+def check_rows(check: SelfCheck) -> list[dict[str, Any]]:
+    """Return a self-check as rows of plain values; each has the game and its version, too."""
+    return [
+        {
+            "game": check.game,
+            "version": check.version,
+            "attribute": row.name,
+            "verdict": row.verdict.value,
+            "reason": row.reason,
+            "is_needed": row.is_needed,
+            "address": row.address,
+            "value": _plain(row.value),
+            "unit": row.unit,
+            "source": row.source,
+            "others": list(row.others),
+            "versions": list(row.versions),
+            "is_writable": row.is_writable,
+        }
+        for row in check.rows
+    ]
+
+
+def _notes(row: AttributeCheck) -> str:
+    access = [] if row.is_writable else ["read-only"]
+    held = [f"held: {row.source}"] if row.others else []
+    return "; ".join([*([row.reason] if row.reason else []), *held, *row.others, *access])
+
+
+def _plain(value: Value) -> Any:
+    """Return a value that JSON has."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return value.hex() if isinstance(value, bytes) else value

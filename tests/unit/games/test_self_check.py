@@ -1,0 +1,189 @@
+"""The self-check: what it says of a toy whose facts are right, and of one with each mistake that there can be."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from soulslab.errors import ConfigError, ProcessExitedError, SelfCheckError, UnknownAttributeError
+from soulslab.games.arena.fake import FakeArenaSession
+from soulslab.games.self_check import Verdict, check_session, needed_by
+from soulslab.games.self_check_table import check_rows, summary
+from soulslab.siphon.fake import TOY_PROFILE, FakeSession
+from soulslab.siphon.fake_game import FakeOpener
+from soulslab.siphon.local import LocalSession
+from soulslab.siphon.profile import Alternative, Attribute
+from soulslab.siphon.rpc.client import connect
+from soulslab.siphon.rpc.server import ServerOptions, serve
+from soulslab.siphon.session import SessionOptions
+
+READ_ONLY = SessionOptions(is_read_only=True)
+
+
+class ToySession(FakeSession):
+    """A session with the toy under another profile."""
+
+    def __init__(self, profile, options):
+        LocalSession.__init__(self, profile, options, FakeOpener(self._start))
+
+
+def changed(attributes=None, versions=(), **facts):
+    """Return the toy's profile with other facts: of attributes by name, for versions of the program."""
+    found = dict(TOY_PROFILE.attributes)
+    for name, changes in (attributes or {}).items():
+        found[name] = changes if isinstance(changes, Attribute) else msgspec.structs.replace(found[name], **changes)
+    process = msgspec.structs.replace(TOY_PROFILE.process, versions=versions)
+    return msgspec.structs.replace(TOY_PROFILE, attributes=found, process=process, **facts)
+
+
+def rows(session, **options):
+    return {row.name: row for row in check_session(session, **options).rows}
+
+
+@pytest.fixture
+def toy():
+    with FakeSession(READ_ONLY) as session:
+        yield session
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_profile_that_fits(tmp_path, is_remote):
+    profile = changed({"ticks": {"is_moving": True}, "level": {"is_holding": True}})
+    with ToySession(profile, READ_ONLY) as local:
+        before = bytes(local.toy.memory.read(0x20000, 8))
+        if is_remote:
+            with (
+                serve(local, ServerOptions(address=f"unix:{tmp_path}/s", needs_token=False)) as server,
+                connect(server.address) as session,
+            ):
+                check = check_session(session, span_s=0.5)
+        else:
+            check = check_session(local, span_s=0.5)
+        assert bytes(local.toy.memory.read(0x20000, 8)) == before
+        assert local.toy.values["ticks"] == 30
+    assert check.is_ok
+    assert check.is_known_version
+    assert [row.name for row in check.rows] == list(profile.attributes)
+    assert {row.verdict for row in check.rows} == {Verdict.OK}
+    hp = check.rows[0]
+    assert (hp.value, hp.address, hp.source, hp.is_writable, hp.others) == (100, 0x20000, "made up", True, ())
+    assert check.span_s == pytest.approx(0.5)
+    check.require()
+    check.require("hp", "velocity")
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_time_runs_or_stands_afterwards_as_it_did_before(toy, is_running):
+    toy.clock.run(2.0) if is_running else toy.clock.pause()
+    check_session(toy)
+    assert toy.clock.speed == (2.0 if is_running else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict", "words"),
+    [
+        ({"hp": {"range": (0, 50)}}, Verdict.OUT_OF_RANGE, "'hp' reads 100, which is outside"),
+        ({"hp": {"is_moving": True}}, Verdict.STANDS, "stayed at 100 for 1 s"),
+        ({"hp": {"offsets": (0x10, 0x0, 0x0)}}, Verdict.UNREADABLE, "which is no address"),
+        ({"hp": {"offsets": (0x10, 0x28, 0x0)}}, Verdict.NOT_LOADED, "offsets[1]: is a null pointer"),
+        ({"hp": {"offsets": (0x10, 0xC), "is_holding": True}}, Verdict.CHANGES, "it was 0, then 15"),
+        ({"hp": {"versions": ("2.0",)}}, Verdict.OTHER_VERSION, "known for 2.0"),
+    ],
+)
+def test_each_mistake_has_its_verdict(facts, verdict, words):
+    with ToySession(changed(facts, versions=("", "2.0")), READ_ONLY) as session:
+        check = check_session(session, ["hp"])
+    found = {row.name: row for row in check.rows}
+    assert (found["hp"].verdict, check.is_ok) == (verdict, False)
+    assert words in found["hp"].reason
+    assert {row.verdict for name, row in found.items() if name != "hp"} == {Verdict.OK}
+    check.require("x", "y")
+    with pytest.raises(SelfCheckError) as caught:
+        check.require("x", "hp")
+    assert caught.value.attributes == ("hp",)
+    assert f"'hp' {verdict.value}" in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_what_is_not_loaded_is_told_apart_from_what_is_wrong(toy):
+    toy.toy.is_loading = True
+    check = check_session(toy)
+    assert {row.verdict for row in check.rows} == {Verdict.NOT_LOADED}
+    assert all("base 'toy', is_pointer: is a null pointer" in row.reason for row in check.rows)
+    assert any("load a character" in line for line in summary(check))
+    check.require(may_be_loading=True)
+    with pytest.raises(SelfCheckError, match="8 attributes of toy that are needed"):
+        check.require()
+    toy.toy.is_loading = False
+    check_session(toy).require()
+
+
+def other(**facts):
+    return Alternative(source="another page", **facts)
+
+
+def test_sources_that_agree_disagree_and_lead_nowhere():
+    attributes = {
+        "hp": {"alternatives": (other(offsets=(0x10, 0x0)),)},
+        "x": {"alternatives": (other(offsets=(0x10, 0x4), scale=2.0),)},
+        "level": {"range": (5, 99), "offsets": (0x10, 0x2C), "alternatives": (other(offsets=(0x10, 0x10)),)},
+        "ticks": {"is_moving": True, "alternatives": (other(offsets=(0x10, 0x4, 0x0)),)},
+    }
+    with ToySession(changed(attributes), SessionOptions(options={"level": "7"})) as session:
+        session.write({"x": 3.0})
+        session.snapshot()
+        check = check_session(session)
+    found = {row.name: row for row in check.rows}
+    assert (found["hp"].verdict, found["hp"].others) == (Verdict.OK, ("another page: agrees",))
+    assert found["x"].verdict is Verdict.DISAGREE
+    assert found["x"].reason == "made up gives 3.0; another page: disagrees, it gives 6.0"
+    assert (found["level"].verdict, found["level"].source, found["level"].value) == (Verdict.OK, "another page", 7)
+    assert "made up" in found["level"].others[0]
+    assert "outside its plausible range" in found["level"].others[0]
+    assert found["ticks"].verdict is Verdict.OK
+    assert "is not mapped" in found["ticks"].others[0]
+
+
+def test_an_unknown_version_is_said():
+    with ToySession(changed(versions=("2.0",)), READ_ONLY) as session:
+        check = check_session(session)
+    assert not check.is_known_version
+    assert check.is_ok
+    assert "which the profile does not know" in summary(check)[0]
+
+
+def test_what_nobody_has_is_refused(toy):
+    with pytest.raises(UnknownAttributeError, match="did you mean 'level'"):
+        check_session(toy, ["levle"])
+    with pytest.raises(UnknownAttributeError, match="no such"):
+        check_session(toy).require("no such")
+    for options in ({"span_s": 0.0}, {"n_looks": 1}):
+        with pytest.raises(ConfigError, match="at least 2 looks"):
+            check_session(toy, **options)
+
+
+def test_a_game_that_has_ended_is_no_verdict(toy):
+    toy.toy.is_alive = False
+    with pytest.raises(ProcessExitedError):
+        check_session(toy)
+
+
+def test_a_fight_needs_what_its_table_names():
+    with FakeArenaSession() as session:
+        needed = needed_by(session.profile)
+        assert "player.hp" in needed
+        assert len(needed) < len(session.profile.attributes) or set(needed) == set(session.profile.attributes)
+        session.clock.advance(3.0)
+        check = check_session(session)
+        check.require()
+        session.arena.fight.restart()
+        loading = {row.name: row.verdict for row in check_session(session, span_s=0.01).rows}
+    assert loading["player.hp"] is Verdict.NOT_LOADED
+
+
+def test_rows_for_a_file_are_plain(toy):
+    found = check_rows(check_session(toy))
+    assert msgspec.json.decode(msgspec.json.encode(found)) == found
+    by_name = {row["attribute"]: row for row in found}
+    assert by_name["velocity"]["value"] == [0.0, 0.0]
+    assert by_name["hp"]["verdict"] == "ok"
+    assert np.isclose(by_name["hp"]["address"], 0x20000)
