@@ -4,4 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from soulslab.games.dark_souls_3.game import DarkSouls3
+
 PROFILE_PATH = Path(__file__).parent / "profile.toml"
+
+__all__ = ["PROFILE_PATH", "DarkSouls3"]
