@@ -63,9 +63,11 @@ DEFECTS = {
     "HeroAnimLength": "0x24 is the time in the animation, 0x2c its length: 16 bytes hold id, time, time again, length",
     "NpcAnimLength": "the same in the boss",
     "NpcGlobalPosAngle": "0x7c is behind the position, where such vectors have a fourth number; the angle is at 0x6cc",
+    "gameSpeedVal": "0x2cc is right from 2.2.0 on, and 0x2d4 up to 2.0.1: the code says where it is",
+    "gameSpeedFlag": "behind the speed, so it moves with it",
 }
 #: Those of them that ours tries when its own way does not hold.
-TRIED = ("HeroMaxFp", "NpcGlobalPosAngle")
+TRIED = ("HeroMaxFp", "NpcGlobalPosAngle", "gameSpeedVal", "gameSpeedFlag")
 
 
 def own(game):
