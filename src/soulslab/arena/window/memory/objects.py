@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from soulslab.arena.window.memory.code import CodePlan
 from soulslab.arena.window.memory.spaces import POINTER_SIZE, Claim, Space
-from soulslab.arena.window.memory.truth import NO_POINTER, no_value
+from soulslab.arena.window.memory.truth import NO_POINTER, no_values
 from soulslab.config.checking import join_place
 from soulslab.errors import LayoutError
 from soulslab.siphon.facts import numbers
@@ -74,12 +74,17 @@ class Objects:
                 self._fix(space, start + step, NO_POINTER, place)
                 return
             space, start = target, 0
-        data = no_value(way)
-        if data is None:
-            raise LayoutError(
-                f"finds a value in whatever is there, as it is {way.type}; it cannot be wrong", place=place
-            )
-        self._fix(space, start + steps[-1], data, place)
+        problem = LayoutError(
+            f"finds a value in whatever is there, as it is {way.type}; it cannot be wrong", place=place
+        )
+        for offset, data in no_values(way):
+            try:
+                self._fix(space, start + steps[-1] + offset, data, place)
+            except LayoutError as error:
+                problem = error
+            else:
+                return
+        raise problem
 
     def _fix(self, space: Space, offset: int, data: bytes, place: str) -> None:
         """Let bytes be there that are no value."""

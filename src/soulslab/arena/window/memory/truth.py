@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator, Mapping
 
@@ -11,12 +12,12 @@ from soulslab.config.checking import join_place
 from soulslab.errors import LayoutError, did_you_mean
 from soulslab.siphon.facts import is_for, place_of, ways_of
 from soulslab.siphon.profile import Attribute, Profile
-from soulslab.siphon.values import NUMBER_CODES, size_of
+from soulslab.siphon.values import NUMBER_CODES
 
 #: What a pointer holds that is none, not even a null pointer: a game that loads has those.
 NO_POINTER = b"\xdd" * 8
-_NAN = {"f32": struct.pack("<f", float("nan")), "f64": struct.pack("<d", float("nan"))}
-_NO_VALUE = {"bool": b"\xff", "utf8": b"\xff", "utf16": b"\x00\xd8"}
+#: Neither is a number 255 a bool, nor does a text begin like that.
+_NO_VALUES = {"bool": b"\xff", "utf8": b"\xff", "utf16": b"\x00\xdc"}
 
 
 class Truth(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,18 +82,17 @@ def tell(profile: Profile, truth: Truth) -> Told:
     return Told(plain, wrong, frozenset(must_fail))
 
 
-def no_value(attribute: Attribute) -> bytes | None:
-    """Return what an attribute cannot be read from, as long as it is; None if it takes anything for a value."""
+def no_values(attribute: Attribute) -> Iterator[tuple[int, bytes]]:
+    """Yield bytes of which each alone makes an attribute unreadable, with how far from its start; none for a flag."""
     kind = attribute.type
-    if kind in _NAN:
-        return _NAN[kind] * attribute.length
     if kind in NUMBER_CODES:
+        code = NUMBER_CODES[kind]
         low, high = attribute.range or (0.0, 0.0)
-        outside = next((end for end in _ends(kind) if not low <= end * attribute.scale <= high), None)
-        return None if outside is None else struct.pack(f"<{NUMBER_CODES[kind]}", outside) * attribute.length
-    if kind in _NO_VALUE:
-        return (_NO_VALUE[kind] * size_of(attribute))[: size_of(attribute)]
-    return None
+        ends = (math.nan,) if kind in ("f32", "f64") else _ends(kind)
+        outside = [struct.pack(f"<{code}", end) for end in ends if not low <= end * attribute.scale <= high]
+        yield from ((i * len(data), data) for data in outside for i in range(attribute.length))
+    elif kind in _NO_VALUES:
+        yield 0, _NO_VALUES[kind]
 
 
 def _ends(kind: str) -> Iterator[int]:

@@ -13,10 +13,12 @@ from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.quantities import QUANTITIES
 from soulslab.arena.window.memory.fight_view import FightView
 from soulslab.arena.window.memory.profile_memory import RUBBISH, ProfileMemory
+from soulslab.arena.window.memory.truth import Truth
 from soulslab.errors import EntityNotFoundError, LayoutError, PointerError, UndecidedAttributeError
 from soulslab.games import dark_souls_3, elden_ring
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.siphon.attributes import AttributeTable
+from soulslab.siphon.facts import ways_of
 from soulslab.siphon.image import read_image
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.places import resolve_places
@@ -28,16 +30,18 @@ PROFILES = {
     "elden_ring": elden_ring.PROFILE_PATH,
 }
 BASE = Base(pattern="48 8B 05 ?? ?? ?? ?? C3", displacement_at=3, instruction_end=7, is_pointer=True, source="test")
+#: Where the world has its player, besides the first of its set of players.
+MAIN_PLAYER = 0x1E508
 
 
 class Played:
     """A fight in memory, and a table that reads it through the bridge."""
 
-    def __init__(self, profile, folder):
+    def __init__(self, profile, folder, truth=None):
         self.profile = profile
         self.binding = Binding(profile.duel, profile.attributes)
         self.game = LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions(seed=3))
-        self.memory = ProfileMemory(profile, self.binding, self.game, folder)
+        self.memory = ProfileMemory(profile, self.binding, self.game, folder, truth)
         self.process = LinuxMemory(os.getpid())
 
     def attach(self):
@@ -68,8 +72,8 @@ def play(tmp_path):
     """Return what starts a game of a profile."""
     started = []
 
-    def start(profile):
-        played = Played(load_profile(PROFILES[profile]) if isinstance(profile, str) else profile, tmp_path)
+    def start(profile, truth=None):
+        played = Played(load_profile(PROFILES[profile]) if isinstance(profile, str) else profile, tmp_path, truth)
         started.append(played)
         played.attach()
         return played
@@ -178,6 +182,32 @@ def test_while_the_game_loads_the_fighters_are_nowhere(game, play):
         with pytest.raises((PointerError, EntityNotFoundError, UndecidedAttributeError)):
             played.table.read(quantity)
     assert played.table.read("game.speed") == 1.0
+
+
+def test_a_fight_is_found_by_other_facts_if_those_are_true(play):
+    """The player of Elden Ring as the field of another object, which nobody decides about while the game loads."""
+    profile = load_profile(elden_ring.PROFILE_PATH)
+    all_ways = {name: ways_of(one) for name, one in profile.attributes.items()}
+    other = {name: i for name, ways in all_ways.items() for i, way in enumerate(ways) if way.offsets[0] == MAIN_PLAYER}
+    played = play(profile, Truth(ways=other))
+    played.game.restart()
+    played.turn()
+    for use in (lambda: played.table.read("player.hp"), lambda: played.table.write({"player.hp": 5})):
+        with pytest.raises(UndecidedAttributeError):
+            use()
+    assert played.table.sources["player.hp"] == ""
+    played.reach("fighting")
+    played.turn(5)
+    check_same(played)
+    assert played.table.sources["player.hp"] == all_ways["player.hp"][other["player.hp"]].source
+    played.table.write({"player.hp": 321})
+    played.turn()
+    assert played.table.read("player.hp") == 321
+    check_same(played)
+    played.game.restart()
+    played.turn()
+    with pytest.raises(PointerError):
+        played.table.read("player.hp")
 
 
 @pytest.mark.parametrize("game", PROFILES)

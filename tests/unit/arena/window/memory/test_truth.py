@@ -1,12 +1,17 @@
 """What a profile leaves open, laid out: offsets in the code, versions, and which of several facts is true."""
 
+import re
+
+import msgspec
 import pytest
 
 from soulslab.arena.window.memory.layout import synthesise
 from soulslab.arena.window.memory.truth import Truth
 from soulslab.errors import AttributeVersionError, LayoutError
+from soulslab.games import dark_souls_3, elden_ring
+from soulslab.siphon.facts import is_for, ways_of
 from soulslab.siphon.places import resolve_places
-from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Entity
+from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Entity, load_profile
 from soulslab.siphon.profile_checking import mistakes_of
 from support.laid_out import LIST, POINTER, STARTS, WORLD, attach, check_same, make, number
 
@@ -129,6 +134,37 @@ def test_the_program_is_the_version_that_is_asked_for():
     assert (image.version, set(table.read_many())) == (OLD, {"hp", "mp", "sp"})
     assert layout.attributes["hp"].offsets == (16,)
     assert table.sources == {}
+
+
+REAL = [msgspec.structs.replace(load_profile(one.PROFILE_PATH), duel=None) for one in (dark_souls_3, elden_ring)]
+
+
+@pytest.mark.parametrize("profile", REAL, ids=lambda profile: profile.name)
+def test_each_version_of_a_real_game_can_be_laid_out(profile):
+    for version in profile.process.versions:
+        layout, _, image, table = attach(profile, Truth(version=version))
+        assert image.version == version
+        assert set(table.read_many()) == set(layout.places)
+        assert all(table.sources.values())
+
+
+@pytest.mark.parametrize("profile", REAL, ids=lambda profile: profile.name)
+def test_each_fact_of_a_real_game_can_be_the_true_one(profile):
+    """But for those that the value cannot tell from the ones before: any bit is a flag."""
+    n_told = 0
+    version = profile.process.versions[0]
+    for name, attribute in profile.attributes.items():
+        ways = [(index, one) for index, one in enumerate(ways_of(attribute)) if is_for(profile, one, version)]
+        for index, one in ways[1:]:
+            try:
+                table = attach(profile, Truth(ways={name: index}))[3]
+            except LayoutError as error:
+                assert re.search("it cannot be wrong|something that is no value", str(error))
+                continue
+            table.read(name)
+            assert table.sources[name] == one.source
+            n_told += 1
+    assert n_told >= 3
 
 
 OPEN = {
