@@ -25,6 +25,7 @@ from soulslab.errors import (
     UnknownAttributeError,
 )
 from soulslab.siphon.alternatives import Choice
+from soulslab.siphon.chain_number import NAME, ChainNumber, Number
 from soulslab.siphon.chains import build_chains
 from soulslab.siphon.entities import id_bytes
 from soulslab.siphon.examination import Finding, look_into
@@ -121,13 +122,37 @@ class AttributeTable:
         encoded = [self._codec(name).encode(values[name]) for name in names]
         addresses = query.find()
         for name, address, data in zip(names, addresses, encoded, strict=True):
-            attribute = self._attribute(name)
-            if attribute.type == "flag":
-                bit = 1 << attribute.bit
-                old = self._memory.read(address, 1)[0]
-                self._memory.write(address, bytes([old | bit if data[0] else old & ~bit]))
-            else:
-                self._memory.write(address, data)
+            self._store(self._attribute(name), address, data)
+
+    def read_number(self, where: ChainNumber) -> Number:
+        """Return a number that the profile does not name.
+
+        Raises:
+            PatternError: The profile has no such base, or it was not found.
+            PointerError, ImplausibleValueError, ProcessExitedError: As in `read_many`.
+        """
+        found: Number = self._make((NAME,), {NAME: where.attribute()}).read()[NAME]
+        return found
+
+    def write_number(self, where: ChainNumber, value: Number) -> None:
+        """Write such a number.
+
+        Raises:
+            InvalidValueError: The value has the wrong type, or does not fit.
+            PatternError, PointerError, ProcessExitedError: As in `read_number`.
+            MemoryAccessError: The system does not let it be written.
+        """
+        attribute = where.attribute()
+        data = Codec(NAME, attribute).encode(value)
+        self._store(attribute, self._make((NAME,), {NAME: attribute}).find()[0], data)
+
+    def _store(self, attribute: Attribute, address: int, data: bytes) -> None:
+        """Write an attribute's bytes; of a flag, only its bit."""
+        if attribute.type == "flag":
+            bit = 1 << attribute.bit
+            old = self._memory.read(address, 1)[0]
+            data = bytes([old | bit if data[0] else old & ~bit])
+        self._memory.write(address, data)
 
     def address_of(self, name: str) -> int:
         """Return where an attribute is now. Raises as `read_many`, whatever its value."""
@@ -202,7 +227,8 @@ class AttributeTable:
     def _make(self, names: tuple[str, ...], ways: dict[str, Attribute]) -> _Query:
         """Return what reads attributes by some ways."""
         for name in names:
-            self._attribute(name)
+            if name not in ways:
+                self._attribute(name)
             for mistake in self._missing(ways[name]):
                 raise mistake
         facts = msgspec.structs.replace(self._facts, attributes=ways)

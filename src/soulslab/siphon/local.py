@@ -19,6 +19,7 @@ from soulslab.errors import (
     WindowNotFoundError,
 )
 from soulslab.siphon.capture import NATIVE, Capture, FrameFormat
+from soulslab.siphon.chain_number import ChainNumber, Number
 from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.examination import Finding
 from soulslab.siphon.input import Input
@@ -53,6 +54,14 @@ class Attributes(Protocol):
 
     def write(self, values: Mapping[str, Value]) -> None:
         """Check all of the values, then write them."""
+        ...
+
+    def read_number(self, where: ChainNumber) -> Number:
+        """Return a number by a chain of its own."""
+        ...
+
+    def write_number(self, where: ChainNumber, value: Number) -> None:
+        """Write a number by a chain of its own."""
         ...
 
 
@@ -177,11 +186,19 @@ class LocalSession:
     def write(self, values: Mapping[str, Value]) -> None:
         """See `Session.write`."""
         with self._using() as game:
-            if self._options.is_read_only:
-                raise ReadOnlyError(
-                    f"cannot write {', '.join(values)}: the session was opened with is_read_only=True; open it without"
-                )
+            self._refuse_write(", ".join(values))
             game.attributes.write(values)
+
+    def read_number(self, where: ChainNumber) -> Number:
+        """See `Session.read_number`."""
+        with self._using() as game:
+            return game.attributes.read_number(where)
+
+    def write_number(self, where: ChainNumber, value: Number) -> None:
+        """See `Session.write_number`."""
+        with self._using() as game:
+            self._refuse_write(f"a number behind {where.base!r}")
+            game.attributes.write_number(where, value)
 
     def capture(self, frame_format: FrameFormat = NATIVE) -> Frame:
         """See `Session.capture`."""
@@ -249,6 +266,10 @@ class LocalSession:
             except WindowGoneError:
                 _await_exit(self._game)
                 raise
+
+    def _refuse_write(self, what: str) -> None:
+        if self._options.is_read_only:
+            raise ReadOnlyError(f"cannot write {what}: the session was opened with is_read_only=True; open it without")
 
     def _refuse_closed(self) -> None:
         if self._is_closed:

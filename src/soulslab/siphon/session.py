@@ -26,6 +26,7 @@ from soulslab.errors import (
     UndecidedAttributeError,
 )
 from soulslab.siphon.capture import NATIVE, FrameFormat
+from soulslab.siphon.chain_number import ChainNumber, Number
 from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.examination import Finding
 from soulslab.siphon.input import Input
@@ -256,6 +257,26 @@ class Session(Protocol):
         Raises:
             UnknownAttributeError: No such attribute.
             AttributeVersionError: It is not known for the version of the game.
+        """
+        ...
+
+    def read_number(self, where: ChainNumber) -> Number:
+        """Return a number that the profile does not name, by a chain of pointers of one's own.
+
+        Raises:
+            PatternError: The profile has no such base, or it was not found.
+            PointerError: The chain leads nowhere now.
+            ImplausibleValueError: It is not a number (NaN).
+        """
+        ...
+
+    def write_number(self, where: ChainNumber, value: Number) -> None:
+        """Write such a number.
+
+        Raises:
+            ReadOnlyError: The session is read-only.
+            InvalidValueError: The value has the wrong type, or does not fit.
+            PatternError, PointerError: As in `read_number`.
         """
         ...
 

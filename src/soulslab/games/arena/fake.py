@@ -19,6 +19,7 @@ from soulslab.arena.state import TICKS_PER_S
 from soulslab.arena.top_down import draw_duel
 from soulslab.errors import (
     ClockStalledError,
+    PatternError,
     PointerError,
     ProcessExitedError,
     ReadOnlyError,
@@ -26,6 +27,7 @@ from soulslab.errors import (
     WindowGoneError,
 )
 from soulslab.games.arena import PROFILE_PATH
+from soulslab.siphon.chain_number import ChainNumber, Number
 from soulslab.siphon.examination import Finding, look_into
 from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
 from soulslab.siphon.input.fake import FakeInput
@@ -155,6 +157,17 @@ class _Attributes:
             if not arena.profile.attributes[name].is_writable:
                 raise ReadOnlyError(f"attribute {name!r} is read-only in the profile; nothing was written")
         arena.binding.apply(arena.fight, values)
+
+    def read_number(self, where: ChainNumber) -> Number:
+        raise _no_memory(where)
+
+    def write_number(self, where: ChainNumber, value: Number) -> None:
+        del value
+        raise _no_memory(where)
+
+
+def _no_memory(where: ChainNumber) -> PatternError:
+    return PatternError("is in no memory: this fight has only the attributes that it plays", base=where.base)
 
 
 class FakeArenaSession(LocalSession):

@@ -31,6 +31,7 @@ from soulslab.errors import (
     WindowNotFoundError,
 )
 from soulslab.siphon.capture import NATIVE, FrameFormat
+from soulslab.siphon.chain_number import NAME, ChainNumber, Number
 from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.examination import Finding
 from soulslab.siphon.input import Input
@@ -163,11 +164,18 @@ class RemoteSession:
     def write(self, values: Mapping[str, Value]) -> None:
         """See `Session.write`."""
         for name, value in values.items():
-            try:
-                encode(value)
-            except UNSENDABLE as error:
-                raise InvalidValueError(name, value, str(error)) from error
+            _check_sendable(name, value)
         self.ask(m.Write(dict(values)), m.Done)
+
+    def read_number(self, where: ChainNumber) -> Number:
+        """See `Session.read_number`."""
+        found: Number = self.ask(m.ReadNumber(where), m.ReadValue).value
+        return found
+
+    def write_number(self, where: ChainNumber, value: Number) -> None:
+        """See `Session.write_number`."""
+        _check_sendable(NAME, value)
+        self.ask(m.WriteNumber(where, value), m.Done)
 
     def capture(self, frame_format: FrameFormat = NATIVE) -> Frame:
         """See `Session.capture`."""
@@ -388,6 +396,13 @@ class RemoteClock:
     def close(self) -> None:
         """Let the game run at 1x."""
         self.run()
+
+
+def _check_sendable(name: str, value: Value) -> None:
+    try:
+        encode(value)
+    except UNSENDABLE as error:
+        raise InvalidValueError(name, value, str(error)) from error
 
 
 def _snapshot(values: m.Values) -> Snapshot:

@@ -87,6 +87,11 @@ def _write(request: m.Write, session: Session, _: FrameSender) -> m.Done:
     return m.Done()
 
 
+def _write_number(request: m.WriteNumber, session: Session, _: FrameSender) -> m.Done:
+    session.write_number(request.where, request.value)
+    return m.Done()
+
+
 def _hold(request: m.Hold, session: Session, _: FrameSender) -> m.Done:
     session.input.set_held(request.keys, request.again)
     return m.Done()
@@ -125,7 +130,9 @@ _DOERS: Final[dict[type[m.Request], Callable[[Any, Session, FrameSender], m.AnyA
     m.Read: lambda request, session, _: m.ReadValue(session.read(request.name)),
     m.Snap: lambda request, session, _: pack_values(session.snapshot(request.names)),
     m.Examine: lambda request, session, _: m.Findings(session.examine(request.names)),
+    m.ReadNumber: lambda request, session, _: m.ReadValue(session.read_number(request.where)),
     m.Write: _write,
+    m.WriteNumber: _write_number,
     m.Grab: _grab,
     m.DoStep: _do_step,
     m.Held: lambda _, session, __: m.HeldKeys(tuple(sorted(session.input.held))),

@@ -17,12 +17,13 @@ from msgspec import Meta
 
 from soulslab.errors import WireError
 from soulslab.siphon.capture import NATIVE, FrameFormat
+from soulslab.siphon.chain_number import ChainNumber
 from soulslab.siphon.clock import Advance
 from soulslab.siphon.examination import Finding
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.session import SessionInfo, Step
 
-VERSION = 4
+VERSION = 5
 SERVICE = "soulslab.siphon.v1.Session"
 UNREADABLE = -1
 MAX_REQUEST_BYTES = 1 << 20
@@ -159,6 +160,20 @@ class Examine(Request, frozen=True, tag="examine"):
     names: tuple[str, ...] | None
 
 
+class ReadNumber(Request, frozen=True, tag="read_number"):
+    """`Session.read_number`: gives `ReadValue`."""
+
+    controls: ClassVar[bool] = False
+    where: ChainNumber
+
+
+class WriteNumber(Request, frozen=True, tag="write_number"):
+    """`Session.write_number`: gives `Done`."""
+
+    where: ChainNumber
+    value: Value
+
+
 class Write(Request, frozen=True, tag="write"):
     """`Session.write`: gives `Done`."""
 
@@ -240,8 +255,8 @@ class Leave(Request, frozen=True, tag="leave"):
 
 
 AnyRequest: TypeAlias = (
-    Info | Describe | Read | Snap | Examine | Write | Grab | DoStep | Held | Hold | Type | MoveMouse | Time | Run
-    | Pause | DoAdvance | Restart | Leave
+    Info | Describe | Read | Snap | Examine | ReadNumber | Write | WriteNumber | Grab | DoStep | Held | Hold | Type
+    | MoveMouse | Time | Run | Pause | DoAdvance | Restart | Leave
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.chain_number import ChainNumber
 from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.client import connect
@@ -22,6 +23,7 @@ from soulslab.siphon.session import Step
 N_UNARY = 1500
 N_STREAM = 3000
 N_HELLO = 150
+PLACE = ChainNumber(base="toy", offsets=(16, 0), type="i32")
 REQUESTS = [
     m.Info(),
     m.Describe(),
@@ -29,6 +31,8 @@ REQUESTS = [
     m.Snap(("x", "velocity")),
     m.Examine(("x", "name")),
     m.Write({"hp": 3, "name": "a", "x": 1.0}),
+    m.ReadNumber(PLACE),
+    m.WriteNumber(PLACE, 3),
     m.Grab(FrameFormat(8, 8, True)),
     m.DoStep(Step(held=("W",), mouse_px=(1, 2), advance_s=0.1, attributes=("hp",), frame=FrameFormat(8, 8))),
     m.Held(),

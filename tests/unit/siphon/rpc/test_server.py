@@ -17,6 +17,7 @@ from soulslab.errors import (
     UnknownAttributeError,
     WireError,
 )
+from soulslab.siphon.chain_number import ChainNumber
 from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.client import connect
@@ -228,6 +229,7 @@ def test_unary_calls_may_look_without_attaching(channel):
 
 CHANGES = [
     m.Write({"hp": 3}),
+    m.WriteNumber(ChainNumber(base="toy", offsets=(16, 0), type="i32"), 3),
     m.Hold(("W",)),
     m.Type(("W",)),
     m.MoveMouse(1, 1),
@@ -252,7 +254,7 @@ def test_unary_calls_may_change_nothing_without_the_id_of_a_client(toys, channel
 
 def test_unary_calls_of_a_client_are_those_of_its_stream(toys, server, channel):
     assert set(m.REQUESTS) == {type(request).__name__ for request in CHANGES} | {
-        "Info", "Describe", "Read", "Snap", "Examine", "Grab", "Held", "Time"
+        "Info", "Describe", "Read", "Snap", "Examine", "ReadNumber", "Grab", "Held", "Time"
     }  # fmt: skip
     with connect(server.address, token=TOKEN) as remote:
         client = remote._connection.welcome.client_id
