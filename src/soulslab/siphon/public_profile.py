@@ -25,15 +25,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from soulslab.config.checking import check, join_place
 from soulslab.errors import ProfileError, did_you_mean
+from soulslab.siphon.facts import names_in
 from soulslab.siphon.pattern import Pattern
-from soulslab.siphon.profile import Attribute, Base, Offset, Process, Profile, ValueType
+from soulslab.siphon.profile import Attribute, Base, CodeOffset, Entity, Offset, Process, Profile, ValueType
 from soulslab.siphon.profile_checking import representable
 
 SOURCE = "public Siphon profile"
@@ -44,6 +45,8 @@ WHOLE_BYTE = 0xFF
 
 _TYPES: dict[str, ValueType] = {"int": "i32", "float": "f32", "bool": "bool", "array": "bytes"}
 _TABLES = ("process_info", "attributes")
+
+F = TypeVar("F", Base, CodeOffset, Entity)
 
 _log = logging.getLogger(__name__)
 
@@ -166,12 +169,19 @@ def resolve_injected(public: PublicProfile, known: Profile) -> Profile:
             source=known.name,
         )
     # No base of a public profile has a dot in its name.
-    base = f"known.{known.entities[entity].base}"
+    found = known.entities[entity]
+    base = f"known.{found.base}"
     profile = public.profile
+
+    def for_any(fact: F) -> F:
+        """Return a fact without its versions: a public profile knows none."""
+        return msgspec.structs.replace(fact, versions=())
+
     return msgspec.structs.replace(
         profile,
-        bases={**profile.bases, base: known.bases[known.entities[entity].base]},
-        entities={entity: msgspec.structs.replace(known.entities[entity], base=base)},
+        bases={**profile.bases, base: for_any(known.bases[found.base])},
+        code_offsets={name: for_any(known.code_offsets[name]) for name in names_in(found)},
+        entities={entity: msgspec.structs.replace(for_any(found), base=base)},
         attributes={
             **profile.attributes,
             **{name: _attribute(attribute, entity=entity) for name, attribute in public.injected.items()},

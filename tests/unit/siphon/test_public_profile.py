@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from soulslab.errors import ProfileError
-from soulslab.siphon.profile import Attribute, Base, Entity, Process, Profile, load_profile
+from soulslab.siphon.profile import Attribute, Base, CodeOffset, Entity, Process, Profile, load_profile
 from soulslab.siphon.profile_checking import mistakes_of, representable
 from soulslab.siphon.public_profile import from_public, is_public, resolve_injected
 from support.profiles import FULL, PUBLIC
@@ -126,6 +126,18 @@ def test_injected_attributes_start_from_the_only_entity(name):
     )
     assert profile.entities == {name: msgspec.structs.replace(BOSS, base="known.world")}
     assert profile.bases["known.world"] == known().bases["world"]
+    assert profile.code_offsets == {}
+    assert list(mistakes_of(profile)) == []
+
+
+def test_what_the_entity_needs_comes_with_it_whatever_the_version():
+    code_offset = CodeOffset(
+        pattern="8B 83 ?? ?? 00 00", at=2, range=(0, 99), versions=("1.0",), source="found by hand"
+    )
+    boss = msgspec.structs.replace(BOSS, begin=("list",), versions=("1.0",))
+    ours = msgspec.structs.replace(known(boss=boss), code_offsets={"list": code_offset, "other": code_offset})
+    profile = resolve_injected(from_public(tomllib.loads(PUBLIC), "x"), ours)
+    assert profile.code_offsets == {"list": msgspec.structs.replace(code_offset, versions=())}
     assert list(mistakes_of(profile)) == []
 
 
