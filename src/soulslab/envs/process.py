@@ -23,10 +23,12 @@ from soulslab.envs.process_rewards import Rewards
 from soulslab.envs.process_settings import tick_s
 from soulslab.envs.process_spaces import ActionKeys, StateSpace
 from soulslab.envs.process_start import Deadline, EpisodeStart
+from soulslab.envs.version_gate import VersionGate
 from soulslab.errors import (
     ClockStalledError,
     EnvironmentUsageError,
     NotResetError,
+    SelfCheckError,
     SiphonError,
     WaitTimeoutError,
 )
@@ -77,6 +79,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         self._start = EpisodeStart(settings, self.profile, given.read_only)
         self._keeper = make_keeper(given, self.profile, render_mode)
         self._look = self._make_look()
+        self._keeper.check = VersionGate((*(self._look.attributes or ()), *self._start.names))
         self.observation_space = self._state.space
         self.action_space = self._actions.space
         self.action_names = self._actions.names
@@ -99,6 +102,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
             options: ``{"restart": True}`` restarts the game first.
 
         Raises:
+            SelfCheckError: The profile does not know this version of the game, and what is needed does not fit it.
             SiphonError: The start failed, also after ``env.max_retries`` restarts.
         """
         super().reset(seed=seed)
@@ -112,6 +116,8 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
             try:
                 result = self._begin(n_ticks, deadline)
                 break
+            except SelfCheckError:  # a restart makes the facts no better
+                raise
             except SiphonError:
                 self._keeper.is_lost = True
                 if not tries_left or not self._keeper.is_open:

@@ -37,6 +37,8 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
         token: The server's token.
         tls: File with the server's certificate, for one on another machine.
         display: See `SessionOptions.display`; "" with ``render_mode="human"``.
+        allow_unknown_version: Attach although the profile does not know this version of the game. Then every value that
+            is needed has to pass the self-check (docs/games.md) before anything else happens.
         read_only: Never write to the game's memory; a start that would write restarts the game instead.
         session: An open session, or what opens one, in place of all that is said above about it.
     """
@@ -56,6 +58,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     token: str = ""
     tls: str = ""
     display: str | None = None
+    allow_unknown_version: bool = False
     read_only: bool = False
     session: Any = None
 
@@ -125,6 +128,7 @@ def _opener(given: ProcessOptions, profile: Profile, render_mode: str | None) ->
         launch=given.launch or ("always" if profile.process.command and not given.pid else "never"),
         options=launch_options,
         is_read_only=given.read_only,
+        allow_unknown_version=given.allow_unknown_version,
     )
 
     def open_here() -> Session:

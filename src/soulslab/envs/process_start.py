@@ -35,6 +35,8 @@ class GameKeeper:
         n_restarts: How often the game was started again.
         is_lost: Something failed, so the game has to be restarted before it is used again.
         gate: Is held while a game starts, so that several do not all load at once.
+        check: Looks at each game that was started or attached to before anybody else does; what it raises comes from
+            `session` until it passes.
     """
 
     def __init__(self, opener: Callable[[], Session] | None, session: Session | None = None) -> None:
@@ -43,6 +45,8 @@ class GameKeeper:
         self.n_restarts = 0
         self.is_lost = False
         self.gate: AbstractContextManager[object] = contextlib.nullcontext()
+        self.check: Callable[[Session], None] = lambda _: None
+        self._is_checked = False
 
     @property
     def session(self) -> Session:
@@ -52,6 +56,9 @@ class GameKeeper:
                 raise AssertionError("neither a session nor a way to open one")
             with self.gate:
                 self._session = self._opener()
+        if not self._is_checked:
+            self.check(self._session)
+            self._is_checked = True
         return self._session
 
     @property
@@ -83,7 +90,7 @@ class GameKeeper:
             session.close()
 
     def _restart(self) -> None:
-        session = self._session
+        session, self._is_checked = self._session, False
         if session is None:
             _ = self.session
             return
@@ -141,6 +148,14 @@ class EpisodeStart:
         if is_read_only and writes:
             steps = (ResetStep(restart=True), *(step for step in steps if not (step.write or step.copy)))
         self._steps = steps
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes that the steps write or wait for."""
+        written = [name for step in self._steps for name in (*(step.write or ()), *(step.copy or ()))]
+        copied = [name for step in self._steps for name in (step.copy or {}).values()]
+        awaited = [step.wait.attribute for step in self._steps if step.wait is not None]
+        return tuple(dict.fromkeys((*written, *copied, *awaited)))
 
     def play(self, keeper: GameKeeper, deadline: Deadline) -> None:
         """Bring the game to the start of an episode.

@@ -14,6 +14,7 @@ from __future__ import annotations
 import enum
 import time
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -42,6 +43,20 @@ class Verdict(enum.Enum):
     OTHER_VERSION = "unknown for this version"
 
 
+class OtherWay(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What came of a way to an attribute other than the one that holds.
+
+    Attributes:
+        source: Of the way.
+        outcome: Whether it ``agrees``, ``disagrees``, or ``fails`` to give a plausible value.
+        detail: What it gave, or why it failed.
+    """
+
+    source: str
+    outcome: Literal["agrees", "disagrees", "fails"]
+    detail: str
+
+
 class AttributeCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What came of one attribute.
 
@@ -55,7 +70,7 @@ class AttributeCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         value: What was read last; None where nothing was.
         unit: Of the value.
         source: Of the way that holds, or was tried first.
-        others: Of each further way, whether it agrees, disagrees or fails.
+        others: What came of each further way.
         versions: Versions of the game that it is known for; empty where the profile names none.
         is_writable: The profile lets it be written. That it can be is not tried.
     """
@@ -68,7 +83,7 @@ class AttributeCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     value: Value = None
     unit: str = ""
     source: str = ""
-    others: tuple[str, ...] = ()
+    others: tuple[OtherWay, ...] = ()
     versions: tuple[str, ...] = ()
     is_writable: bool = False
 
@@ -259,7 +274,8 @@ def _judge(seen: _Seen, *, is_needed: bool, held: str) -> AttributeCheck:
     way = seen.way(held)
     others = tuple(_others(seen, way))
     last = seen.looks[-1][way]
-    verdict, reason = _verdict(seen, way, [text for text, is_contrary in others if is_contrary])
+    contrary = [f"{other.source} gives {other.detail}" for other in others if other.outcome == "disagrees"]
+    verdict, reason = _verdict(seen, way, contrary)
     return msgspec.structs.replace(
         row,
         verdict=verdict,
@@ -267,7 +283,7 @@ def _judge(seen: _Seen, *, is_needed: bool, held: str) -> AttributeCheck:
         address=last.address,
         value=last.value,
         source=last.source,
-        others=tuple(text for text, _ in others),
+        others=others,
     )
 
 
@@ -299,22 +315,20 @@ _TROUBLES = {
 }
 
 
-def _others(seen: _Seen, held: int) -> Iterator[tuple[str, bool]]:
-    """Yield what came of each way but the one that holds, and whether it gives another value than that."""
+def _others(seen: _Seen, held: int) -> Iterator[OtherWay]:
+    """Yield what came of each way but the one that holds."""
     for way in range(len(seen.looks[0])):
         if way == held:
             continue
         last = seen.looks[-1][way]
         pairs = [(look[held], look[way]) for look in seen.looks if not (look[held].trouble or look[way].trouble)]
         if last.trouble:
-            yield f"{last.source}: {last.problem}", False
-        elif not pairs:
-            yield f"{last.source}: gives {last.value!r}", False
+            yield OtherWay(source=last.source, outcome="fails", detail=last.problem)
         # What moves may have moved between two reads, so that one look at which they agree is enough.
         elif any(_is_same(one.value, other.value) for one, other in pairs):
-            yield f"{last.source}: agrees", False
+            yield OtherWay(source=last.source, outcome="agrees", detail=repr(last.value))
         else:
-            yield f"{last.source}: disagrees, it gives {last.value!r}", True
+            yield OtherWay(source=last.source, outcome="disagrees", detail=repr(last.value))
 
 
 def _is_exactly(one: Value, other: Value) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 from rich.console import Group
 from rich.table import Table
@@ -13,6 +14,8 @@ from soulslab.games.self_check import AttributeCheck, SelfCheck, Verdict
 from soulslab.siphon.profile import Value
 from soulslab.siphon.watch import shown
 
+#: Characters of a source in the table for the terminal.
+SOURCE_LENGTH = 48
 _STYLES = {Verdict.OK: "green", Verdict.NOT_LOADED: "yellow", Verdict.OTHER_VERSION: "dim"}
 
 
@@ -65,7 +68,7 @@ def check_rows(check: SelfCheck) -> list[dict[str, Any]]:
             "value": _plain(row.value),
             "unit": row.unit,
             "source": row.source,
-            "others": list(row.others),
+            "others": [msgspec.structs.asdict(other) for other in row.others],
             "versions": list(row.versions),
             "is_writable": row.is_writable,
         }
@@ -74,9 +77,16 @@ def check_rows(check: SelfCheck) -> list[dict[str, Any]]:
 
 
 def _notes(row: AttributeCheck) -> str:
+    """Return why, and of an attribute with several sources which held; the whole of it is in the file."""
     access = [] if row.is_writable else ["read-only"]
-    held = [f"held: {row.source}"] if row.others else []
-    return "; ".join([*([row.reason] if row.reason else []), *held, *row.others, *access])
+    reason = [row.reason] if row.reason else []
+    held = [f"holds: {_short(row.source)}"] if row.others else []
+    others = [f"{other.outcome}: {_short(other.source)}" for other in row.others]
+    return "; ".join([*reason, *held, *others, *access])
+
+
+def _short(source: str) -> str:
+    return source if len(source) <= SOURCE_LENGTH else f"{source[: SOURCE_LENGTH - 3]}..."
 
 
 def _plain(value: Value) -> Any:

@@ -133,14 +133,15 @@ def test_sources_that_agree_disagree_and_lead_nowhere():
         session.snapshot()
         check = check_session(session)
     found = {row.name: row for row in check.rows}
-    assert (found["hp"].verdict, found["hp"].others) == (Verdict.OK, ("another page: agrees",))
+    assert found["hp"].verdict is Verdict.OK
+    assert [(other.source, other.outcome) for other in found["hp"].others] == [("another page", "agrees")]
     assert found["x"].verdict is Verdict.DISAGREE
-    assert found["x"].reason == "made up gives 3.0; another page: disagrees, it gives 6.0"
+    assert found["x"].reason == "made up gives 3.0; another page gives 6.0"
     assert (found["level"].verdict, found["level"].source, found["level"].value) == (Verdict.OK, "another page", 7)
-    assert "made up" in found["level"].others[0]
-    assert "outside its plausible range" in found["level"].others[0]
+    assert (found["level"].others[0].source, found["level"].others[0].outcome) == ("made up", "fails")
+    assert "outside its plausible range" in found["level"].others[0].detail
     assert found["ticks"].verdict is Verdict.OK
-    assert "is not mapped" in found["ticks"].others[0]
+    assert "is not mapped" in found["ticks"].others[0].detail
 
 
 def test_an_unknown_version_is_said():

@@ -26,7 +26,9 @@ from soulslab.envs.live.scenario import Scenario
 from soulslab.envs.live.terms import FightScore
 from soulslab.envs.live.timing import StepTimes, make_timing
 from soulslab.envs.process_start import Deadline, GameKeeper
+from soulslab.envs.version_gate import VersionGate
 from soulslab.errors import EnvironmentUsageError, NotResetError, SiphonError
+from soulslab.games.self_check import needed_by
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import Session
 
@@ -92,6 +94,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self._observer = Observer(options.observation, setup.scenario, options.picture, last)
         game = DuelGame(setup.keeper, setup.profile, setup.source)
         game.step_deadline_s = options.step_deadline_s
+        setup.keeper.check = VersionGate(needed_by(setup.profile))
         episode, timing = make_episode(options, setup.scenario), make_timing(options.timing, times)
         is_late = options.skip_locked and options.timing == "lockstep"
         self._play = DuelPlay(game, setup.scenario, episode, timing, self._observer.frame, is_late_frame=is_late)

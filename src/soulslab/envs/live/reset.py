@@ -23,6 +23,7 @@ from soulslab.errors import (
     ProfileError,
     ReadOnlyError,
     ResetFailedError,
+    SelfCheckError,
     SiphonError,
     UnknownAttributeError,
     UnknownKeyError,
@@ -35,7 +36,7 @@ Seen: TypeAlias = dict[str, Any]
 """Quantities that were read together; empty while they cannot be read, because the game loads."""
 
 #: What no retry helps against: somebody's mistake.
-MISTAKES = (ProfileError, InvalidValueError, ReadOnlyError, UnknownAttributeError, UnknownKeyError)
+MISTAKES = (ProfileError, InvalidValueError, ReadOnlyError, SelfCheckError, UnknownAttributeError, UnknownKeyError)
 #: How long keys are held, and after which time they are pressed again if nothing came of it (game time).
 HOLD_S = 0.05
 AGAIN_S = 1.0

@@ -133,7 +133,7 @@ class _Attributes:
             if name not in values:
                 raise UnknownAttributeError(name, values)
             if arena.fight.stage == "loading" and name in arena.of_fighters:
-                problem = "is a null pointer while the game loads"
+                problem = "leads nowhere while the game loads"
                 raise PointerError(problem, attribute=name, level=0, address=0, pid=PID, is_null=True)
         return {name: values[name] for name in wanted}
 

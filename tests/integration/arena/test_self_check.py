@@ -1,0 +1,89 @@
+"""The self-check on the window of the built-in fight: as both games, and as games whose profile is wrong."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from soulslab.games import profile_path
+from soulslab.games.arena import stand_in
+from soulslab.games.self_check import Verdict, check_session
+from soulslab.siphon.local import open_session
+from soulslab.siphon.profile import load_profile
+from soulslab.siphon.session import SessionOptions
+
+SOULSLAB = Path(sys.executable).with_name("soulslab")
+MASKS = ("dark_souls_3", "elden_ring")
+#: Of enemies that are not in the fight, whose time does not pass.
+STANDING = {"dark_souls_3": {"vordt.animation_time"}, "elden_ring": set()}
+SMALL = {"size": "160x90", "renderer": "software"}
+
+
+@pytest.fixture(params=MASKS)
+def mask(request):
+    return request.param
+
+
+@pytest.fixture
+def window(mask):
+    """A session with the window as a game, in the middle of its fight."""
+    with open_session(stand_in(profile_path(Path(mask))), SessionOptions(options=SMALL)) as session:
+        session.clock.advance(2.0)
+        yield session
+
+
+def wrong(session, **changes):
+    """Return a session that attaches to the same game with other facts of the player's greatest health."""
+    profile = load_profile(profile_path(Path(session.mask)))
+    hp = msgspec.structs.replace(profile.attributes["player.max_hp"], **changes)
+    profile = msgspec.structs.replace(profile, attributes={**profile.attributes, "player.max_hp": hp})
+    options = SessionOptions(
+        pid=session.info.pid, launch="never", with_window=False, is_read_only=True, clock="realtime"
+    )
+    return open_session(profile, options)
+
+
+def test_both_profiles_fit_the_window_under_their_masks(window, mask):
+    check = check_session(window)
+    check.require()
+    failed = {row.name for row in check.rows if row.verdict is not Verdict.OK}
+    assert failed <= STANDING[mask]
+    assert [row.name for row in check.rows] == list(window.profile.attributes)
+    assert all(row.address for row in check.rows)
+    held = window.info.sources
+    for row in check.rows:
+        if held.get(row.name):
+            assert row.source == held[row.name]
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "words"),
+    [
+        ({"range": (1e6, 2e6)}, Verdict.OUT_OF_RANGE, "outside its plausible range"),
+        ({"is_moving": True, "is_holding": False}, Verdict.STANDS, "it stayed at"),
+    ],
+)
+def test_a_wrong_fact_is_found_out(window, mask, changes, verdict, words):
+    window.clock.run(1.0)
+    window.mask = mask
+    with wrong(window, **changes, alternatives=()) as session:
+        rows = {row.name: row for row in check_session(session, span_s=0.2).rows}
+    assert rows["player.max_hp"].verdict is verdict
+    assert words in rows["player.max_hp"].reason
+    assert rows["boss.hp"].verdict is Verdict.OK
+
+
+def test_the_command_attaches_reads_and_tells(window, mask, tmp_path):
+    window.clock.run(1.0)
+    file = tmp_path / "check.json"
+    arguments = ["--pid", str(window.info.pid), "--clock", "realtime", "--json", str(file)]
+    done = subprocess.run(
+        [SOULSLAB, "games", "check", mask, *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "all that is needed is ok" in done.stdout
+    verdicts = {row["attribute"]: row["verdict"] for row in json.loads(file.read_text())}
+    assert verdicts["player.hp"] == "ok"

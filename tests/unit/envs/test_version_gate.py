@@ -1,0 +1,94 @@
+"""Environments on a version of a game that the profile does not know: the self-check is the gate."""
+
+import msgspec
+import pytest
+
+from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.envs.process import ProcessEnv
+from soulslab.envs.version_gate import VersionGate
+from soulslab.errors import SelfCheckError
+from soulslab.games.arena import PROFILE_PATH
+from soulslab.games.arena.fake import FakeArenaSession
+from soulslab.siphon.fake import TOY_PROFILE, FakeSession
+from soulslab.siphon.fake_game import FakeOpener
+from soulslab.siphon.local import LocalSession
+from soulslab.siphon.profile import load_profile
+from soulslab.siphon.session import SessionOptions
+from support.toy_env import toy_table
+
+
+class ToySession(FakeSession):
+    """A session with the toy, whose program carries no version, under a profile that knows other versions."""
+
+    def __init__(self, versions=("2.0",), **hp):
+        facts = {**TOY_PROFILE.attributes, "hp": msgspec.structs.replace(TOY_PROFILE.attributes["hp"], **hp)}
+        process = msgspec.structs.replace(TOY_PROFILE.process, versions=versions)
+        profile = msgspec.structs.replace(TOY_PROFILE, attributes=facts, process=process, env=toy_table())
+        LocalSession.__init__(self, profile, SessionOptions(), FakeOpener(self._start))
+
+
+def test_a_version_that_fits_is_played():
+    env = ProcessEnv(session=ToySession())
+    env.reset()
+    env.step(env.action_space.sample())
+    env.close()
+
+
+def test_an_attribute_that_fails_is_refused_by_name_before_anything_is_written():
+    session = ToySession(is_moving=True)
+    before = dict(session.toy.values)
+    env = ProcessEnv(session=session)
+    with pytest.raises(SelfCheckError, match="'hp' does not move") as caught:
+        env.reset()
+    assert caught.value.attributes == ("hp",)
+    now = dict(session.toy.values)
+    assert {name: now[name] for name in ("hp", "x", "level", "name")} == {
+        name: before[name] for name in ("hp", "x", "level", "name")
+    }
+    with pytest.raises(SelfCheckError, match="'hp'"):
+        env.reset()
+    env.close()
+
+
+def test_a_known_version_is_not_checked():
+    env = ProcessEnv(session=ToySession(versions=("", "2.0"), is_moving=True))
+    env.reset()
+    env.close()
+
+
+def test_a_restarted_game_is_checked_again():
+    session = ToySession()
+    env = ProcessEnv(session=session)
+    env.reset()
+    ticks = session.toy.values["ticks"]
+    env.reset(options={"restart": True})
+    assert session.info.n_starts == 2
+    # A second of game time went into the check of the new game, besides what its start takes.
+    assert session.toy.values["ticks"] >= 60
+    assert ticks >= 60
+    env.close()
+
+
+def test_a_game_that_does_not_load_is_named():
+    session = ToySession()
+    session.toy.is_loading = True
+    with pytest.raises(SelfCheckError, match=r"'hp' not loaded .*is a null pointer"):
+        VersionGate(("hp",), loading_s=0.0)(session)
+    session.toy.is_loading = False
+    VersionGate(("hp",), loading_s=0.0)(session)
+
+
+def test_a_duel_on_an_unknown_version():
+    profile = load_profile(PROFILE_PATH)
+    process = msgspec.structs.replace(profile.process, versions=("9.9",))
+    fitting = msgspec.structs.replace(profile, process=process)
+    env = ArenaLiveEnv(session=FakeArenaSession(profile=fitting))
+    env.reset(seed=1)
+    env.step(env.action_space.sample())
+    env.close()
+    hp = msgspec.structs.replace(profile.attributes["player.max_hp"], is_moving=True)
+    wrong = msgspec.structs.replace(fitting, attributes={**profile.attributes, "player.max_hp": hp})
+    env = ArenaLiveEnv(session=FakeArenaSession(profile=wrong))
+    with pytest.raises(SelfCheckError, match=r"'player.max_hp' does not move"):
+        env.reset(seed=1)
+    env.close()
