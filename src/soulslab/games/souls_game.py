@@ -11,6 +11,7 @@ from soulslab.games.allowed import Allowed
 from soulslab.games.boss_facts import Pose
 from soulslab.games.camera import Camera
 from soulslab.games.character import Character
+from soulslab.games.flag_memory import FlagMemory
 from soulslab.games.teleport import TELEPORT, teleport
 from soulslab.games.waiting import Patience, wait_until
 from soulslab.games.warp_points import WarpPoints
@@ -40,11 +41,13 @@ class SoulsGame(ABC):
         camera: The camera.
         allowed: What the game lets happen.
         warp_points: Bonfires or sites of grace.
+        event_flags: What the game remembers of its world, by number and by name.
     """
 
     player: Character
     boss: Character
     warp_points: WarpPoints
+    event_flags: FlagMemory
     #: Attribute of the bonfire or site of grace that the player rested at last.
     last_rest: str
 

@@ -11,7 +11,10 @@
 from __future__ import annotations
 
 from soulslab.games.character import Character
+from soulslab.games.dark_souls_3.flag_table import FlagTable
 from soulslab.games.dark_souls_3.named_animations import NamedAnimations
+from soulslab.games.event_flags import load_event_flags
+from soulslab.games.flag_memory import FlagMemory
 from soulslab.games.souls_game import MENU, SoulsGame
 from soulslab.games.waiting import Patience, press_each
 from soulslab.games.warp_points import load_warp_points
@@ -43,6 +46,7 @@ class DarkSouls3(SoulsGame):
         self.player = Character(session, "player", NamedAnimations(session, "player"), STATS)
         self.boss = self.character("boss")
         self.warp_points = load_warp_points(GAME)
+        self.event_flags = FlagMemory(session, FlagTable(session), load_event_flags(GAME))
 
     def character(self, group: str) -> Character:
         """Return another boss that the profile has attributes of: ``vordt``."""

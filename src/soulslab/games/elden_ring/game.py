@@ -15,7 +15,10 @@ import msgspec
 from soulslab.games.axes import Position, from_memory
 from soulslab.games.boss_facts import BossFacts, Pose
 from soulslab.games.character import Character
+from soulslab.games.elden_ring.flag_tree import FlagTree
 from soulslab.games.elden_ring.numbered_animations import NumberedAnimations
+from soulslab.games.event_flags import load_event_flags
+from soulslab.games.flag_memory import FlagMemory
 from soulslab.games.souls_game import LOADED, SoulsGame
 from soulslab.games.waiting import Patience
 from soulslab.games.warp_points import load_warp_points
@@ -49,6 +52,7 @@ class EldenRing(SoulsGame):
         self.player = Character(session, "player", NumberedAnimations(session, "player"), STATS)
         self.boss = Character(session, "boss", NumberedAnimations(session, "boss"))
         self.warp_points = load_warp_points(GAME)
+        self.event_flags = FlagMemory(session, FlagTree(session), load_event_flags(GAME))
 
     # --- where things are -----------------------------------------------------------------------------------
 
