@@ -100,6 +100,15 @@ def test_games_that_are_not_installed(monkeypatch):
     assert found["game doom"].remedy == "install chocolate-doom to play it"
 
 
+@pytest.mark.parametrize("game", ["dark_souls_3", "elden_ring"])
+def test_what_is_proven_of_a_real_game_and_what_is_not(game):
+    found = {check.name: check for check in doctor.check_real_games()}[f"game {game}"]
+    assert found.state is State.WARNING
+    assert "under its mask" in found.detail
+    assert "never tried: the real game" in found.detail
+    assert f"soulslab games check {game}" in found.remedy
+
+
 def test_a_machine_without_the_engine_or_opengl(monkeypatch):
     assert only(doctor.check_window()).state is State.OK
     monkeypatch.setattr("ctypes.util.find_library", lambda _: None)
