@@ -49,7 +49,7 @@ def test_all_of_ours_stays_and_only_what_is_missing_is_added(own, mask):
     assert {name: mask.attributes[name] for name in own.attributes} == own.attributes
     assert {name: mask.bases[name] for name in own.bases} == own.bases
     added = {name: mask.attributes[name] for name in mask.attributes if name not in own.attributes}
-    assert set(added) == {"public.HeroFp", "public.gameSpeedFlag"}
+    assert set(added) == {"public.gameSpeedFlag"}
     for fact in added.values():
         assert fact.base in mask.bases
     assert not list(mistakes_of(mask))
