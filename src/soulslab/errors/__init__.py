@@ -23,6 +23,7 @@
     ├── LayoutError              the memory of a fight cannot be laid out as a profile says (both places)
     ├── VideoError               a film of a fight could not be made
     ├── KeyLogError              a key log cannot be written, read, or played again (the tick)
+    ├── SaveFileError            a save file of a game cannot be found, copied or put back (the file)
     ├── NoWinError               no fight was won that could be shown
     ├── TerminalError            this terminal cannot be played in
     ├── BenchmarkError           a run of a benchmark failed (what it said)
@@ -137,6 +138,7 @@ from soulslab.errors.general import (
     NotResetError,
     NoWinError,
     ReplayError,
+    SaveFileError,
     SoulslabError,
     StudyError,
     TerminalError,
@@ -195,6 +197,7 @@ __all__ = [
     "RemoteError",
     "ReplayError",
     "ResetFailedError",
+    "SaveFileError",
     "ScanError",
     "SelfCheckError",
     "ServerUnavailableError",

@@ -234,6 +234,18 @@ class KeyLogError(SoulslabError):
         super().__init__(f"{path}: {problem}")
 
 
+class SaveFileError(SoulslabError):
+    """A save file of a game cannot be found, copied or put back.
+
+    Attributes:
+        path: The file.
+    """
+
+    def __init__(self, path: str | Path, problem: str) -> None:
+        self.path = Path(path)
+        super().__init__(f"{path}: {problem}")
+
+
 class NoWinError(SoulslabError):
     """No fight was won that could be shown.
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
+from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
 from soulslab.errors import ConfigError
 from soulslab.games.allowed import Allowed
-from soulslab.games.boss_facts import Pose
+from soulslab.games.boss_facts import Pose, load_boss_facts, with_boss
 from soulslab.games.camera import Camera
 from soulslab.games.character import Character
+from soulslab.games.facts import GAMES
 from soulslab.games.flag_memory import FlagMemory
+from soulslab.games.installation import find_installation, launchable
 from soulslab.games.teleport import TELEPORT, teleport
 from soulslab.games.waiting import Patience, wait_until
 from soulslab.games.warp_points import WarpPoints
-from soulslab.siphon.session import LOADING, Session
+from soulslab.siphon.local import open_session
+from soulslab.siphon.process import refuse_anti_cheat
+from soulslab.siphon.profile import load_profile
+from soulslab.siphon.session import LOADING, Session, SessionOptions
 
 Screen: TypeAlias = Literal["title", "loading", "cutscene", "world"]
 """What the game shows: the main menu, a loading screen, a cutscene or a film, or the world."""
@@ -24,6 +31,8 @@ Screen: TypeAlias = Literal["title", "loading", "cutscene", "world"]
 LOADED = Patience(deadline_s=120.0, poll_s=0.1)
 #: A death is shown for some seconds before the game loads.
 DIED = Patience(deadline_s=30.0, poll_s=0.1)
+#: The game needs the screen of the graphics card, and minutes when it compiles its shaders.
+LAUNCH = SessionOptions(launch="always", display="", deadline_s=300.0)
 #: Menus take a key about so often.
 MENU = Patience(deadline_s=60.0, poll_s=0.5)
 
@@ -48,6 +57,8 @@ class SoulsGame(ABC):
     boss: Character
     warp_points: WarpPoints
     event_flags: FlagMemory
+    #: Of its folder beside this file.
+    name: str
     #: Attribute of the bonfire or site of grace that the player rested at last.
     last_rest: str
 
@@ -197,6 +208,37 @@ class SoulsGame(ABC):
         wait_until(self.session, "the title", lambda: self.screen, lambda screen: screen == "title", patience)
 
     # --- its life -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def launch(
+        cls,
+        *,
+        boss: str = "",
+        folder: Path | None = None,
+        proton: Path | None = None,
+        home: Path | None = None,
+        options: SessionOptions = LAUNCH,
+    ) -> Self:
+        """Start the game with Proton, offline and without its anti-cheat, and attach to it.
+
+        Args:
+            boss: Whose attributes ``boss`` shall be (`soulslab.games.boss_facts.boss_names`); "" for the profile's own.
+            folder: Of its program; None looks into the libraries of Steam.
+            proton: Program that starts it; None takes the last of those that Steam has.
+            home: Of the user whose Steam it is; None for who runs this.
+            options: How to attach.
+
+        Raises:
+            LaunchError: It is not installed, or does not start; the message says what is missing.
+            AntiCheatError: An anti-cheat runs.
+            SiphonError: What `soulslab.siphon.local.open_session` raises.
+        """
+        profile = load_profile(GAMES / cls.name / "profile.toml")
+        refuse_anti_cheat(os.getpid(), profile.process)
+        if boss:
+            profile = with_boss(profile, load_boss_facts(cls.name, boss))
+        found = find_installation(cls.name, profile.process.executable, folder=folder, proton=proton, home=home)
+        return cls(open_session(launchable(profile, found), options))
 
     def close(self) -> None:
         """Close the session; a second call does nothing."""

@@ -39,6 +39,7 @@ class DarkSouls3(SoulsGame):
         session: Of the game.
     """
 
+    name = GAME
     last_rest = "world.last_bonfire"
 
     def __init__(self, session: Session) -> None:

@@ -45,6 +45,7 @@ class EldenRing(SoulsGame):
         session: Of the game.
     """
 
+    name = GAME
     last_rest = "world.last_grace"
 
     def __init__(self, session: Session) -> None:

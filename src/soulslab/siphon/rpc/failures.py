@@ -29,6 +29,7 @@ STATUS: dict[type[SoulslabError], grpc.StatusCode] = {
     errors.ActorError: _Code.ABORTED,
     errors.VideoError: _Code.FAILED_PRECONDITION,
     errors.KeyLogError: _Code.FAILED_PRECONDITION,
+    errors.SaveFileError: _Code.FAILED_PRECONDITION,
     errors.LayoutError: _Code.INVALID_ARGUMENT,
     errors.NoWinError: _Code.FAILED_PRECONDITION,
     errors.TerminalError: _Code.FAILED_PRECONDITION,

@@ -1,0 +1,74 @@
+"""Save files: found, copied, put back."""
+
+import os
+
+import pytest
+
+from soulslab.errors import ConfigError, SaveFileError
+from soulslab.games.save_files import ROAMING, backup, find_save_file, restore
+from soulslab.siphon.open_files import writers_of
+
+
+@pytest.fixture
+def save(tmp_path):
+    path = tmp_path / ROAMING / "EldenRing" / "7656" / "ER0000.sl2"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"BND4" + bytes(1000))
+    return path
+
+
+def test_the_save_file_is_found(save, tmp_path):
+    assert find_save_file("elden_ring", tmp_path) == save
+    with pytest.raises(SaveFileError, match=r"holds no DS30000\.sl2"):
+        find_save_file("dark_souls_3", tmp_path)
+    with pytest.raises(ConfigError, match="did you mean 'elden_ring'"):
+        find_save_file("eldenring", tmp_path)
+    other = save.parent.parent / "7657" / save.name
+    other.parent.mkdir()
+    other.touch()
+    with pytest.raises(SaveFileError, match="holds several"):
+        find_save_file("elden_ring", tmp_path)
+
+
+def test_what_was_copied_is_put_back(save, tmp_path):
+    copy, old = tmp_path / "margit.sl2", save.read_bytes()
+    checksum = backup(save, copy)
+    assert (tmp_path / "margit.sl2.sha256").read_text() == f"{checksum}  margit.sl2\n"
+    save.write_bytes(b"another")
+    restore(copy, save)
+    assert save.read_bytes() == old
+    save.unlink()
+    restore(copy, save)
+    assert save.read_bytes() == old
+    assert sorted(path.name for path in save.parent.iterdir()) == ["ER0000.sl2"]
+
+
+def test_a_copy_that_was_altered_is_not_put_back(save, tmp_path):
+    copy, old = tmp_path / "margit.sl2", save.read_bytes()
+    backup(save, copy)
+    copy.write_bytes(b"altered")
+    with pytest.raises(SaveFileError, match="is not what was copied"):
+        restore(copy, save)
+    (tmp_path / "margit.sl2.sha256").unlink()
+    with pytest.raises(SaveFileError, match="has no checksum") as caught:
+        restore(copy, save)
+    assert caught.value.path == tmp_path / "margit.sl2.sha256"
+    assert save.read_bytes() == old
+
+
+def test_a_file_that_is_being_written_is_left_alone(save, tmp_path):
+    copy = tmp_path / "margit.sl2"
+    backup(save, copy)
+    with save.open("r+b"):
+        assert writers_of(save) == (os.getpid(),)
+        for move in (lambda: backup(save, copy), lambda: restore(copy, save)):
+            with pytest.raises(SaveFileError, match=f"open for writing in process {os.getpid()}"):
+                move()
+    with save.open("rb"):
+        assert writers_of(save) == ()
+        restore(copy, save)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(SaveFileError, match=r"nowhere\.sl2: cannot be looked at"):
+        backup(tmp_path / "nowhere.sl2", tmp_path / "copy")
