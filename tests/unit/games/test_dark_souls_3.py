@@ -17,6 +17,8 @@ from soulslab.games.dark_souls_3 import PROFILE_PATH, DarkSouls3
 from soulslab.games.dark_souls_3.named_animations import true_name
 from soulslab.games.teleport import holding
 from soulslab.games.waiting import Patience
+from soulslab.siphon.rpc.client import connect
+from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions
 from support.masked_game import MaskedSession
 
@@ -258,3 +260,29 @@ def test_a_session_that_may_not_write_is_refused(tmp_path):
         assert game.player.hp > 0
         with pytest.raises(ReadOnlyError):
             game.teleport(ELSEWHERE)
+
+
+def test_a_remote_session_does_the_same(game, arena, tmp_path):
+    options = ServerOptions(address=f"unix:{tmp_path / 'socket'}", token="t" * 16)
+    with serve(game.session, options) as server, connect(server.address, token=options.token) as session:
+        remote = DarkSouls3(session)
+        remote.player.hp = 55
+        remote.teleport(ELSEWHERE)
+        assert remote.player.pose == game.player.pose
+        assert remote.player.hp == 55
+        assert remote.player.position_m == pytest.approx(ELSEWHERE.position_m, abs=1.0)
+        assert not session.read("player.no_gravity")
+        assert remote.boss.animation == game.boss.animation
+        with pytest.raises(WaitTimeoutError, match=r"the player to be in control; it saw last: \('world', False\)"):
+            remote.wait_for_control(Patience(deadline_s=0.3))
+
+
+@pytest.mark.parametrize("grade", ["scaled", "realtime"])
+def test_every_grade_of_clock_waits_alike(game, arena, grade):
+    game.session.clock.grade = grade
+    game.session.clock.run()
+    game.teleport(ELSEWHERE)
+    assert game.session.clock.speed == 1.0
+    assert game.player.position_m == pytest.approx(ELSEWHERE.position_m, abs=1.0)
+    game.speed = 0.5
+    assert (game.session.clock.speed, game.speed) == ((0.5, 1.0) if grade == "scaled" else (1.0, 0.5))
