@@ -16,7 +16,7 @@ from soulslab.games.character import Character
 from soulslab.games.facts import GAMES
 from soulslab.games.flag_memory import FlagMemory
 from soulslab.games.installation import find_installation, launchable
-from soulslab.games.teleport import TELEPORT, teleport
+from soulslab.games.teleport import TELEPORT, holding, teleport
 from soulslab.games.waiting import Patience, wait_until
 from soulslab.games.warp_points import WarpPoints
 from soulslab.siphon.local import open_session
@@ -158,7 +158,7 @@ class SoulsGame(ABC):
         """Bring the player to a bonfire or site of grace: name it as the last one, and let the player die.
 
         That is the way that memory alone can go. The game's own warp is a function of its code, and soulslab runs none
-        in a game. The player leaves its souls or runes where it died.
+        in a game. The player leaves its souls or runes where it died; whether it may die is then as it was before.
 
         Args:
             name: Of the warp point, as `warp_points` has it.
@@ -170,18 +170,18 @@ class SoulsGame(ABC):
             WaitTimeoutError: The player did not die, or the game did not come back.
         """
         self.last_rest_point = name
-        before = {"player.no_death": False}
-        if "debug.no_death" in self.session.profile.attributes:
-            before["debug.no_death"] = False
-        self.session.write({**before, "player.hp": 0})
-        wait_until(
-            self.session,
-            f"the game to load after the death of the player, on the way to {name!r}",
-            lambda: self.screen,
-            lambda screen: screen == "loading",
-            died,
-        )
-        self.wait_for_control(loaded)
+        known = self.session.profile.attributes
+        mortal = [one for one in ("player.no_death", "debug.no_death") if one in known]
+        with holding(self.session, dict.fromkeys(mortal, False)):
+            self.session.write({"player.hp": 0})
+            wait_until(
+                self.session,
+                f"the game to load after the death of the player, on the way to {name!r}",
+                lambda: self.screen,
+                lambda screen: screen == "loading",
+                died,
+            )
+            self.wait_for_control(loaded)
 
     # --- the menu -------------------------------------------------------------------------------------------
 

@@ -62,12 +62,22 @@ def holding(session: Session, values: Mapping[str, Value]) -> Iterator[None]:
         session.write(values)
         yield
     except BaseException:
-        try:
-            session.write(before)
-        except SiphonError as error:
-            _log.warning("%s could not be put back: %s", ", ".join(before), error)
+        for error in _put_back(session, before):
+            _log.warning("what was held could not be put back: %s", error)
         raise
-    session.write(before)
+    for error in _put_back(session, before):
+        raise error
+
+
+def _put_back(session: Session, before: Mapping[str, Value]) -> list[SiphonError]:
+    """Write attributes one by one, so that those that can be are; return what went wrong."""
+    errors = []
+    for name, value in before.items():
+        try:
+            session.write({name: value})
+        except SiphonError as error:
+            errors.append(error)
+    return errors
 
 
 def _dangers(session: Session, group: str) -> Iterator[str]:

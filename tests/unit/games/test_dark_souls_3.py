@@ -111,6 +111,16 @@ def test_what_is_held_is_put_back_whatever_happens(game):
     assert game.allowed.hits
 
 
+def test_of_what_is_held_all_is_put_back_that_can_be(game, arena, caplog):
+    values = {"player.no_death": True, "debug.no_hit": True}
+    with pytest.raises(PointerError, match="the game may be loading"), holding(game.session, values):
+        arena.fight.restart()
+        game.session.clock.advance(1 / 60)
+        game.session.read("player.hp")
+    assert game.allowed.hits
+    assert "could not be put back" in caplog.text
+
+
 @pytest.mark.parametrize("what", ["player_deaths", "deaths", "hits", "damage", "attacks", "moves", "ai"])
 def test_everything_is_allowed_until_it_is_forbidden(game, what):
     assert getattr(game.allowed, what)
@@ -223,6 +233,7 @@ def test_a_warp_is_a_death_at_another_bonfire(game, arena):
     assert game.session.read("world.last_bonfire") == 4002952
     assert game.player.hp > 0
     assert arena.fight.n_fights > 1
+    assert not game.allowed.player_deaths
     with pytest.raises(ConfigError, match="did you mean 'Iudex Gundyr'"):
         game.warp("Iudex Gundir")
 
