@@ -150,13 +150,13 @@ def clone(cloner: Cloner, n_updates: int) -> Cloned:
 
 
 def cloning_weight(settings: DemonstrationSettings, env_steps: int) -> float:
-    """Return how much cloning beside learning counts after so many game decisions, 0..1; it falls linearly.
+    """Return how much cloning beside learning counts after so many game decisions, 0..1; it fades linearly.
 
-    Who was shown something may become better than who showed it, and is held back by it then. But where cloning ends,
-    whatever it kept down is tried at once: what nobody has done yet looks best.
+    Who was shown something may become better than who showed it, and is held back by it then. It must fade soon, and
+    beside some random actions: what cloning keeps down is never tried, so its values are made up, and the longer
+    nothing else is lived through the longer it takes to put them right.
     """
-    share = min(1.0, env_steps / settings.cloning_decisions)
-    return 1.0 + (settings.cloning_end - 1.0) * share
+    return max(0.0, 1.0 - env_steps / settings.cloning_decisions)
 
 
 def cloning_loss(values: Tensor, actions: Tensor, blocked: Tensor, temperature: float) -> Tensor:

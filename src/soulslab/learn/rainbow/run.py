@@ -275,13 +275,15 @@ class _Run:
         self._playing.channel.publish(Weights(version=self._learner.n_updates, epsilon=epsilon, tensors=tensors))
 
     def _epsilon(self) -> float:
-        settings = self._settings.learner
-        if self._settings.begins_able:
+        """Return the share of random actions; a policy that can do something already is not led astray with all."""
+        settings, shown = self._settings.learner, self._settings.demonstrations
+        if self._settings.is_cloned:
+            return _falling(shown.epsilon, settings.epsilon_end, self._env_steps / shown.epsilon_decisions)
+        if self._settings.run.start_from:
             return settings.epsilon_end
         if self._steps < settings.learning_starts:
             return 1.0
-        share = min(1.0, self._env_steps / settings.epsilon_decisions)
-        return settings.epsilon + (settings.epsilon_end - settings.epsilon) * share
+        return _falling(settings.epsilon, settings.epsilon_end, self._env_steps / settings.epsilon_decisions)
 
     def _evaluate(self) -> None:
         """Let the policy fight greedily, and note which levels it has reached."""
@@ -444,3 +446,8 @@ class _Run:
 
     def _seconds(self) -> float:
         return self._seconds_before + time.monotonic() - self._started
+
+
+def _falling(start: float, end: float, progress: float) -> float:
+    """Return what is ``start`` at first, ``end`` once progress is 1, and in between in between."""
+    return start + (end - start) * min(1.0, progress)

@@ -48,8 +48,8 @@ class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         reset_every: Updates between two shrink-and-perturb resets; 0 never resets.
         reset_until: Updates after which no reset comes any more.
         reset_share: How far a reset moves the weights of the trunk towards fresh ones, 0..1; heads become fresh.
-        epsilon: Share of random open actions at the start; whoever begins with what is known already (``start_from``,
-            ``cloning_updates``) has ``epsilon_end`` throughout.
+        epsilon: Share of random open actions at the start; a run that begins with another policy's weights
+            (``start_from``) has ``epsilon_end`` throughout, one that begins with cloning ``demonstrations.epsilon``.
         epsilon_end: The same once annealed; linear in between.
         epsilon_decisions: Decisions that epsilon takes to anneal.
     """
@@ -147,21 +147,24 @@ class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     Attributes:
         path: Minari data set: its folder, or its id among those of this machine; "" for none.
         share: Share of each batch that is drawn from them.
+        epsilon: Share of random open actions at the start, where the run begins with cloning; the rest of what cloning
+            does not show has to be seen too. It falls to `learner.epsilon_end`.
+        epsilon_decisions: Decisions that it takes for that.
         cloning_updates: Updates of behaviour cloning before the first environment step; 0 begins without.
         cloning_every: The learner's updates for one of cloning beside it; 0 clones before alone.
         cloning_decisions: Decisions over which cloning beside learning fades.
-        cloning_end: What it fades to, as a share of `cloning_lr`, and stays at.
         cloning_lr: Adam's learning rate of cloning.
         cloning_temperature: Of the softmax over the values that cloning looks at, in units of the return; a
             twentieth of what a won fight returns, or so.
     """
 
     path: str = ""
-    share: Share = 0.5
+    share: Share = 0.25
+    epsilon: Share = 0.1
+    epsilon_decisions: Positive = 60_000
     cloning_updates: Count = 3_000
     cloning_every: Count = 2
-    cloning_decisions: Positive = 100_000
-    cloning_end: Share = 0.1
+    cloning_decisions: Positive = 20_000
     cloning_lr: Rate = 5e-4
     cloning_temperature: Annotated[float, Meta(gt=0.0)] = 1.0
 
@@ -219,6 +222,6 @@ class RainbowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     run: RainbowRunSettings = RainbowRunSettings()
 
     @property
-    def begins_able(self) -> bool:
-        """Whether the policy knows something before its first step, and is better followed than led astray."""
-        return bool(self.run.start_from or (self.demonstrations.path and self.demonstrations.cloning_updates))
+    def is_cloned(self) -> bool:
+        """Whether the run begins with cloning recorded fights."""
+        return bool(self.demonstrations.path and self.demonstrations.cloning_updates)

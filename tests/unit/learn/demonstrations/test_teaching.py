@@ -29,7 +29,7 @@ SETTINGS = RainbowSettings(
     learner=QLearningSettings(batch_size=16),
     replay=ReplaySettings(capacity=500),
     network=QNetworkSettings(widths=(16,), n_quantiles=2),
-    demonstrations=DemonstrationSettings(cloning_updates=3, cloning_every=2, cloning_decisions=100, cloning_end=0.0),
+    demonstrations=DemonstrationSettings(cloning_updates=3, cloning_every=2, cloning_decisions=100),
 )
 
 

@@ -384,9 +384,11 @@ def test_what_was_cloned_is_followed_from_the_first_step(corridor, tmp_path, clo
     settings = with_run(msgspec.structs.replace(settings, demonstrations=shown), total_steps=1000, evaluate_every=0)
     listener = Listener()
     train_rainbow(settings, tmp_path / "run", sinks=[listener])
-    epsilons = [stats.epsilon for stats in listener.of(LearningStats)]
-    assert epsilons
-    assert all((epsilon == corridor.learner.epsilon_end) == (cloning_updates > 0) for epsilon in epsilons)
+    told = [(stats.env_steps, stats.epsilon) for stats in listener.of(LearningStats)]
+    assert told
+    for env_steps, epsilon in told:
+        expected = shown.epsilon - (shown.epsilon - corridor.learner.epsilon_end) * env_steps / shown.epsilon_decisions
+        assert (epsilon == pytest.approx(expected)) == (cloning_updates > 0)
 
 
 def test_recorded_fights_of_another_environment_are_refused_before_anything_begins(corridor, tmp_path):
