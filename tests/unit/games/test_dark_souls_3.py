@@ -112,7 +112,7 @@ def test_what_is_held_is_put_back_whatever_happens(game):
 
 
 def test_of_what_is_held_all_is_put_back_that_can_be(game, arena, caplog):
-    values = {"player.no_death": True, "debug.no_hit": True}
+    values = {"player.no_gravity": True, "debug.no_hit": True}
     with pytest.raises(PointerError, match="the game may be loading"), holding(game.session, values):
         arena.fight.restart()
         game.session.clock.advance(1 / 60)
