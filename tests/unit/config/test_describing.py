@@ -43,4 +43,4 @@ def test_every_default_loads_as_an_override():
 def test_tuples_and_bounds_that_only_keep_numbers_in_64_bits():
     rows = {row.path: row.type for row in describe_settings(Attribute)}
     assert rows["range"] == "list of 2: number, number or unset"
-    assert rows["offsets"] == "list of integer"
+    assert rows["offsets"] == "list of integer or text"
