@@ -30,7 +30,8 @@ class ToySession(FakeSession):
 def test_a_version_that_fits_is_played():
     env = ProcessEnv(session=ToySession())
     env.reset()
-    env.step(env.action_space.sample())
+    _, _, _, _, info = env.step(env.action_space.sample())
+    assert info["reward_terms"]
     env.close()
 
 
@@ -53,6 +54,7 @@ def test_an_attribute_that_fails_is_refused_by_name_before_anything_is_written()
 def test_a_known_version_is_not_checked():
     env = ProcessEnv(session=ToySession(versions=("", "2.0"), is_moving=True))
     env.reset()
+    assert not env.needs_reset
     env.close()
 
 
