@@ -21,6 +21,11 @@ from soulslab.errors import InvalidValueError
 
 #: Nobody lets a game run for longer: what counts its time has to hold so much.
 LONGEST_S = 30 * 24 * 3600
+#: Attacks are told by this number too, and by -1 that there is none.
+NO_ATTACK = -1
+_ATTACK = "Attack"
+#: The block of the map that the built-in fight is in begins here: elsewhere than the world, as in a real game.
+BLOCK_ORIGIN_M = (128.0, 576.0, -64.0)
 #: How far a fall, or a push over the edge, may lead beyond the floor.
 _FALL_M = 10.0
 
@@ -184,6 +189,11 @@ def _boss_animation_length(game: LiveFight) -> float:
     return float(game.fight.moves[move].duration) / TICKS_PER_S if move >= 0 else 0.0
 
 
+def _boss_attack_id(game: LiveFight) -> int:
+    number = boss_animation(game).removeprefix(_ATTACK)
+    return int(number) if number.isdecimal() else NO_ATTACK
+
+
 def _level(
     doc: str,
     unit: str,
@@ -216,6 +226,13 @@ QUANTITIES: dict[str, Quantity] = {
         get=lambda g: np.array([g.duel.p_x, g.duel.p_y, g.duel.p_z]),
         put=_put_player_position,
         extremes=_positions,
+    ),
+    "player.block_position": Quantity(
+        kind="vector",
+        unit="m",
+        doc=f"where the player stands in the block of the map: {BLOCK_ORIGIN_M} m from its position",
+        get=lambda g: np.array([g.duel.p_x, g.duel.p_y, g.duel.p_z]) - BLOCK_ORIGIN_M,
+        extremes=lambda g: [corner - BLOCK_ORIGIN_M for corner in _positions(g)],
     ),
     "player.angle": _number(
         "which way the player faces: (-sin, -cos)",
@@ -273,6 +290,12 @@ QUANTITIES: dict[str, Quantity] = {
         _boss_animation_length,
         unit="s",
         extremes=lambda g: (0.0, max(float(one.duration) for one in g.fight.moves) / TICKS_PER_S),
+    ),
+    "boss.attack_id": _number(
+        "number of the boss's attack; -1 for none", _boss_attack_id, extremes=_between(NO_ATTACK, 9_999)
+    ),
+    "boss.next_attack_id": _number(
+        "number of the attack behind that one; -1 for none", lambda _: NO_ATTACK, extremes=_between(NO_ATTACK, 9_999)
     ),
     "camera.position": Quantity(
         kind="vector", unit="m", doc="where the camera is", get=_camera_position, extremes=_camera_positions

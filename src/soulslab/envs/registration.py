@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gymnasium.envs.registration import register, registry
 
 ARENA_ID = "soulslab/Arena-v0"
 PROCESS_ID = "soulslab/Process-v0"
 DOOM_ID = "soulslab/Doom-v0"
 ARENA_LIVE_ID = "soulslab/ArenaLive-v0"
+
+#: Of real games: game, boss, and what the id asks for beside them.
+SOULS_IDS: dict[str, dict[str, Any]] = {
+    "soulslab/DarkSouls3Iudex-v0": {"game": "dark_souls_3", "boss": "iudex"},
+    "soulslab/DarkSouls3IudexPixels-v0": {"game": "dark_souls_3", "boss": "iudex", "observation": "pixels"},
+    "soulslab/DarkSouls3IudexDemo-v0": {"game": "dark_souls_3", "boss": "iudex", "episodes": "demo"},
+    "soulslab/DarkSouls3Vordt-v0": {"game": "dark_souls_3", "boss": "vordt"},
+    "soulslab/EldenRingMargit-v0": {"game": "elden_ring", "boss": "margit"},
+}
+_SOULS_ENTRY_POINTS = ("soulslab.envs.souls.env:SoulsDuelEnv", "soulslab.envs.souls.vector:SoulsDuelVectorEnv")
 
 _ENTRY_POINTS = {
     ARENA_ID: ("soulslab.envs.arena:ArenaEnv", "soulslab.envs.arena:ArenaVectorEnv"),
@@ -19,7 +31,8 @@ _ENTRY_POINTS = {
 
 def register_all() -> None:
     """Register every environment of soulslab with Gymnasium; a second call changes nothing."""
-    for env_id, (entry_point, vector_entry_point) in _ENTRY_POINTS.items():
+    entry_points = {**_ENTRY_POINTS, **dict.fromkeys(SOULS_IDS, _SOULS_ENTRY_POINTS)}
+    for env_id, (entry_point, vector_entry_point) in entry_points.items():
         if env_id not in registry:
             # No TimeLimit wrapper: the environments count their own steps and report truncation themselves.
             register(
@@ -28,4 +41,5 @@ def register_all() -> None:
                 vector_entry_point=vector_entry_point,
                 disable_env_checker=True,
                 order_enforce=False,
+                kwargs=dict(SOULS_IDS.get(env_id, {})),
             )

@@ -22,6 +22,9 @@ OBSERVATIONS = ("dict", "features", "relative")
 #: Observations that are a row of numbers, and the numbers' names.
 ROW_NAMES = {"features": FEATURE_NAMES, "relative": RELATIVE_NAMES}
 
+#: No character of these games has more health or stamina.
+MOST_VITALS = 9_999
+
 
 def row_space(kind: str, limits_m: Sequence[tuple[float, float]], floor_m: float) -> spaces.Box:
     """Return the space of a row of numbers, float32.
@@ -44,14 +47,14 @@ class DuelLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         limits_m: Least and greatest x, y and height.
-        player_hp: Player's full health.
-        player_sp: Player's full stamina.
+        player_hp: Player's full health; None for a character that is not known yet.
+        player_sp: Player's full stamina; the same.
         boss_hp: Boss's full health.
     """
 
     limits_m: Sequence[tuple[float, float]]
-    player_hp: int
-    player_sp: int
+    player_hp: int | None
+    player_sp: int | None
     boss_hp: int
 
 
@@ -78,8 +81,8 @@ def _field_space(field: DuelField, bounds: DuelLimits) -> spaces.Space[Any]:
         return spaces.Box(np.append(limits[:, 0], low), np.append(limits[:, 1], high))
     whole: dict[str, spaces.Space[Any]] = {
         "phase": spaces.Discrete(2, start=1),
-        "player_max_hp": spaces.Discrete(1, start=bounds.player_hp),
-        "player_max_sp": spaces.Discrete(1, start=bounds.player_sp),
+        "player_max_hp": _full_space(bounds.player_hp),
+        "player_max_sp": _full_space(bounds.player_sp),
         "boss_max_hp": spaces.Discrete(1, start=bounds.boss_hp),
         "player_animation": spaces.Discrete(len(load_knight().animations) + 1, start=-1),
         "boss_animation": spaces.Discrete(len(BOSS_ANIMATIONS) + 1, start=-1),
@@ -88,7 +91,15 @@ def _field_space(field: DuelField, bounds: DuelLimits) -> spaces.Space[Any]:
     if field.is_integer:
         return whole[field.name]
     most = {"player_hp": bounds.player_hp, "player_sp": bounds.player_sp, "boss_hp": bounds.boss_hp}
-    return spaces.Box(0.0, float(most.get(field.name, MAX_ANIMATION_S)), (1,), np.float32)
+    if field.name not in most:
+        return spaces.Box(0.0, MAX_ANIMATION_S, (1,), np.float32)
+    most_hp = most[field.name]
+    return spaces.Box(0.0, float(MOST_VITALS if most_hp is None else most_hp), (1,), np.float32)
+
+
+def _full_space(value: int | None) -> spaces.Discrete:
+    """Return the space of a bar when it is full."""
+    return spaces.Discrete(MOST_VITALS, start=1) if value is None else spaces.Discrete(1, start=value)
 
 
 def duel_observation(states: NDArray[np.record]) -> dict[str, NDArray[Any]]:

@@ -97,12 +97,14 @@ class PhaseTwo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """How the second phase begins.
 
     Attributes:
-        animation: Which it begins with.
-        brought_on_hp: Health to set the boss to: with its next attack it changes.
+        animation: Which it begins with; "" if nobody has said.
+        begins_at: Share of its full health below which it begins.
+        brought_on_hp: Health to set the boss to: with its next attack it changes; None for a little below `begins_at`.
     """
 
-    animation: Text
-    brought_on_hp: Health
+    animation: str = ""
+    begins_at: Annotated[float, Meta(gt=0, lt=1)]
+    brought_on_hp: Health | None = None
 
 
 class BossFacts(FactFile, frozen=True, kw_only=True):
@@ -115,7 +117,9 @@ class BossFacts(FactFile, frozen=True, kw_only=True):
         defeat_flag: Event flag that is set when it has been beaten.
         rested_flag: Event flag of the bonfire or site of grace of the place.
         warp_points: Names of warp points near it, the best first.
-        max_hp: Its full health.
+        max_hp: Its full health, the first time that the game is played.
+        player_max_hp: Full health of the player that agents were trained with.
+        player_max_sp: Its full stamina.
         frame: Attribute of the player that is in the frame of the file's poses and arena.
         poses: Where everyone stands.
         arena: The ground of the fight.
@@ -131,6 +135,8 @@ class BossFacts(FactFile, frozen=True, kw_only=True):
     rested_flag: Id | None = None
     warp_points: tuple[Text, ...] = ()
     max_hp: Health | None = None
+    player_max_hp: Health | None = None
+    player_max_sp: Health | None = None
     frame: Literal["player.position", "player.block_position"] = "player.position"
     poses: Poses = Poses()
     arena: ArenaFacts = ArenaFacts()
@@ -203,6 +209,7 @@ _RECIPES = {
     "animations": f"record a fight ({_RECORD} boss.animation), and list what it holds",
     "player_stats": f"read the stats of the player ({_READ})",
     "phase_two": f"record a fight ({_RECORD} boss.animation); a boss without a second phase has none",
+    "phase_two.animation": f"record a fight ({_RECORD} boss.animation boss.hp), and see what comes when it changes",
 }
 
 

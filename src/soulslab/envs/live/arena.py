@@ -9,7 +9,8 @@ from typing import Any
 from soulslab.arena.boss_file import Boss, load_boss
 from soulslab.arena.knight import load_knight
 from soulslab.envs.live.env import DuelEnv, DuelSetup
-from soulslab.envs.live.options import DuelOptions, make_duel_options
+from soulslab.envs.live.options import make_duel_options
+from soulslab.envs.live.origin import OriginOptions
 from soulslab.envs.live.scenario import scenario_of
 from soulslab.envs.process_options import ProcessOptions, make_keeper
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
@@ -27,8 +28,8 @@ MIN_SIZE_PX = (64, 64)
 MAX_DRAWN_SEED = 2**31
 
 
-class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
-    """Options of ``soulslab/ArenaLive-v0``, beside those of `DuelOptions`.
+class ArenaLiveOptions(OriginOptions, frozen=True, kw_only=True):
+    """Options of ``soulslab/ArenaLive-v0``, beside those of `OriginOptions`.
 
     Attributes:
         boss: Name of a shipped boss, or the path of a boss file.
@@ -37,12 +38,6 @@ class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
         launch_seed: Of the first fight of a game that takes no seed from a reset (`mask`); None draws one.
         size_px: Width and height of the window.
         renderer: ``"software"``, ``"gpu"`` or ``"auto"``.
-        pid: Attach to the process of a game that runs already; 0 starts one.
-        server: ``host:port`` of a soulslab server that has the game; "" for one that is started here.
-        token: The server's token.
-        tls: File with the server's certificate, for one on another machine.
-        display: See `SessionOptions.display`; "" with ``render_mode="human"``.
-        session: An open session, or what opens one, in place of a game that is started.
     """
 
     boss: str | Path = "judge"
@@ -50,12 +45,6 @@ class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
     launch_seed: int | None = None
     size_px: tuple[int, int] = (320, 180)
     renderer: str = "software"
-    pid: int = 0
-    server: str = ""
-    token: str = ""
-    tls: str = ""
-    display: str | None = None
-    session: Any = None
 
     def check(self) -> None:
         """Raise `EnvironmentUsageError` for the first option that is wrong."""
@@ -73,23 +62,7 @@ class ArenaLiveOptions(DuelOptions, frozen=True, kw_only=True):
             raise EnvironmentUsageError(
                 f"size_px must be a width and a height, from {MIN_SIZE_PX} to {MAX_SIZE_PX}, not {self.size_px!r}"
             )
-        self._check_origin()
-
-    def _check_origin(self) -> None:
-        """Check what is said of where the game comes from."""
-        if not _is_whole(self.pid) or self.pid < 0:
-            raise EnvironmentUsageError(f"pid must be the number of a process, not {self.pid!r}")
-        if bool(self.server) + bool(self.pid) + (self.session is not None) > 1:
-            raise EnvironmentUsageError("give only one of server, pid and session")
-        for name in ("token", "tls"):
-            if getattr(self, name) and not self.server:
-                raise EnvironmentUsageError(f"{name} is for a server; say which with server='host:port'")
-        if self.display is not None and not isinstance(self.display, str):
-            raise EnvironmentUsageError(f"display must be 'private', '' or the name of one, not {self.display!r}")
-        is_open = isinstance(getattr(self.session, "profile", None), Profile)
-        if self.session is not None and not is_open and not callable(self.session):
-            raise EnvironmentUsageError(f"session must be an open session, or what opens one, not {self.session!r}")
-        if self.mask and is_open:
+        if self.mask and self.has_open_session:
             raise EnvironmentUsageError("mask: an open session has its game already; open it with that game's profile")
 
     def launch_options(self) -> dict[str, str]:
@@ -153,7 +126,7 @@ class ArenaLiveEnv(DuelEnv):
 
 
 def _profile(given: ArenaLiveOptions) -> tuple[Profile, str]:
-    if isinstance(getattr(given.session, "profile", None), Profile):
+    if given.has_open_session:
         return given.session.profile, given.session.profile.name
     path = profile_path(Path(given.mask)) if given.mask else PROFILE_PATH
     return (stand_in(path) if given.mask else load_profile(path)), str(path)

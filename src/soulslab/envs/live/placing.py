@@ -13,7 +13,7 @@ from soulslab.arena.vocabulary import BOSS_ATTACKS, BOSS_MISC
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.reset import ResetState, Seen
 from soulslab.envs.live.respawn import is_writable
-from soulslab.envs.live.scenario import Pose, Scenario
+from soulslab.envs.live.scenario import Pose, Scenario, Vitals
 
 #: The player may start up to this far from a drawn pose, along x and y each (as `soulslab.arena.duel`).
 JITTER_M = 0.5
@@ -85,9 +85,10 @@ def is_busy(animation: str, scenario: Scenario) -> bool:
 
 def refill(game: DuelGame, scenario: Scenario) -> None:
     """Fill up the health of both and the player's stamina."""
+    vitals = game.vitals(scenario)
     full = {
-        "player.hp": scenario.player_max_hp,
-        "player.sp": scenario.player_max_sp,
+        "player.hp": vitals.hp,
+        "player.sp": vitals.sp,
         "boss.hp": scenario.boss_max_hp,
     }
     game.write({name: value for name, value in full.items() if is_writable(game, name)})
@@ -153,7 +154,7 @@ def place_states(game: DuelGame, scenario: Scenario, start: Start) -> Iterator[R
     yield ResetState(
         name="ready",
         waits_for="both in full health and the player with all its stamina",
-        is_reached=lambda seen: bool(seen) and _is_ready(seen, scenario),
+        is_reached=lambda seen: bool(seen) and _is_ready(seen, scenario, game.vitals(scenario)),
         quantities=("player.hp", "player.sp", "boss.hp", "player.animation", "player.position"),
         limit_s=READY_LIMIT_S,
         act=lambda _: refill(game, scenario),
@@ -174,7 +175,7 @@ def transform_state(game: DuelGame, scenario: Scenario) -> ResetState:
 
     def force(_: Seen) -> None:
         boss_hp = scenario.boss_max_hp if has_begun else forcing_hp(scenario)
-        game.write({"player.hp": scenario.player_max_hp, "boss.hp": boss_hp})
+        game.write({"player.hp": game.vitals(scenario).hp, "boss.hp": boss_hp})
 
     return ResetState(
         name="transform",
@@ -189,7 +190,7 @@ def transform_state(game: DuelGame, scenario: Scenario) -> ResetState:
 
 def forcing_hp(scenario: Scenario) -> int:
     """Return the health of the boss that brings on its second phase, and that a blow does not take."""
-    return max(int(0.9 * scenario.phase_two_hp), 1)
+    return scenario.forcing_hp or max(int(0.9 * scenario.phase_two_hp), 1)
 
 
 def _is_settled(seen: Seen, scenario: Scenario) -> bool:
@@ -203,10 +204,10 @@ def _falls(seen: Seen, scenario: Scenario) -> bool:
     return is_below or seen.get("player.animation", IDLE).startswith(FALL)
 
 
-def _is_ready(seen: Seen, scenario: Scenario) -> bool:
+def _is_ready(seen: Seen, scenario: Scenario, vitals: Vitals) -> bool:
     return bool(
-        seen.get("player.hp", scenario.player_max_hp) >= scenario.player_max_hp
-        and seen.get("player.sp", scenario.player_max_sp) >= scenario.player_max_sp
+        seen.get("player.hp", vitals.hp) >= vitals.hp
+        and seen.get("player.sp", vitals.sp) >= vitals.sp
         and seen.get("boss.hp", scenario.boss_max_hp) >= scenario.boss_max_hp
         and not _falls(seen, scenario)
     )

@@ -67,7 +67,7 @@ class DuelPlay:
         self._locks = Locks()
         self._keys = tuple(keys_of(action, game.profile.keys, game.source) for action in range(N_ACTIONS))
         bound = game.binding.attributes
-        wanted = dict.fromkeys((*self._reader.quantities, *episode.quantities))
+        wanted = dict.fromkeys((*self._reader.quantities, *episode.quantities, *game.frame_quantities))
         self._quantities = [(quantity, bound[quantity]) for quantity in wanted if quantity in bound]
         self._late_frame = frame if is_late_frame else None
         self._look = Look(tuple(name for _, name in self._quantities), None if is_late_frame else frame)
@@ -115,7 +115,7 @@ class DuelPlay:
         with self._noting_loss():
             session = self.game.session
             self._refuse_others()
-            self._reader.begin(self.episode.start_phase)
+            self._reader.begin(self.episode.start_phase, self.game.vitals(self._scenario))
             result = session.step(Step(held=(), attributes=self._look.attributes, frame=self._look.frame))
             self.timing.begin(session)
             self.grade = session.info.clock_grade
@@ -165,10 +165,11 @@ class DuelPlay:
         """Take in what was seen; return how many of the 20 actions are open."""
         snapshot, binding, reader = result.snapshot, self.game.binding, self._reader
         read = {quantity: binding.decode(quantity, snapshot[name]) for quantity, name in self._quantities}
+        read = self.game.in_frame(read)
         reader.take(read, snapshot.game_time_s)
         self.episode.account(self.game, reader.state, read)
         self.verdict = self.episode.verdict(reader.state)
-        self.freedom = self._locks.freedom(reader.player_animation, reader.player_ticks, read["player.sp"])
+        self.freedom = self._locks.freedom(reader.player_animation, reader.player_s, read["player.sp"])
         self._now_s = snapshot.game_time_s
         self.picture = None if result.frame is None else result.frame.pixels
         return self.freedom.write(self.open)
@@ -186,7 +187,7 @@ class DuelPlay:
         wanted = {"player.max_hp": self._scenario.player_max_hp, "boss.max_hp": self._scenario.boss_max_hp}
         found = self.game.read(*(name for name in wanted if self.game.has(name)))
         for name, value in found.items():
-            if round(value) != wanted[name]:
+            if wanted[name] is not None and round(value) != wanted[name]:
                 raise EnvironmentUsageError(
                     f"{name} is {value:g} in the game, but {wanted[name]} against {self._scenario.name}: the game "
                     f"fights another boss, or with another character"

@@ -13,16 +13,34 @@ Pose: TypeAlias = tuple[float, float, float, float]
 """x, y, height (m) and angle (rad)."""
 
 
+#: As the game has positions.
+POSITION = "player.position"
+
+
+class Vitals(msgspec.Struct, frozen=True):
+    """The player's bars when they are full.
+
+    Attributes:
+        hp: Health.
+        sp: Stamina.
+    """
+
+    hp: int
+    sp: int
+
+
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One boss in its place.
 
     Attributes:
         name: Of the boss.
-        player_max_hp: Player's full health.
-        player_max_sp: Player's full stamina.
+        frame: Quantity in whose frame all positions are (`soulslab.envs.live.duel_game.DuelGame`).
+        player_max_hp: Player's full health; None is read of the game at the start of each episode.
+        player_max_sp: Player's full stamina; the same.
         boss_max_hp: Boss's full health.
         phase_two_hp: The second phase begins at this health of the boss.
         phase_two_animation: Animation of the boss with which the second phase begins; "" if there is none.
+        forcing_hp: Health of the boss that brings on its second phase; 0 for nine tenths of `phase_two_hp`.
         limits_m: Least and greatest x, y and height that are reported.
         floor_m: Height of the ground.
         fall_m: Whoever is below this height falls to death.
@@ -34,11 +52,13 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """
 
     name: str
-    player_max_hp: int
-    player_max_sp: int
+    frame: str = POSITION
+    player_max_hp: int | None
+    player_max_sp: int | None
     boss_max_hp: int
     phase_two_hp: int = 0
     phase_two_animation: str = ""
+    forcing_hp: int = 0
     limits_m: tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
     floor_m: float
     fall_m: float

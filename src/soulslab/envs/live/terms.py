@@ -60,6 +60,7 @@ class FightScore:
         self._before = self._last = _Mark(0.0, 0.0, 0.0)
         self._terms = np.zeros(st.N_TERMS)
         self._has_function = callable(reward)
+        self._player_max_hp = 1.0
         self.n_decisions = 0
         self._begin_counts()
 
@@ -69,6 +70,7 @@ class FightScore:
         self._begin_counts()
         self.note(state)
         self._start_pose = start_pose
+        self._player_max_hp = float(state.player_max_hp)
 
     @property
     def quantities(self) -> dict[str, float]:
@@ -123,7 +125,7 @@ class FightScore:
         """Return the reward of the step, and what each term added to it."""
         terms, before, after = self._terms, self._before, self._last
         terms[st.BOSS_DAMAGE] = (before.boss_hp - after.boss_hp) / self._scenario.boss_max_hp
-        terms[st.PLAYER_DAMAGE] = (before.player_hp - after.player_hp) / self._scenario.player_max_hp
+        terms[st.PLAYER_DAMAGE] = (before.player_hp - after.player_hp) / self._player_max_hp
         terms[st.WIN], terms[st.DEATH], terms[st.TIME] = verdict == "won", verdict == "lost", self._n
         self._rolls += int(terms[st.ROLL])
         self._attacks_begun += int(terms[st.ATTACK])

@@ -16,13 +16,14 @@ from soulslab.arena.quantities import QUANTITIES
 from soulslab.arena.state import TICKS_PER_DECISION, TICKS_PER_S
 from soulslab.arena.vocabulary import ACTIONS, NOTHING
 from soulslab.envs.live.reader import NEEDED, DuelReader
-from soulslab.envs.live.scenario import scenario_of
+from soulslab.envs.live.scenario import Vitals, scenario_of
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.siphon.profile import load_profile
 from support.players import script
 
 #: A look is taken each 0.1 s: nothing is known more precisely where the game does not tell.
 LOOK_S = 0.1
+VITALS = Vitals(load_knight().vitals.hp, load_knight().vitals.sp)
 ROLL_BACK = ACTIONS.index(("backward", "roll"))
 
 
@@ -39,7 +40,7 @@ class Watched:
         self.boss = load_boss(name, list(load_knight().knock_backs))
         self.game = LiveFight(self.boss, LiveFightOptions(seed=seed, phase=phase))
         self.reader = reader_of(self.boss, without)
-        self.reader.begin(2 if phase == "2" else 1)
+        self.reader.begin(2 if phase == "2" else 1, VITALS)
         self.truth = np.zeros_like(self.reader.state.reshape(1))[0]
         self.look()
 
@@ -88,9 +89,9 @@ def test_where_the_game_does_not_tell_how_long_an_animation_lasts():
     for action in (NOTHING, NOTHING, ROLL_BACK, NOTHING, NOTHING):
         watched.play(action)
         durations.append(float(watched.reader.state.player_animation_duration))
-        assert watched.reader.player_ticks == round(durations[-1] * TICKS_PER_S)
+        assert watched.reader.player_s == pytest.approx(durations[-1])
     assert durations == pytest.approx([0.1, 0.2, 0.0, 0.1, 0.2])
-    watched.reader.begin(1)
+    watched.reader.begin(1, VITALS)
     watched.look()
     assert watched.reader.state.player_animation_duration == 0.0
 
@@ -108,7 +109,7 @@ def test_where_the_game_does_not_tell_its_phase():
             break
     assert phases[-1] == 2
     assert phases[0] == 1
-    watched.reader.begin(1)
+    watched.reader.begin(1, VITALS)
     watched.look()
     assert watched.reader.state.phase == 1
 

@@ -1,0 +1,108 @@
+"""Bosses of Elden Ring and Dark Souls III (``soulslab/DarkSouls3Iudex-v0`` and others)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from soulslab.envs.live.env import DuelEnv, DuelSetup
+from soulslab.envs.live.options import make_duel_options
+from soulslab.envs.process_options import ProcessOptions, make_keeper
+from soulslab.envs.registration import ARENA_ID
+from soulslab.envs.souls.options import SoulsOptions
+from soulslab.envs.souls.scenario import scenario_of_facts
+from soulslab.errors import EnvironmentUsageError
+from soulslab.games import profile_path
+from soulslab.games.arena import stand_in
+from soulslab.games.boss_facts import GROUP, BossFacts, load_boss_facts, with_boss
+from soulslab.games.installation import find_installation, launchable
+from soulslab.siphon.process import refuse_anti_cheat
+from soulslab.siphon.profile import Profile, load_profile
+
+#: What the simulator taught is good for this boss: same vitals, ground, animations and actions.
+SIMULATED: Final = ("dark_souls_3", "iudex")
+
+
+class SoulsDuelEnv(DuelEnv):
+    """A boss of a real game: `DuelEnv` with the game's profile and what is known of the boss.
+
+    The game has to run, offline and without its anti-cheat, or is started with ``launch=True``; ``stand_in=True`` plays
+    the built-in fight in its place. Nobody here has the games: what was proven without them, and what was not, is told
+    in docs/dark_souls_3.md and docs/elden_ring.md.
+
+    Args:
+        game: ``dark_souls_3`` or ``elden_ring``.
+        boss: Its name, or the path of a file (docs/bosses.md).
+        render_mode: See `DuelEnv`.
+        options: See `SoulsOptions`.
+
+    Attributes:
+        facts: What is known of the boss.
+
+    Raises:
+        EnvironmentUsageError: An option is unknown or wrong.
+        UnknownBossError: There is no boss of that name.
+        MissingFactError: Something that is needed is not known of it; the message says how to record it.
+        LaunchError: The game is to be started, and is not installed.
+        AntiCheatError: The game is to be started, and an anti-cheat runs.
+    """
+
+    def __init__(self, game: str, boss: str | Path = "", render_mode: str | None = None, **options: Any) -> None:
+        given = make_duel_options(SoulsOptions, {**options, "boss": boss}, f"{game}, {boss}")
+        self.facts = load_boss_facts(game, given.boss if isinstance(given.boss, Path) else _boss_of(given.boss))
+        if given.phase != "full":
+            self.facts.need("phase_two.animation")
+        path = profile_path(Path(game))
+        profile = _profile(given, path, self.facts)
+        process = ProcessOptions(
+            profile=profile,
+            pid=given.pid,
+            launch="" if given.launch or given.stand_in else "never",
+            server=given.server,
+            token=given.token,
+            tls=given.tls,
+            # A game that runs already runs on somebody's screen.
+            display=given.display if given.display is not None or given.stand_in else "",
+            allow_unknown_version=given.allow_unknown_version,
+            session=given.session,
+        )
+        setup = DuelSetup(
+            profile=profile,
+            source=str(path),
+            scenario=scenario_of_facts(self.facts),
+            keeper=make_keeper(process, profile, render_mode),
+        )
+        super().__init__(setup, given, render_mode)
+        if (game, str(boss)) == SIMULATED:
+            self.metadata = {**self.metadata, "policies_of": (ARENA_ID,)}
+
+
+def _boss_of(boss: str) -> str | Path:
+    """Return the name of a boss, or the path of a file that was given as text."""
+    return Path(boss) if boss.endswith(".toml") else boss
+
+
+def _profile(given: SoulsOptions, path: Path, facts: BossFacts) -> Profile:
+    """Return the profile with the boss's own attributes, and with the way in which the game is started."""
+    if given.has_open_session:
+        profile: Profile = given.session.profile
+        return profile
+    if given.stand_in:
+        if facts.attributes != GROUP:
+            raise EnvironmentUsageError(
+                f"stand_in: the built-in fight stands in for what the profile calls {GROUP!r}, and {facts.name} has "
+                f"attributes of its own ({facts.attributes!r})"
+            )
+        return with_boss(stand_in(path), facts)
+    profile = with_boss(load_profile(path), facts)
+    if not given.launch:
+        return profile
+    refuse_anti_cheat(os.getpid(), profile.process)
+    found = find_installation(
+        path.parent.name,
+        profile.process.executable,
+        folder=Path(given.folder) if given.folder else None,
+        proton=Path(given.proton) if given.proton else None,
+    )
+    return launchable(profile, found)

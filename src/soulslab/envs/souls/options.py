@@ -1,0 +1,51 @@
+"""Options of the environments of real games."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from soulslab.envs.live.origin import OriginOptions
+from soulslab.errors import EnvironmentUsageError
+
+
+class SoulsOptions(OriginOptions, frozen=True, kw_only=True):
+    """Options of a boss of a real game, beside those of `OriginOptions`.
+
+    Attributes:
+        boss: Another boss of the same game: a name of `soulslab.games.boss_facts.boss_names`, or the path of a file
+            (docs/bosses.md); "" for the one that the id names.
+        episodes: As in `DuelOptions`, but ``"in_place"`` unless asked for otherwise: a reset then takes no load.
+        launch: Start the game with Steam's Proton, offline and without its anti-cheat; without, it has to run.
+        folder: Of its program, for `launch`; "" looks into the libraries of Steam.
+        proton: Program that starts it; "" takes the last that Steam has.
+        stand_in: Play the built-in fight in the game's place: its window, with memory laid out as the game's. Nothing
+            but soulslab has to be installed.
+        allow_unknown_version: Attach although the profile does not know this version of the game. Then every value
+            that is needed has to pass the self-check (docs/games.md) before anything is written.
+    """
+
+    boss: str | Path = ""
+    episodes: str = "in_place"
+    launch: bool = False
+    folder: str | Path = ""
+    proton: str | Path = ""
+    stand_in: bool = False
+    allow_unknown_version: bool = False
+
+    def check(self) -> None:
+        """Raise `EnvironmentUsageError` for the first option that is wrong."""
+        super().check()
+        for name in ("boss", "folder", "proton"):
+            value = getattr(self, name)
+            if not isinstance(value, str | Path):
+                raise EnvironmentUsageError(f"{name} must be a name or a path, not {value!r}")
+        for name in ("launch", "stand_in", "allow_unknown_version"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise EnvironmentUsageError(f"{name} must be True or False, not {value!r}")
+        is_elsewhere = bool(self.server or self.pid or self.session is not None)
+        if self.launch + self.stand_in + is_elsewhere > 1:
+            raise EnvironmentUsageError("give only one of launch, stand_in, server, pid and session")
+        for name in ("folder", "proton"):
+            if getattr(self, name) and not self.launch:
+                raise EnvironmentUsageError(f"{name} is for launch=True")
