@@ -7,9 +7,10 @@ import numpy as np
 from soulslab.arena.live_fight import STAGES
 from soulslab.arena.state import Record
 from soulslab.envs.live.duel_game import DuelGame
+from soulslab.envs.live.entrance import Entrance, RespawnEntrance, Visit
 from soulslab.envs.live.episode import EpisodeSettings, Verdict
-from soulslab.envs.live.reset import ResetLog, ResetRunner, reach
-from soulslab.envs.live.respawn import load_state, respawn, seed_fight
+from soulslab.envs.live.reset import ResetLog, ResetRunner
+from soulslab.envs.live.respawn import seed_fight
 from soulslab.envs.live.scenario import Scenario
 from soulslab.envs.process_start import Deadline
 
@@ -17,21 +18,23 @@ from soulslab.envs.process_start import Deadline
 class DemoEpisode:
     """One fight, as the game itself has it (`soulslab.envs.live.episode.Episode`).
 
-    A fresh fight is asked for with the restart key. Where a game has none, the end of a fight that is over is waited
-    for, and one that is still going on is left by a restart of the game. With a seed, and a game that takes one
-    (``fight.next_seed``), the fight is the same each time: in lockstep an episode begins at its very first tick. The
-    first fight after a start of the game is seeded too, so that no two games fight the same.
+    A fresh fight is what the entrance gets. By default it is asked for with the restart key; where a game has none, the
+    end of a fight that is over is waited for, and one that is still going on is left by a restart of the game. With a
+    seed, and a game that takes one (``fight.next_seed``), the fight is the same each time: in lockstep an episode
+    begins at its very first tick. The first fight after a start is seeded too, so that no two games fight the same.
 
     Args:
         scenario: The boss and its place.
         settings: Phase, retries and the time after which the game is restarted.
+        entrance: Gets the game to a fight; None for `RespawnEntrance`.
 
     Attributes:
         log: What the resets took so far.
     """
 
-    def __init__(self, scenario: Scenario, settings: EpisodeSettings) -> None:
+    def __init__(self, scenario: Scenario, settings: EpisodeSettings, entrance: Entrance | None = None) -> None:
         self.log = ResetLog()
+        self._entrance = entrance or RespawnEntrance()
         self._runner = ResetRunner(self.log, settings.max_retries, settings.hard_reset_minutes)
         self._goal_hp = float(scenario.phase_two_hp) if settings.phase == "1" else 0.0
         self._start_phase = 2 if settings.phase == "2" else 1
@@ -60,8 +63,18 @@ class DemoEpisode:
     def begin(self, game: DuelGame, rng: np.random.Generator, seed: int | None, deadline: Deadline) -> None:
         """See `Episode.begin`."""
 
-        def attempt(_: int, is_fresh: bool) -> None:
-            self._begin(game, rng, seed, deadline, is_fresh)
+        def attempt(n: int, is_fresh: bool) -> None:
+            seed_fight(game, rng, seed, is_fresh)
+            visit = Visit(
+                deadline=deadline,
+                needs_another=True,
+                may_kill=False,
+                is_fresh=is_fresh,
+                n_tries=n,
+                restart=lambda: self._runner.restart(game, deadline),
+                log=self.log,
+            )
+            self._entrance.enter(game, visit)
 
         self._runner.run(game, deadline, attempt)
         self._stage = ""
@@ -82,14 +95,3 @@ class DemoEpisode:
 
     def release(self, game: DuelGame) -> None:
         """See `Episode.release`: nothing was changed."""
-
-    def _begin(
-        self, game: DuelGame, rng: np.random.Generator, seed: int | None, deadline: Deadline, is_fresh: bool
-    ) -> None:
-        seed_fight(game, rng, seed, is_fresh)
-        if respawn(game, deadline, may_kill=False):
-            self.log.n_respawns += 1
-            return
-        if not is_fresh:
-            self._runner.restart(game, deadline)
-        reach(game, (load_state(game),), deadline)

@@ -17,6 +17,7 @@ from soulslab.arena.vocabulary import NOTHING
 from soulslab.envs.live.actions import Actions
 from soulslab.envs.live.demo import DemoEpisode
 from soulslab.envs.live.duel_game import DuelGame
+from soulslab.envs.live.entrance import Entrance
 from soulslab.envs.live.episode import Episode, EpisodeSettings
 from soulslab.envs.live.in_place import InPlaceEpisode
 from soulslab.envs.live.observation import Observer
@@ -43,12 +44,14 @@ class DuelSetup(msgspec.Struct, frozen=True, kw_only=True):
         source: Its file, for errors.
         scenario: The boss and its place.
         keeper: Opens and holds the session.
+        entrance: Gets the game to a fight; None for one that begins its fights by itself.
     """
 
     profile: Profile
     source: str
     scenario: Scenario
     keeper: GameKeeper
+    entrance: Entrance | None = None
 
 
 class DuelEnv(gymnasium.Env[Any, Any]):
@@ -92,10 +95,11 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self._score = FightScore(setup.scenario, options.reward, times.step_s)
         last = (options.n_last_actions, len(self._actions.names))
         self._observer = Observer(options.observation, setup.scenario, options.picture, last)
-        game = DuelGame(setup.keeper, setup.profile, setup.source)
+        game = DuelGame(setup.keeper, setup.profile, setup.source, setup.scenario.frame)
         game.step_deadline_s = options.step_deadline_s
         setup.keeper.check = VersionGate(needed_by(setup.profile))
-        episode, timing = make_episode(options, setup.scenario), make_timing(options.timing, times)
+        episode = make_episode(options, setup.scenario, setup.entrance)
+        timing = make_timing(options.timing, times)
         is_late = options.skip_locked and options.timing == "lockstep"
         self._play = DuelPlay(game, setup.scenario, episode, timing, self._observer.frame, is_late_frame=is_late)
         self.observation_space = self._observer.space
@@ -305,9 +309,11 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         }
 
 
-def make_episode(options: DuelOptions, scenario: Scenario) -> Episode:
+def make_episode(options: DuelOptions, scenario: Scenario, entrance: Entrance | None = None) -> Episode:
     """Return what begins and ends the episodes that were asked for."""
     settings = EpisodeSettings(
         phase=str(options.phase), random_pose=options.random_pose, hard_reset_minutes=options.hard_reset_minutes
     )
-    return DemoEpisode(scenario, settings) if options.episodes == "demo" else InPlaceEpisode(scenario, settings)
+    if options.episodes == "demo":
+        return DemoEpisode(scenario, settings, entrance)
+    return InPlaceEpisode(scenario, settings, entrance)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from soulslab.arena.live_fight import STAGES
 from soulslab.arena.state import Record
 from soulslab.envs.live.duel_game import DuelGame
+from soulslab.envs.live.entrance import Entrance, RespawnEntrance, Visit
 from soulslab.envs.live.episode import EpisodeSettings, Verdict
 from soulslab.envs.live.health import CountedHealth
 from soulslab.envs.live.placing import (
@@ -21,7 +23,7 @@ from soulslab.envs.live.placing import (
     transform_state,
 )
 from soulslab.envs.live.reset import ResetLog, ResetRunner, reach
-from soulslab.envs.live.respawn import is_over, is_writable, load_state, respawn, seed_fight
+from soulslab.envs.live.respawn import is_over, is_writable, seed_fight
 from soulslab.envs.live.scenario import Scenario
 from soulslab.envs.process_start import Deadline
 
@@ -34,13 +36,15 @@ class InPlaceEpisode:
 
     The game's health of both is topped up, and losses are counted here (as SoulsGym 1.1.0 does), so that nobody dies
     and nothing is loaded. A reset only puts both back to where they start. Where the second phase has been reached and
-    the first is wanted again, the game needs another fight: by its restart key, by the player's death, or by a restart.
+    the first is wanted again, the game needs another fight, which the entrance gets: by default by the restart key, by
+    the player's death, or by a restart of the game.
 
     The game's own fight has to be a whole one (phase ``full``), whatever phase the episodes are of.
 
     Args:
         scenario: The boss and its place.
         settings: Phase, start poses, retries and the time after which the game is restarted.
+        entrance: Gets the game to a fight; None for `RespawnEntrance`.
 
     Attributes:
         log: What the resets took so far.
@@ -48,9 +52,10 @@ class InPlaceEpisode:
         boss: The boss's.
     """
 
-    def __init__(self, scenario: Scenario, settings: EpisodeSettings) -> None:
+    def __init__(self, scenario: Scenario, settings: EpisodeSettings, entrance: Entrance | None = None) -> None:
         self.log = ResetLog()
-        self.player = CountedHealth(scenario.player_max_hp)
+        self._entrance = entrance or RespawnEntrance()
+        self.player = CountedHealth(scenario.player_max_hp or 0)
         self.boss = CountedHealth(scenario.boss_max_hp)
         self._scenario = scenario
         self._settings = settings
@@ -93,10 +98,19 @@ class InPlaceEpisode:
 
         def attempt(n: int, is_fresh: bool) -> None:
             has_seed = seed_fight(game, rng, seed, is_fresh)
-            self._begin_fight(game, deadline, is_fresh=is_fresh, needs_another=bool(n) or has_seed)
+            visit = Visit(
+                deadline=deadline,
+                needs_another=bool(n) or has_seed,
+                may_kill=True,
+                is_fresh=is_fresh,
+                n_tries=n,
+                restart=lambda: self._runner.restart(game, deadline),
+                log=self.log,
+            )
+            self._begin_fight(game, visit)
             self._settle(game, start, deadline)
             if self._phase_of(game) > self.start_phase:  # the change of phase was on its way
-                self._begin_fight(game, deadline, is_fresh=False, needs_another=True)
+                self._begin_fight(game, msgspec.structs.replace(visit, is_fresh=False, needs_another=True))
                 self._settle(game, start, deadline)
             reach(game, place_states(game, self._scenario, start), deadline)
             hold(game, is_on=False, keep=("player.no_death",))
@@ -104,28 +118,26 @@ class InPlaceEpisode:
         self._runner.run(game, deadline, attempt)
         self._start = start
         boss_hp = self._scenario.phase_two_hp if self._settings.phase == "2" else self._scenario.boss_max_hp
-        self.player.begin(self._scenario.player_max_hp, self._scenario.player_max_hp)
+        full_hp = game.vitals(self._scenario).hp
+        self.player.begin(full_hp, full_hp)
         self.boss.begin(boss_hp, self._scenario.boss_max_hp)
         self._is_forcing = False
         self._has_no_death = is_writable(game, "player.no_death")
         self._has_lock_key = LOCK_ON_KEY in game.profile.keys
         self._n_unlocked = 0
 
-    def _begin_fight(self, game: DuelGame, deadline: Deadline, *, is_fresh: bool, needs_another: bool) -> None:
+    def _begin_fight(self, game: DuelGame, visit: Visit) -> None:
         """Bring the game into a fight in the phase that the episode begins in."""
-        is_other_phase = not is_fresh and self._phase_of(game) > self.start_phase
-        if is_fresh:
+        is_other_phase = not visit.is_fresh and self._phase_of(game) > self.start_phase
+        if visit.is_fresh:
             self._game_phase = 1
-        if needs_another or is_other_phase or is_over(game):
-            if respawn(game, deadline, may_kill=True):
-                self.log.n_respawns += 1
-            elif not is_fresh:
-                self._runner.restart(game, deadline)
-                reach(game, (load_state(game),), deadline)
+        if is_other_phase:
+            visit = msgspec.structs.replace(visit, needs_another=True)
+        if self._entrance.enter(game, visit):
             self._game_phase = 1
         if self._phase_of(game) < self.start_phase:
             hold(game, is_on=False, keep=("player.no_death",))
-            reach(game, (transform_state(game, self._scenario),), deadline)
+            reach(game, (transform_state(game, self._scenario),), visit.deadline)
             self._game_phase = 2
 
     def _settle(self, game: DuelGame, start: Start, deadline: Deadline) -> None:
