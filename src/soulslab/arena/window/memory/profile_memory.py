@@ -156,12 +156,16 @@ class ProfileMemory:
                 self._known[part] = self._found[part]
 
     def _fill(self, mapping: Mapping, region: int) -> None:
-        doors = {pointer.at for pointer in self.layout.doors}
-        for offset, data in self.layout.content(region, self.starts):
+        pieces = list(self.layout.content(region, self.starts))
+        # The program's headers are written last: who attaches meanwhile sees no program, and not half of one.
+        n_headers = int(region == PROGRAM)
+        for offset, data in pieces[n_headers:]:
             mapping.write(offset, data)
-        for place in doors:
+        for place in {pointer.at for pointer in self.layout.doors}:
             if place.region == region:
                 mapping.write(place.offset, _NULL)
+        for offset, data in pieces[:n_headers]:
+            mapping.write(offset, data)
 
     def _set_doors(self, *, is_open: bool) -> None:
         """Set the pointers that lead to the objects of a fight; null while there are none."""
