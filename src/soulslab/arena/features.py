@@ -177,11 +177,10 @@ def features_of_state(
         out[9 + i] = (s.boss_pose[i] - low[i]) / extent[i]
     out[7], out[8] = math.sin(s.player_pose[3]), math.cos(s.player_pose[3])
     out[12], out[13] = math.sin(s.boss_pose[3]), math.cos(s.boss_pose[3])
-    # The camera's angle is atan2(nx, ny), so its sine and cosine are the normalised parts.
+    # The camera's angle is atan2(nx, ny), so its sine and cosine are the normalised parts; straight down it is 0.
     nx, ny = s.camera_pose[3], s.camera_pose[4]
     norm = math.sqrt(nx * nx + ny * ny)
-    if norm > 0.0:
-        out[14], out[15] = nx / norm, ny / norm
+    out[14], out[15] = (nx / norm, ny / norm) if norm > 0.0 else (0.0, 1.0)
     write_animations(
         out, _ANIMATIONS, s.player_animation, s.player_animation_duration, s.boss_animation, s.boss_bin_duration
     )

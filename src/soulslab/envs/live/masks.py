@@ -1,6 +1,7 @@
 """Which actions are open, by what can be seen: the animation, how long it lasts, and the stamina.
 
-The same rule as `soulslab.arena.player.write_mask`, in ticks of 1/60 s, so that both agree to the last one.
+The same rule as `soulslab.arena.player.write_mask`, in seconds as SoulsGym has it, for times that are read of a game
+need not lie on the ticks of the built-in fight. At those both agree to the last one.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.knight import load_knight
-from soulslab.arena.tables import ticks
 from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, N_DIRECTIONS, NOTHING
 
 #: Who falls can do nothing; the animations of a fall begin so.
 _FALL = "Fall"
-_UNLOCKED = (0, 0, 0)
+#: Of times that are read as float32. A tick of 1/60 s that does not meet a lock is at least 3 ms beside it.
+_ROUNDING_S = 1e-4
+_UNLOCKED = (0.0, 0.0, 0.0)
 
 
 class Freedom(NamedTuple):
@@ -53,23 +55,21 @@ class Locks:
     """The lock times of the player's animations."""
 
     def __init__(self) -> None:
-        table = load_knight().locks_s
-        # In the file: attack, roll, move.
-        self._ticks = {name: (ticks(move), ticks(roll), ticks(attack)) for name, (attack, roll, move) in table.items()}
+        self._locks_s = load_knight().locks_s
 
-    def freedom(self, animation: str, n_ticks: int, sp: float) -> Freedom:
+    def freedom(self, animation: str, time_s: float, sp: float) -> Freedom:
         """Return what can be done.
 
         Args:
             animation: The player's. In one that is in no table all is open: a key that does nothing does no harm.
-            n_ticks: How long it lasts.
+            time_s: How long it lasts.
             sp: The player's stamina.
         """
         if animation.startswith(_FALL):
             return Freedom(False, False, False)
-        move, roll, attack = self._ticks.get(animation, _UNLOCKED)
-        has_breath = sp > 0.0
-        return Freedom(n_ticks >= move, has_breath and n_ticks >= roll, has_breath and n_ticks >= attack)
+        attack_s, roll_s, move_s = self._locks_s.get(animation, _UNLOCKED)
+        has_breath, time_s = sp > 0.0, time_s + _ROUNDING_S
+        return Freedom(time_s >= move_s, has_breath and time_s >= roll_s, has_breath and time_s >= attack_s)
 
 
 def is_falling(animation: str) -> bool:

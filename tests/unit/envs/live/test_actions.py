@@ -99,11 +99,11 @@ def test_locks():
     assert locks.freedom("Idle", 0, 95.0) == FREE
     assert locks.freedom("Idle", 0, 0.0) == Freedom(True, False, False)
     # 0.69, 0.73 and 0.75 s.
-    assert [locks.freedom("RollingMedium", n, 1.0) for n in (41, 42, 44, 45)] == [
+    assert [locks.freedom("RollingMedium", n / 60, 1.0) for n in (41, 42, 44, 45)] == [
         Freedom(False, False, False),
         Freedom(False, False, True),
         Freedom(False, True, True),
         FREE,
     ]
-    assert locks.freedom("FallLoop", 1000, 95.0) == Freedom(False, False, False)
+    assert locks.freedom("FallLoop", 10.0, 95.0) == Freedom(False, False, False)
     assert locks.freedom("#31", 0, 95.0) == FREE
