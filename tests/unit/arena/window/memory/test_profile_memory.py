@@ -260,11 +260,11 @@ def test_flags_keep_the_bits_of_others(play):
 
 def test_what_nobody_keeps_stays_as_it_was_written(play):
     played = play("dark_souls_3")
-    assert played.table.read("boss.attack_id") == 0
-    address = played.table.address_of("boss.attack_id")
+    assert played.table.read("vordt.attack_id") == 0
+    address = played.table.address_of("vordt.attack_id")
     played.process.write(address, (3004).to_bytes(4, "little"))
     played.turn(30)
-    assert played.table.read("boss.attack_id") == 3004
+    assert played.table.read("vordt.attack_id") == 3004
 
 
 @pytest.mark.parametrize(
