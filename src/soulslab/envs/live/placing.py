@@ -41,29 +41,29 @@ class Start(msgspec.Struct, frozen=True):
     """Where an episode starts.
 
     Attributes:
-        player: Pose of the player, turned to the boss.
-        boss: Pose of the boss, turned to the player.
+        player: Pose of the player, turned to the boss; None for one that stays where it is.
+        boss: Pose of the boss, turned to the player; the same.
         number: Of the player's pose in the scenario; -1 for the fixed one.
     """
 
-    player: Pose
-    boss: Pose
+    player: Pose | None
+    boss: Pose | None
     number: int
 
 
 def draw_start(scenario: Scenario, rng: np.random.Generator, *, is_random: bool) -> Start:
-    """Return where the fighters start, turned to each other as by the lock-on."""
-    x, y, z, _ = scenario.player_pose
-    number = -1
+    """Return where the fighters start, turned to each other as by the lock-on where both are known."""
+    player, boss, number = scenario.player_pose, scenario.boss_pose, -1
     if is_random and scenario.player_poses_random:
         number = int(rng.integers(len(scenario.player_poses_random)))
-        x, y, z, _ = scenario.player_poses_random[number]
-        x, y = x + rng.uniform(-JITTER_M, JITTER_M), y + rng.uniform(-JITTER_M, JITTER_M)
-    boss_x, boss_y, boss_z, _ = scenario.boss_pose
+        x, y, z, angle = scenario.player_poses_random[number]
+        player = (x + rng.uniform(-JITTER_M, JITTER_M), y + rng.uniform(-JITTER_M, JITTER_M), z, angle)
+    if player is None or boss is None:
+        return Start(player, boss, number)
     # The direction of an angle a is (-sin a, -cos a).
-    angle = math.atan2(x - boss_x, y - boss_y)
-    facing = math.atan2(boss_x - x, boss_y - y)
-    return Start((x, y, z, angle), (boss_x, boss_y, boss_z, facing), number)
+    angle = math.atan2(player[0] - boss[0], player[1] - boss[1])
+    facing = math.atan2(boss[0] - player[0], boss[1] - player[1])
+    return Start((*player[:3], angle), (*boss[:3], facing), number)
 
 
 def hold(game: DuelGame, *, is_on: bool, keep: tuple[str, ...] = ()) -> None:
@@ -100,7 +100,7 @@ def settle_state(game: DuelGame, scenario: Scenario, start: Start, on_change: Ca
     Args:
         game: The game.
         scenario: The boss and its place.
-        start: Where a player that falls is put.
+        start: Where a player that falls is put, where that is known.
         on_change: Called when the boss is seen to change its phase.
     """
 
@@ -123,7 +123,7 @@ def settle_state(game: DuelGame, scenario: Scenario, start: Start, on_change: Ca
 
 
 def place_states(game: DuelGame, scenario: Scenario, start: Start) -> Iterator[ResetState]:
-    """Yield the states that put both where they start, lock on, and end with both in full health."""
+    """Yield the states that put both where they start, as far as that is known, lock on, and end in full health."""
 
     def put(_: Seen) -> None:
         _put_player(game, start)
@@ -213,7 +213,9 @@ def _is_ready(seen: Seen, scenario: Scenario, vitals: Vitals) -> bool:
     )
 
 
-def _is_near(seen: Seen, who: str, pose: Pose) -> bool:
+def _is_near(seen: Seen, who: str, pose: Pose | None) -> bool:
+    if pose is None:
+        return True
     if not seen:
         return False
     position = seen.get(f"{who}.position")
@@ -228,7 +230,9 @@ def _put_boss(game: DuelGame, start: Start) -> None:
     _put(game, "boss", start.boss)
 
 
-def _put(game: DuelGame, who: str, pose: Pose) -> None:
+def _put(game: DuelGame, who: str, pose: Pose | None) -> None:
+    if pose is None:
+        return
     values: dict[str, object] = {}
     if is_writable(game, f"{who}.position"):
         values[f"{who}.position"] = np.array(pose[:3])
@@ -239,7 +243,7 @@ def _put(game: DuelGame, who: str, pose: Pose) -> None:
 
 
 def _turn_camera(game: DuelGame, start: Start) -> None:
-    if is_writable(game, "camera.direction"):
+    if start.player is not None and is_writable(game, "camera.direction"):
         angle = start.player[3]
         ahead = (-math.sin(angle) * CAMERA_COS, -math.cos(angle) * CAMERA_COS, -CAMERA_SIN)
         game.write({"camera.direction": np.array(ahead)})

@@ -45,9 +45,9 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         floor_m: Height of the ground.
         fall_m: Whoever is below this height falls to death.
         reward_centre_m: The reward term ``centre`` pays for coming nearer to it.
-        player_pose: Where the player starts.
+        player_pose: Where the player starts; None is wherever the game has it.
         player_poses_random: Where else it may start.
-        boss_pose: Where the boss starts.
+        boss_pose: Where the boss starts; the same.
         attacks: Names of the boss's attacks, by animation.
     """
 
@@ -63,9 +63,9 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     floor_m: float
     fall_m: float
     reward_centre_m: tuple[float, float]
-    player_pose: Pose
+    player_pose: Pose | None = None
     player_poses_random: tuple[Pose, ...] = ()
-    boss_pose: Pose
+    boss_pose: Pose | None = None
     attacks: dict[str, str] = {}
 
 

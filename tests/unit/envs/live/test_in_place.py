@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -84,6 +85,24 @@ def test_the_start_is_drawn_with_a_jitter():
         assert ahead @ way == pytest.approx(np.linalg.norm(way))
         assert start.boss[3] == pytest.approx(math.remainder(start.player[3] + math.pi, 2 * math.pi))
     assert draw_start(live.scenario, rng, is_random=False).number == -1
+
+
+@pytest.mark.parametrize("unknown", [("player_pose",), ("boss_pose",), ("player_pose", "boss_pose")])
+def test_whose_start_is_not_known_stays_where_it_is(unknown):
+    live = LiveDuel()
+    live.scenario = msgspec.structs.replace(live.scenario, **dict.fromkeys(unknown), player_poses_random=())
+    episode = in_place(live)
+    live.begin(episode)  # the first one is another fight, with a seed
+    for who, place in (("player", (150.0, 600.0)), ("boss", (140.0, 585.0))):
+        live.game.write({f"{who}.position": np.array((*place, live.scenario.floor_m))})
+    live.begin(episode)
+    starts = {"player_pose": ((live.duel.p_x, live.duel.p_y), (150.0, 600.0))}
+    starts["boss_pose"] = (live.duel.b_x, live.duel.b_y), (140.0, 585.0)
+    for name, (place, before) in starts.items():
+        known = getattr(live.scenario, name)
+        # Before it rests the boss may walk some way.
+        assert math.dist(place, known[:2] if known else before) < (0.5 if known else 8.0)
+    assert (live.duel.p_hp, live.duel.lock_on) == (live.scenario.player_max_hp, 1)
 
 
 def test_random_starts_follow_the_seed():
