@@ -1,0 +1,132 @@
+"""EldenGym's names for what is in the game's memory, and the attributes of our profile that stand for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import numpy as np
+from gymnasium import spaces
+
+from soulslab.errors import EnvironmentUsageError, ProfileError, did_you_mean
+from soulslab.siphon.profile import Attribute, Profile
+from soulslab.siphon.profile_checking import representable
+
+#: Attribute of ours for each of eldengym 0.6.0's profile (MIT), and which number of a vector it is. What differs from
+#: the way that it goes there, and why, is in ``tests/unit/games/test_profiles.py``.
+PUBLIC_ATTRIBUTES: Mapping[str, tuple[str, int]] = MappingProxyType(
+    {
+        "HeroHp": ("player.hp", 0),
+        "HeroMaxHp": ("player.max_hp", 0),
+        "HeroFp": ("player.fp", 0),
+        "HeroMaxFp": ("player.max_fp", 0),
+        "HeroSp": ("player.sp", 0),
+        "HeroMaxSp": ("player.max_sp", 0),
+        "HeroAnimId": ("player.animation", 0),
+        "HeroAnimLength": ("player.animation_length", 0),
+        "HeroAnimSpeed": ("player.animation_speed", 0),
+        "HeroLocalPosX": ("player.position", 0),
+        "HeroLocalPosZ": ("player.position", 1),
+        "HeroLocalPosY": ("player.position", 2),
+        "HeroGlobalPosX": ("player.block_position", 0),
+        "HeroGlobalPosZ": ("player.block_position", 1),
+        "HeroGlobalPosY": ("player.block_position", 2),
+        "HeroAngle": ("player.angle", 0),
+        "HeroMapId": ("world.block", 0),
+        "NoGravity": ("player.no_gravity", 0),
+        "gameSpeedFlag": ("game.has_speed", 0),
+        "gameSpeedVal": ("game.speed", 0),
+        "NpcId": ("boss.model_id", 0),
+        "NpcHp": ("boss.hp", 0),
+        "NpcMaxHp": ("boss.max_hp", 0),
+        "NpcGlobalPosX": ("boss.position", 0),
+        "NpcGlobalPosZ": ("boss.position", 1),
+        "NpcGlobalPosY": ("boss.position", 2),
+        "NpcGlobalPosAngle": ("boss.angle", 0),
+        "NpcLocalPosX": ("boss.havok_position", 0),
+        "NpcLocalPosZ": ("boss.havok_position", 1),
+        "NpcLocalPosY": ("boss.havok_position", 2),
+        "NpcLocalPosAngle": ("boss.havok_angle", 0),
+        "NpcAnimId": ("boss.animation", 0),
+        "NpcAnimLength": ("boss.animation_length", 0),
+    }
+)
+#: What is seen where nothing else is asked for.
+DEFAULT_NAMES = ("HeroHp", "HeroMaxHp", "NpcHp", "NpcMaxHp", "HeroAnimId", "NpcAnimId")
+
+_FLOATS = ("f32", "f64")
+_BITS = ("bool", "flag")
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One number of an observation.
+
+    Attributes:
+        name: In the observation.
+        attribute: Of the profile.
+        number: Which number of a vector; of a single number 0.
+        is_vector: The attribute is one.
+        space: What it can be, of shape ().
+    """
+
+    name: str
+    attribute: str
+    number: int
+    is_vector: bool
+    space: spaces.Box
+
+    def value(self, seen: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+        """Return it, () in the dtype of its space, of attributes that were read."""
+        value = seen[self.attribute]
+        return np.array(value[self.number] if self.is_vector else value, self.space.dtype)
+
+
+def columns_of(profile: Profile, names: Sequence[str] | None) -> tuple[Column, ...]:
+    """Return what an observation holds of the game's memory.
+
+    Args:
+        profile: The game.
+        names: EldenGym's names, or names of attributes of the profile that are a number; None for `DEFAULT_NAMES`.
+
+    Raises:
+        EnvironmentUsageError: There is no such attribute (did you mean ...), or it is no number.
+        ProfileError: The profile lacks an attribute that one of EldenGym's names stands for.
+    """
+    if names is None:
+        names = DEFAULT_NAMES
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise EnvironmentUsageError(f"memory_attributes must be a list of names, such as ['HeroHp'], not {names!r}")
+    if len(set(names)) < len(names):
+        raise EnvironmentUsageError(f"memory_attributes: each name only once, not {list(names)}")
+    return tuple(_column(profile, name) for name in names)
+
+
+def _column(profile: Profile, name: str) -> Column:
+    attribute, number = PUBLIC_ATTRIBUTES.get(name, (name, 0))
+    fact = profile.attributes.get(attribute)
+    if fact is None:
+        if name in PUBLIC_ATTRIBUTES:
+            raise ProfileError(f"is missing; {name!r} stands for it", path=f"attributes.{attribute}")
+        hint = did_you_mean(name, (*PUBLIC_ATTRIBUTES, *profile.attributes))
+        raise EnvironmentUsageError(
+            f"memory_attributes: unknown attribute {name!r}{hint}; one of your own goes into a profile "
+            "(docs/profiles.md), whose session is given with session=..."
+        )
+    is_vector = fact.length > 1
+    if fact.type in ("bytes", "utf8", "utf16") or (is_vector and name not in PUBLIC_ATTRIBUTES):
+        raise EnvironmentUsageError(
+            f"memory_attributes: {name!r} is not a single number, but {fact.type}[{fact.length}]"
+        )
+    return Column(name, attribute, number, is_vector, _space(fact))
+
+
+def _space(fact: Attribute) -> spaces.Box:
+    """Return what an attribute can be: whole numbers stay whole, as ids of animations go beyond what float32 holds."""
+    if fact.type in _BITS:
+        return spaces.Box(0, 1, (), np.int64)
+    low, high = fact.range or representable(fact.type, fact.scale)
+    if fact.type in _FLOATS or fact.scale != 1.0:
+        return spaces.Box(np.float32(low), np.float32(high), (), np.float32)
+    return spaces.Box(int(low), int(high), (), np.int64)

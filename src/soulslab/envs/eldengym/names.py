@@ -1,0 +1,35 @@
+"""The names of scenarios: those of our boss files, as EldenGym writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from soulslab.errors import EnvironmentUsageError, did_you_mean
+from soulslab.games.boss_facts import boss_names
+
+GAME = "elden_ring"
+_VERSION = "-v0"
+
+
+def scenario_names() -> Mapping[str, str]:
+    """Return the name of each boss by that of its scenario: ``margit`` for ``Margit-v0``."""
+    return {f"{_in_capitals(boss)}{_VERSION}": boss for boss in boss_names(GAME)}
+
+
+def boss_of(scenario: str | Path) -> str | Path:
+    """Return the boss of a scenario: its name, or the path of a boss's file as it is.
+
+    Raises:
+        EnvironmentUsageError: There is no such scenario (did you mean ...).
+    """
+    if str(scenario).endswith(".toml"):
+        return Path(scenario)
+    known = scenario_names()
+    if not isinstance(scenario, str) or scenario not in known:
+        raise EnvironmentUsageError(f"unknown scenario {scenario!r}{did_you_mean(str(scenario), known)}")
+    return known[scenario]
+
+
+def _in_capitals(boss: str) -> str:
+    return "".join(part.capitalize() for part in boss.split("_"))

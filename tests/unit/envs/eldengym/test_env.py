@@ -1,0 +1,259 @@
+"""EldenGym's environment: its spaces, what it shows and pays, how it plays, and how it meets wrong use."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from soulslab.envs import eldengym
+from soulslab.envs.eldengym.attributes import DEFAULT_NAMES, PUBLIC_ATTRIBUTES
+from soulslab.envs.eldengym.observation import COORDINATES
+from soulslab.errors import (
+    EnvironmentUsageError,
+    InvalidActionError,
+    LaunchError,
+    MissingFactError,
+    NotResetError,
+    ProcessExitedError,
+    SiphonError,
+)
+from soulslab.games.elden_ring import EldenRing
+from soulslab.games.save_files import restore
+
+STEP_S = 1 / 60
+
+
+def bits(env, *actions):
+    return np.array([name in actions for name in env.action_keys], np.int8)
+
+
+def numbers(observation):
+    return {name: value for name, value in observation.items() if name != "frame"}
+
+
+def test_gymnasium_s_checker_finds_nothing(make):
+    check_env(make(step_ms=100), skip_render_check=True)
+
+
+def test_spaces_are_those_that_it_keeps_to_all_along(make):
+    env = make()
+    space = env.observation_space
+    assert set(space.spaces) == {"frame", *DEFAULT_NAMES, *COORDINATES}
+    assert space["frame"] == gymnasium.spaces.Box(0, 255, (180, 320, 3), np.uint8)
+    assert env.action_space == gymnasium.spaces.MultiBinary(13)
+    assert env.action_keys[:4] == ["move_forward", "move_back", "move_left", "move_right"]
+    assert space.contains(env.reset(seed=0)[0])
+    env.action_space.seed(0)
+    for _ in range(60):
+        assert space.contains(env.step(env.action_space.sample())[0])
+    assert env.observation_space is space
+
+
+def test_everything_of_an_observation_is_of_one_moment(make, session):
+    env = make(memory_attributes=[*PUBLIC_ATTRIBUTES, "boss.poise"])
+    env.reset(seed=0)
+    for _ in range(20):
+        seen, _, _, _, info = env.step(bits(env, "move_forward"))
+    arena, duel = session.arena, session.arena.fight.duel
+    assert (seen["HeroHp"], seen["NpcHp"]) == (int(duel.p_hp), int(duel.b_hp))
+    assert seen["HeroAnimId"] == info["player_animation"] == session.read("player.animation")
+    assert seen["NpcAnimId"] == info["boss_animation"] == session.read("boss.animation")
+    apart = duel.p_x - duel.b_x, duel.p_y - duel.b_y
+    assert seen["dist_to_boss"] == pytest.approx(np.hypot(*apart), abs=1e-3)
+    assert (seen["player_x"] - seen["boss_x"], seen["player_y"] - seen["boss_y"]) == pytest.approx(apart, abs=1e-3)
+    assert seen["boss_z_relative"] == pytest.approx(0.0, abs=1e-3)
+    block = [session.read("player.block_position")[i] for i in (0, 2, 1)]
+    assert info["player_xyz"] == pytest.approx(block)
+    assert [seen[f"player_{axis}"] for axis in "xyz"] == pytest.approx(block)
+    assert [seen[f"boss_{axis}"] for axis in "xyz"] == pytest.approx(info["boss_xyz"])
+    assert [seen[f"HeroGlobalPos{axis}"] for axis in "XYZ"] == pytest.approx(block)
+    picture = session.capture(env._view.frame).pixels
+    assert (seen["frame"] == picture).all()
+    assert arena.input.held == {"W"}
+
+
+def test_a_step_is_so_much_of_the_game_and_no_more(make, session):
+    for step_ms, n_ticks in ((1000 / 60, 1), (100, 6)):
+        env = make(step_ms=step_ms)
+        env.reset(seed=0)
+        for n in range(1, 11):
+            before = session.arena.fight.n_ticks
+            info = env.step(bits(env))[4]
+            assert session.arena.fight.n_ticks - before == n_ticks
+            assert info["game_time_s"] == pytest.approx(n * step_ms / 1000, abs=1e-5)
+        assert (info["clock"], info["late_s"]) == ("lockstep", 0.0)
+        assert env.step_count == 10
+
+
+def test_keys_are_down_as_long_as_their_bits(make, session):
+    env = make()
+    env.reset(seed=0)
+    game = session.arena.input
+    for actions, down in (
+        (["jump", "attack"], {"SPACE", "P"}),
+        (["jump"], {"SPACE"}),
+        (["jump"], {"SPACE"}),
+        ([], set()),
+    ):
+        env.step(bits(env, *actions))
+        assert game.held == down
+    assert [event for event in game.events if event[0] == "SPACE"] == [("SPACE", True), ("SPACE", False)]
+    env.step(bits(env, "move_left"))
+    env.reset()
+    assert not session.arena.input.held
+
+
+def test_the_same_actions_give_the_same_fight(make):
+    seen = []
+    for _ in range(2):
+        env = make(frame_px=None)
+        env.reset(seed=3, options={"restart": True})
+        env.action_space.seed(3)
+        seen.append([numbers(env.step(env.action_space.sample())[0]) for _ in range(80)])
+    assert all(one == other for one, other in zip(*seen, strict=True))
+
+
+@pytest.mark.parametrize("who", ["player", "boss"])
+@pytest.mark.parametrize(
+    ("reward", "won", "lost"),
+    [
+        (None, 100.0, -100.5),
+        (eldengym.BossDefeatReward(), 0.999, -1.001),
+        (eldengym.CustomReward(), 100.26, -100.5),
+        (eldengym.ScoreDeltaReward("boss_hp_normalized"), 99.5, -100.0),
+    ],
+)
+def test_the_end_of_a_fight_pays_and_ends_the_episode(make, session, who, reward, won, lost):
+    env = make(reward_function=reward, frame_px=None)
+    env.reset(seed=0)
+    full = session.read(f"{who}.max_hp")
+    session.write({f"{who}.hp": full // 2})
+    hurt = env.step(bits(env))[1]
+    session.write({f"{who}.hp": 0})
+    _, paid, terminated, truncated, info = env.step(bits(env))
+    assert (terminated, truncated, info[f"{who}_hp_normalized"]) == (True, False, 0.0)
+    assert paid == pytest.approx(won if who == "boss" else lost, abs=2e-3)
+    if who == "player" and reward is None:
+        assert hurt == pytest.approx(-0.5, abs=2e-3)
+    with pytest.raises(NotResetError):
+        env.step(bits(env))
+    assert env.reset()[1][f"{who}_hp_normalized"] == 1.0
+
+
+def test_a_reward_function_of_ones_own_sees_all_and_may_end_the_episode(make):
+    class Mine(eldengym.RewardFunction):
+        def calculate(self, obs, info, prev_info=None):
+            return obs["dist_to_boss"] + info["game_time_s"] - prev_info["game_time_s"]
+
+        def is_done(self, _, info):
+            return info["game_time_s"] > 2.5 * STEP_S
+
+    env = make(reward_function=Mine(), frame_px=None)
+    env.reset(seed=0)
+    steps = [env.step(bits(env)) for _ in range(3)]
+    assert [step[2] for step in steps] == [False, False, True]
+    for seen, paid, *_ in steps:
+        assert paid == pytest.approx(float(seen["dist_to_boss"]) + STEP_S, abs=1e-4)
+    with pytest.raises(NotResetError):
+        env.step(bits(env))
+
+
+def test_the_limit_of_steps_truncates(make):
+    env = make(max_steps=3, frame_px=None)
+    env.reset(seed=0)
+    assert [env.step(bits(env))[2:4] for _ in range(3)] == [(False, False), (False, False), (False, True)]
+    with pytest.raises(NotResetError):
+        env.step(bits(env))
+    env.reset()
+    assert env.step_count == 0
+
+
+def test_no_value_is_made_up_where_none_can_be_read(make, session):
+    env = make()
+    env.reset(seed=0)
+    session.arena.fight.restart()  # the fight's objects are gone, and their pointers null
+    with pytest.raises(SiphonError, match="is a null pointer"):
+        env.step(bits(env))
+    with pytest.raises(NotResetError):
+        env.step(bits(env))
+    assert env.reset()[1]["boss_hp_normalized"] == 1.0
+
+
+def test_a_game_that_died_is_brought_back_by_a_reset(make, session):
+    env = make()
+    env.reset(seed=0)
+    session.arena.is_alive = False
+    with pytest.raises(ProcessExitedError):
+        env.step(bits(env))
+    assert env.reset()[1]["n_restarts"] == 1
+    env.step(bits(env))
+
+
+def test_its_session_has_the_nouns_of_the_game(make):
+    env = make()
+    env.reset(seed=0)
+    game = EldenRing(env.session)
+    game.player.hp = 99
+    assert env.step(bits(env))[0]["HeroHp"] == 99
+
+
+def test_names_of_scenarios(make, session):
+    assert eldengym.list_envs() == ["DragonkinNokstella-v0", "Godrick-v0", "Margit-v0"]
+    assert make().scenario_name == eldengym.EldenGymEnv(session=session).scenario_name == "Margit-v0"
+    with pytest.raises(EnvironmentUsageError, match=r"'Margitt-v0'; did you mean 'Margit-v0'"):
+        make("Margitt-v0")
+    with pytest.raises(MissingFactError):
+        make("DragonkinNokstella-v0")
+
+
+def test_calls_as_eldengym_has_them(session):
+    env = eldengym.EldenGymEnv(
+        "Margit-v0", None, "er_siphon_config.toml", session=session, frame_format="jpeg", frame_quality=85,
+        memory_attributes=["HeroSp", "NpcHp"], actions=["attack"], use_device="mouse", max_steps=None,
+        launch_game=False,
+    )  # fmt: skip
+    assert (env.action_keys, env.memory_attributes) == (["attack"], ["HeroSp", "NpcHp"])
+    assert env.reset(seed=0)[0]["HeroSp"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"max_step": 3}, "no option 'max_step'; did you mean 'max_steps'"),
+        ({"max_steps": 0}, "max_steps must be"),
+        ({"memory_attributes": ["HeroHP"]}, "'HeroHP'; did you mean 'HeroHp'"),
+        ({"memory_attributes": "HeroHp"}, "must be a list of names"),
+        ({"memory_attributes": ["HeroHp", "HeroHp"]}, "only once"),
+        ({"memory_attributes": ["player.position"]}, "not a single number"),
+        ({"frame_px": (0, 5)}, "frame_px must be"),
+        ({"frame_format": "png"}, "frame_format: unknown kind 'png'"),
+        ({"launch_game": 1}, "launch_game must be"),
+        ({"host": 50051}, "host must be"),
+        ({"step_ms": 0}, "step_ms must be"),
+        ({"render_mode": "human"}, "render_mode must be"),
+        ({"save_file_name": "margit.sl2"}, "save_files.restore"),
+        ({"reward_function": eldengym.CustomReward}, "must be an object"),
+        ({"host": "localhost:50051"}, "only one of"),
+    ],
+)
+def test_wrong_options_are_refused(make, options, problem):
+    with pytest.raises(EnvironmentUsageError, match=problem):
+        make(**options)
+    assert callable(restore)  # which one of the messages names
+
+
+def test_a_game_that_is_not_installed_cannot_be_launched():
+    with pytest.raises(LaunchError):
+        eldengym.make("Margit-v0", launch_game=True, folder="/nonexistent", proton="/nonexistent")
+
+
+def test_use_before_the_first_reset_is_refused(make):
+    env = make(render_mode="rgb_array")
+    with pytest.raises(NotResetError):
+        env.step(bits(env))
+    with pytest.raises(NotResetError):
+        env.render()
+    env.reset(seed=0)
+    with pytest.raises(InvalidActionError):
+        env.step([1, 0])
+    assert env.render().shape[2] == 3
