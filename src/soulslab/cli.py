@@ -192,6 +192,8 @@ class EvaluateFlags:
     Attributes:
         fights: Number of fresh fights.
         envs: Environments side by side, each a game of its own if it is one; by default as many as in training.
+        env: Another environment that takes its policies, such as soulslab/DarkSouls3Iudex-v0.
+        option: Another value of one of its options, as stand_in=true; may be given many times.
         boss: Another boss than the one it was trained on.
         phase: Another phase: 1, 2 or full.
         seed: Seed of the fights.
@@ -202,6 +204,8 @@ class EvaluateFlags:
 
     fights: Annotated[int, Parameter(validator=Number(gte=1))] = 1000
     envs: Annotated[int | None, Parameter(validator=Number(gte=1, lte=65536))] = None
+    env: str | None = None
+    option: Annotated[list[str] | None, Parameter(negative="")] = None
     boss: str | None = None
     phase: str | None = None
     seed: Annotated[int, Parameter(validator=A_SEED)] = 0
@@ -209,9 +213,14 @@ class EvaluateFlags:
     sampled: Annotated[bool, Parameter(negative="")] = False
     json: Path | None = None
 
-    def options(self) -> dict[str, str]:
-        """Return what changes in the environment."""
-        return {name: value for name, value in (("boss", self.boss), ("phase", self.phase)) if value is not None}
+    def options(self, trained: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of the environment, from those that the agent was trained with."""
+        from soulslab.config import read_overrides
+
+        named = {name: value for name, value in (("boss", self.boss), ("phase", self.phase)) if value is not None}
+        # Another environment has bosses of its own.
+        kept = {name: value for name, value in trained.items() if not (self.env and name == "boss")}
+        return {**kept, **named, **read_overrides(self.option or (), "--option")}
 
     def ways(self) -> list[str]:
         """Return the ways of choosing actions that were asked for; neither flag asks for both."""
@@ -238,8 +247,8 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
     flags = flags or EvaluateFlags()
     check_json(flags.json)
     policy = load_player(run)
-    options = {**_without_functions(policy.header.env_options), **flags.options()}
-    env_id = policy.header.env_id
+    options = flags.options(_without_functions(policy.header.env_options))
+    env_id = flags.env or policy.header.env_id
     evaluations = {}
     sink = ConsoleSink()
     for way in flags.ways():

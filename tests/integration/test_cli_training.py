@@ -5,6 +5,7 @@ import json
 import pytest
 
 from soulslab import cli
+from soulslab.envs.registration import IUDEX_DEMO_ID
 from soulslab.learn.runs import POLICY_NAME
 
 SMALL = [
@@ -33,6 +34,19 @@ def test_train_resume_evaluate(tmp_path, trained, capsys):
     assert "what hits the player (greedy)" in capsys.readouterr().out
     (row,) = json.loads((tmp_path / "report.json").read_text())
     assert (row["actions"], row["phase"], row["n_fights"], row["boss"]) == ("greedy", "1", 6, "judge")
+
+
+def test_a_policy_of_the_simulator_fights_a_boss_of_a_real_game(tmp_path, trained):
+    words = ["evaluate", "run", "--env", IUDEX_DEMO_ID, "--option", "stand_in=true", "--fights", "1", "--greedy"]
+    assert cli.run([*words, "--json", "report.json"]) == 0
+    (row,) = json.loads((tmp_path / "report.json").read_text())
+    assert (row["env"], row["stand_in"], row["n_fights"]) == (IUDEX_DEMO_ID, True, 1)
+    assert "boss" not in row
+
+
+def test_an_option_that_the_other_environment_does_not_have(trained, capsys):
+    assert cli.run(["evaluate", "run", "--env", IUDEX_DEMO_ID, "--option", "stand_on=true"]) == 2
+    assert "has no option 'stand_on'; did you mean 'stand_in'?" in capsys.readouterr().err
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(trained, capsys):

@@ -1,7 +1,8 @@
 """``soulslab bench transfer``: a policy of the simulator in the real window, through memory, keys and game time alone.
 
 The policy is the demo's, unchanged. It fights in the simulator; in the window in lockstep and in real time, there also
-with a delay from a look to its keys as real games have it; and in the window laid out as other games are.
+with a delay from a look to its keys as real games have it; in the window laid out as other games are; and there as the
+boss of the real game, by that game's own environment.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import msgspec
 import numpy as np
 
 from soulslab.bench.result import Result, Row
-from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
+from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID, IUDEX_DEMO_ID, IUDEX_ID
 from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate, quotas
 from soulslab.learn.policy import Policy
 from soulslab.learn.settings import TrainSettings
@@ -40,6 +41,7 @@ class TransferBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
         n_real_time_games: Windows at a time in real time, which leaves most of a core idle.
         delays_ms: Between a look and the keys that follow from it.
         masks: Games whose memory the window is laid out as.
+        souls_ids: Environments of real games that the window stands in for; half as many fights in each.
         limit_s: Time for the training (s), if shorter than the config's own.
         seed: Of the fights.
     """
@@ -52,13 +54,20 @@ class TransferBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     n_real_time_games: int = 8
     delays_ms: tuple[float, ...] = (16.0, 33.0, 50.0, 100.0)
     masks: tuple[str, ...] = ("dark_souls_3", "elden_ring")
+    souls_ids: tuple[str, ...] = (IUDEX_ID, IUDEX_DEMO_ID)
     limit_s: float = float("inf")
     seed: int = 0
 
     def quick(self) -> TransferBenchSettings:
         """Return settings that show that it works."""
         return msgspec.structs.replace(
-            self, n_fights=4, n_real_time_fights=2, delays_ms=(50.0,), masks=self.masks[:1], limit_s=20.0
+            self,
+            n_fights=4,
+            n_real_time_fights=2,
+            delays_ms=(50.0,),
+            masks=self.masks[:1],
+            souls_ids=self.souls_ids[:1],
+            limit_s=20.0,
         )
 
 
@@ -123,6 +132,9 @@ def _places(settings: TransferBenchSettings) -> Iterator[_Place]:
     yield _live("window, lockstep", 0.0, settings)
     yield from (_live("window, real time", delay, settings, timing="realtime") for delay in (0.0, *settings.delays_ms))
     yield from (_live(f"window as {mask}, lockstep", 0.0, settings, mask=mask) for mask in settings.masks)
+    for env_id in settings.souls_ids:
+        n_fights = max(settings.n_fights // 2, 1)
+        yield _Place(f"{env_id}, stood in for", env_id, {"stand_in": True}, 0.0, n_fights, settings.n_games)
 
 
 def _live(name: str, delay_ms: float, settings: TransferBenchSettings, **options: Any) -> _Place:
@@ -136,6 +148,8 @@ def _live(name: str, delay_ms: float, settings: TransferBenchSettings, **options
 
 def _fight(policy: Policy, place: _Place, settings: TransferBenchSettings) -> _Fights:
     options = {**settings.train.env.options, **place.options}
+    if "stand_in" in place.options:
+        del options["boss"]  # the id names it
     if place.delay_ms:
         options["latency_ms"] = place.delay_ms
     where = EvaluationSettings(

@@ -51,6 +51,26 @@ def load_settings(settings_type: type[T], path: Path | None, overrides: Sequence
     return check(data, settings_type, error)
 
 
+def read_overrides(overrides: Sequence[str], flag: str) -> dict[str, Any]:
+    """Read overrides alone, as `load_settings` does.
+
+    Args:
+        overrides: Each ``"a.b=value"``.
+        flag: Of the command line that they were given with, for errors.
+
+    Returns:
+        Their values, in tables within tables where a name has dots.
+
+    Raises:
+        ConfigError: One is malformed; ``error.source`` says which.
+    """
+    data: dict[str, Any] = {}
+    for override in overrides:
+        source = f"{flag} {override}"
+        _put(data, *_parse_override(override, source), source)
+    return data
+
+
 def read_toml(path: Path, error_type: type[ConfigError] = ConfigError) -> dict[str, Any]:
     """Return the tables of a TOML file.
 

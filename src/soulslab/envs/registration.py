@@ -11,11 +11,14 @@ PROCESS_ID = "soulslab/Process-v0"
 DOOM_ID = "soulslab/Doom-v0"
 ARENA_LIVE_ID = "soulslab/ArenaLive-v0"
 
+IUDEX_ID = "soulslab/DarkSouls3Iudex-v0"
+IUDEX_DEMO_ID = "soulslab/DarkSouls3IudexDemo-v0"
+
 #: Of real games: game, boss, and what the id asks for beside them.
 SOULS_IDS: dict[str, dict[str, Any]] = {
-    "soulslab/DarkSouls3Iudex-v0": {"game": "dark_souls_3", "boss": "iudex"},
+    IUDEX_ID: {"game": "dark_souls_3", "boss": "iudex"},
     "soulslab/DarkSouls3IudexPixels-v0": {"game": "dark_souls_3", "boss": "iudex", "observation": "pixels"},
-    "soulslab/DarkSouls3IudexDemo-v0": {"game": "dark_souls_3", "boss": "iudex", "episodes": "demo"},
+    IUDEX_DEMO_ID: {"game": "dark_souls_3", "boss": "iudex", "episodes": "demo"},
     "soulslab/DarkSouls3Vordt-v0": {"game": "dark_souls_3", "boss": "vordt"},
     "soulslab/EldenRingMargit-v0": {"game": "elden_ring", "boss": "margit"},
 }
