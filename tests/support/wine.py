@@ -74,12 +74,28 @@ class WindowsInstallation:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Have it to oneself; nothing may run in it afterwards."""
+        with self.occupied():
+            yield
+            assert self.processes() == []
+
+    @contextmanager
+    def occupied(self) -> Iterator[None]:
+        """Have it to oneself; what runs in it afterwards is ended."""
         with locked(self.folder / "game_lock"):
             try:
                 yield
-                assert self.processes() == []
             finally:
                 self._end_all()
+
+    def environment(self, display: str = "") -> dict[str, str]:
+        """Return the variables of a program in it.
+
+        Args:
+            display: Where it opens its windows; "" for nowhere.
+        """
+        own = {name: text.format(prefix=self.prefix) for name, text in PROFILE.process.environment.items()}
+        inherited = {name: text for name, text in os.environ.items() if name != "DISPLAY"}
+        return inherited | own | ({"DISPLAY": display} if display else {})
 
     def options(self, loop: str) -> dict[str, str]:
         """Return the options of the profile."""
@@ -114,12 +130,9 @@ class WindowsInstallation:
             self._run(["wineserver", "-w"], END_DEADLINE_S)
 
     def _run(self, command: list[str], deadline_s: float) -> None:
-        own = {name: text.format(prefix=self.prefix) for name, text in PROFILE.process.environment.items()}
-        # No display: Wine would open windows on it.
-        environment = {name: text for name, text in os.environ.items() if name != "DISPLAY"} | own
         subprocess.run(
             [program(command[0]), *command[1:]],
-            env=environment,
+            env=self.environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

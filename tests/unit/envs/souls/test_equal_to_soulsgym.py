@@ -1,129 +1,47 @@
 """What an agent gets of Iudex is what SoulsGym and SoulsAI make of the same memory, but for the differences named here.
 
 The formulas stand in `support.soulsgym_formulas`. Moments are drawn at random and written, byte by byte, to the memory
-of the built-in fight under the mask of Dark Souls III; whole sequences follow. Each deliberate difference is a test whose
-name begins with ``test_otherwise``, and a line in docs/live.md.
+of the built-in fight under the mask of Dark Souls III; whole sequences follow, and whole fights beside this file. Each
+deliberate difference is a test whose name begins with ``test_otherwise``, and a line in docs/live.md.
 """
 
-import struct
 from functools import cache
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.vocabulary import ACTIONS, N_ACTIONS
 from soulslab.envs.live.actions import keys_of
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.masks import Locks
 from soulslab.envs.live.observation import Observer
 from soulslab.envs.live.reader import DuelReader
-from soulslab.envs.live.scenario import Vitals, scenario_of
+from soulslab.envs.live.scenario import Vitals
+from soulslab.envs.live.terms import FightScore
 from soulslab.envs.process_settings import Pixels
 from soulslab.envs.process_start import GameKeeper
+from soulslab.envs.souls.scenario import scenario_of_facts
+from soulslab.games.boss_facts import load_boss_facts
 from soulslab.games.dark_souls_3 import PROFILE_PATH
 from soulslab.siphon.session import SessionOptions
 from support import soulsgym_formulas as formulas
 from support.masked_game import MaskedSession
+from support.soulsgym_moments import PLAYER_HP, PLAYER_SP, Moment
 
 STEP_S = 0.1
-PLAYER_HP, PLAYER_SP = 454, 95
 SCALARS = 18
 #: No look is as good as a game's own float32, and positions are hundreds of metres from its origin.
 CLOSE = {"rtol": 1e-5, "atol": 2e-6}
 
+IUDEX = scenario_of_facts(load_boss_facts("dark_souls_3", "iudex"))
 LINGERING = ("SABlend_Damage", "SABlendSmall", "PartDamage_Front", "Part1")
 UNKNOWN = ("", "Attack1500", "DeathIdle", "SomethingElse")
 #: Of the camera's direction; no -0.0, whose angle would be half a turn.
 parts = st.floats(-1.0, 1.0, width=32).map(lambda part: part + 0.0)
-
-
-class Moment(msgspec.Struct):
-    """What the memory of the game holds at one look."""
-
-    player: tuple[float, float, float, float] = (139.0, 590.0, -68.75, 0.5)
-    boss: tuple[float, float, float, float] = (142.0, 595.0, -68.75, -0.5)
-    camera: tuple[float, ...] = (140.0, 588.0, -66.0, 0.25, 0.96875, -0.25)
-    player_hp: int = PLAYER_HP
-    player_sp: int = PLAYER_SP
-    boss_hp: int = formulas.BOSS_MAX_HP
-    player_animation: str = "Idle"
-    player_animation_s: float = 0.0
-    boss_animation: str = "IdleBattle"
-    boss_animation_s: float = 0.0
-    boss_length_s: float = 8.0
-    attack_id: int = -1
-    next_attack_id: int = -1
-    lock_on: bool = True
-
-    @property
-    def true_boss_animation(self):
-        """What the boss does."""
-        return formulas.boss_animation(
-            self.boss_animation, self.boss_animation_s, self.boss_length_s, self.attack_id, self.next_attack_id
-        )
-
-    def memory(self):
-        """Return what stands at attributes of the profile, byte by byte."""
-        floats = {
-            "player.animation_time": self.player_animation_s,
-            "boss.animation_time": self.boss_animation_s,
-            "boss.animation_length": self.boss_length_s,
-        }
-        numbers = {
-            "player.hp": self.player_hp,
-            "player.sp": self.player_sp,
-            "boss.hp": self.boss_hp,
-            "boss.attack_id": self.attack_id,
-            "boss.next_attack_id": self.next_attack_id,
-        }
-        names = {"player.animation": self.player_animation, "boss.animation": self.boss_animation}
-        return {
-            "player.pose": stored_pose(self.player),
-            "boss.pose": stored_pose(self.boss),
-            "camera.direction": stored_camera(self.camera),
-            "lock_on": bytes([self.lock_on]),
-            **{name: struct.pack("<f", value) for name, value in floats.items()},
-            **{name: struct.pack("<i", value) for name, value in numbers.items()},
-            **{name: value.encode("utf-16-le")[:40].ljust(40, b"\0") for name, value in names.items()},
-        }
-
-    def observation(self):
-        """Return SoulsGym's observation of it."""
-        return {
-            "phase": 1,
-            "player_hp": self.player_hp,
-            "player_max_hp": PLAYER_HP,
-            "player_sp": self.player_sp,
-            "player_max_sp": PLAYER_SP,
-            "boss_hp": self.boss_hp,
-            "boss_max_hp": formulas.BOSS_MAX_HP,
-            "player_pose": formulas.pose(stored_pose(self.player)),
-            "boss_pose": formulas.pose(stored_pose(self.boss)),
-            "camera_pose": formulas.camera_pose(stored_camera(self.camera)),
-            "player_animation": formulas.PLAYER_NUMBERS.get(self.player_animation, -1),
-            "player_animation_duration": self.player_animation_s,
-            "boss_animation": formulas.BOSS_NUMBERS.get(self.true_boss_animation, -1),
-            "boss_animation_duration": self.boss_animation_s,
-            "lock_on": int(self.lock_on),
-        }
-
-
-def stored_pose(pose):
-    """Return the 24 bytes of a pose of x, y, height and angle."""
-    x, y, height, angle = pose
-    return struct.pack("<f8xfff", angle, x, height, y)
-
-
-def stored_camera(camera):
-    """Return the 28 bytes of a camera of x, y, height, nx, ny and nz."""
-    x, y, height, nx, ny, nz = camera
-    return struct.pack("<fff4xfff", nx, nz, ny, x, height, y)
 
 
 def around(low, high, beyond):
@@ -152,25 +70,12 @@ moments = st.builds(
 )
 
 
-def scenario():
-    """Return Iudex's scenario, of the facts."""
-    judge = scenario_of(load_boss("judge", list(load_knight().knock_backs)))
-    return msgspec.structs.replace(
-        judge,
-        boss_max_hp=formulas.BOSS_MAX_HP,
-        limits_m=tuple((float(low), float(high)) for low, high in formulas.LIMITS_M),
-        reward_centre_m=tuple(formulas.CENTRE_M.tolist()),
-        attacks={name: name for name in formulas.BOSS_ANIMATIONS[:19]},
-        phase_two_animation="Attack1500",
-    )
-
-
 class Game:
     """The memory of the masked game, and what the environments make of it."""
 
     def __init__(self, folder: Path):
         self.session = MaskedSession(PROFILE_PATH, folder, SessionOptions(options={"boss": "judge"}))
-        self.scenario = scenario()
+        self.scenario = IUDEX
         self.duel = DuelGame(GameKeeper(None, self.session), self.session.profile)
         self.reader = DuelReader(self.duel.binding, self.scenario)
         self.address_of = cache(self.session.arena.table.address_of)
@@ -317,3 +222,67 @@ def test_otherwise_nothing_is_open_in_a_fall(game):
         game.look(Moment(player_animation=animation, player_animation_s=1.0))
         assert game.mask.tolist() == [False] * 19 + [True]
         assert formulas.mask(animation, 1.0, PLAYER_SP).all()
+
+
+def test_otherwise_an_animation_that_is_played_again_starts_anew(game):
+    """SoulsGym counts on for as long as the name stays; this is the game's own time."""
+    game.begin()
+    for k, time_s in enumerate((0.7, 0.05)):
+        game.look(Moment(player_animation="RollingMedium", player_animation_s=time_s), game_time_s=k * STEP_S)
+        assert game.reader.state.player_animation_duration == pytest.approx(time_s)
+
+
+def test_otherwise_the_second_phase_begins_when_the_change_is_over(game):
+    """SoulsGym's demo tells phase 2 from the first look at Attack1500 on."""
+    game.begin()
+    phases = []
+    for k, name in enumerate(("Attack3000", "Attack1500", "Attack1500", "IdleBattle", "Attack3001")):
+        game.look(Moment(boss_animation=name, boss_animation_s=0.1), game_time_s=k * STEP_S)
+        phases.append(int(game.reader.state.phase))
+    assert phases == [1, 1, 1, 2, 2]
+
+
+# --- rewards and whole fights -------------------------------------------------------------------------------
+
+
+def state_of(observation):
+    """Return an observation as the record that rewards are made of."""
+    state = np.zeros(1, DUEL_STATE)[0]
+    for name, value in observation.items():
+        state[name] = value
+    return state
+
+
+def score_of(before, after, verdict):
+    """Return the reward of a step."""
+    score = FightScore(IUDEX, "soulsgym", STEP_S)
+    score.begin(state_of(before), -1)
+    score.begin_step()
+    score.add(19, state_of(after), "IdleBattle", is_falling=False, is_over=bool(verdict))
+    return score.end_step(verdict, is_truncated=False)[0]
+
+
+@seed(4)
+@many
+@given(before=moments, after=moments, end=st.sampled_from(["", "won", "lost"]))
+def test_a_step_s_reward(before, after, end):
+    before.player_hp, before.boss_hp = max(before.player_hp, 1), max(before.boss_hp, 1)
+    after.player_hp = 0 if end == "lost" else max(after.player_hp, 1)
+    after.boss_hp = 0 if end == "won" else max(after.boss_hp, 1)
+    wanted = formulas.reward(before.observation(), after.observation())
+    assert score_of(before.observation(), after.observation(), end) == pytest.approx(wanted, abs=1e-9)
+
+
+@pytest.mark.parametrize(("far_before_m", "far_after_m", "paid"), [(9, 6, 0.03), (6, 9, -0.03), (9, 3, 0), (3, 2, 0)])
+def test_metres_towards_the_centre(far_before_m, far_after_m, paid):
+    x, y = formulas.CENTRE_M
+    before, after = (Moment(player=(x + far_m, y, -68.75, 0.0)).observation() for far_m in (far_before_m, far_after_m))
+    assert score_of(before, after, "") == pytest.approx(paid)
+    assert formulas.reward(before, after) == pytest.approx(paid)
+
+
+def test_otherwise_who_dies_with_the_boss_has_lost():
+    """SoulsGym pays for a win there; as in the built-in fight, the player's death comes first here."""
+    before, after = Moment(player_hp=10, boss_hp=10).observation(), Moment(player_hp=0, boss_hp=0).observation()
+    wanted = formulas.reward(before, after)
+    assert score_of(before, after, "lost") == pytest.approx(wanted - 0.2)
