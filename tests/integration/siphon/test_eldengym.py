@@ -1,6 +1,7 @@
 """EldenGym 0.6.0 as it is on PyPI, unchanged, against our public server: it plays the built-in fight as Elden Ring.
 
-Its own sleeps are cut short, so that what is not there yet has to be waited for here.
+The memory is laid out by the game's own profile as it is. EldenGym's sleeps are cut short, so that what is not there
+yet has to be waited for here.
 """
 
 import threading
@@ -11,13 +12,10 @@ import eldengym
 import numpy as np
 import pytest
 from eldengym.client import elden_client
-from eldengym.env import EldenGymEnv
 
 from soulslab.arena.binding import Binding
-from soulslab.bench.live_peer import mask_with_public_attributes
-from soulslab.config.writing import dump_settings
-from soulslab.games import profile_path
 from soulslab.games.arena import stand_in
+from soulslab.games.elden_ring import PROFILE_PATH
 from soulslab.siphon.local import open_session
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.rpc.public.service import PublicOptions, PublicService
@@ -33,13 +31,11 @@ SLEEP_S = 0.02
 
 
 @pytest.fixture(scope="module")
-def game(tmp_path_factory):
-    """The window, laid out as Elden Ring with all that EldenGym's profile reads."""
-    path = tmp_path_factory.mktemp("mask") / "profile.toml"
-    path.write_text(dump_settings(mask_with_public_attributes(load_profile(CONFIG))))
+def game():
+    """The window, laid out as Elden Ring."""
     size = "x".join(map(str, SIZE_PX))
     options = SessionOptions(launch="always", options={"size": size}, screen_px=SIZE_PX, clock="realtime")
-    with open_session(stand_in(path), options) as session:
+    with open_session(stand_in(PROFILE_PATH), options) as session:
         # EldenGym takes a value that cannot be read, as while another fight loads, for a number, and fails.
         session.write({"player.no_death": True})
         yield session
@@ -47,7 +43,7 @@ def game(tmp_path_factory):
 
 @pytest.fixture
 def address(game, tmp_path):
-    known = {game.profile.process.executable: load_profile(profile_path(Path("elden_ring")))}
+    known = {game.profile.process.executable: load_profile(PROFILE_PATH)}
     options = PublicOptions(open_session=open_session, known=known, recordings=tmp_path)
     with PublicService(options) as service, serve(game, ServerOptions(extra_handlers=service.handlers)) as server:
         yield server.address
@@ -63,7 +59,7 @@ def env(address, monkeypatch):
 
     monkeypatch.setattr(time, "sleep", sleep_less)
     monkeypatch.setattr(elden_client, "sleep", sleep_less)
-    env = EldenGymEnv("Margit-v0", str(FILES / "keybinds_v2.json"), str(CONFIG), host=address, launch_game=False)
+    env = eldengym.make("Margit-v0", host=address, launch_game=False)
     yield env
     env.close()
 
@@ -122,3 +118,19 @@ def test_what_eldengym_writes_is_so_in_the_fight(game, env):
     assert (env.client.player_hp, env.client.target_hp) == (77, 88)
     wait_for(lambda: (truth(game)["player.hp"], truth(game)["boss.hp"]) == (77, 88), "health as it was written")
     env.client.set_game_speed(1.0)
+
+
+@pytest.mark.usefixtures("fight")
+def test_who_is_hit_loses_health_in_eldengym_s_eyes(game, env):
+    def is_boss_hit():
+        # Whoever attacks walks, and is thrown about; so the player is put back before the boss, looking at it.
+        x, height, y = game.read("boss.position")
+        game.write({"player.position": np.array([x + 1.5, height, y]), "player.angle": np.pi / 2})
+        before = step(env)[4]["boss_hp_normalized"]
+        after = [step(env, *actions)[4]["boss_hp_normalized"] for actions in (("attack",), *[()] * 20)]
+        return min(after) < before
+
+    wait_for(is_boss_hit, "a hit on the boss")
+    env.client.set_player_hp(env.client.player_max_hp)
+    wait_for(lambda: step(env)[4]["player_hp_normalized"] == 1.0, "full health")
+    wait_for(lambda: is_boss_hit() and step(env)[4]["player_hp_normalized"] < 1.0, "a hit on the player")

@@ -1,18 +1,29 @@
-"""pysiphon 1.2.0 against our server, attached to the real Doom: memory, keys, mouse, pictures, recordings."""
+"""pysiphon 1.2.0 against our server, attached to the real Doom: memory, keys, mouse, pictures, recordings.
+
+And to the built-in fight as Elden Ring: it reads all that the public profile of that game names.
+"""
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import cv2
 import grpc
+import msgspec
 import numpy as np
 import pytest
 from pysiphon import SiphonClient
 
+from soulslab.bench.live_peer import mask_with_public_attributes
+from soulslab.config.writing import dump_settings
+from soulslab.envs.eldengym.attributes import PUBLIC_ATTRIBUTES
 from soulslab.games import profile_path
+from soulslab.games.arena import stand_in
+from soulslab.games.elden_ring import PROFILE_PATH
 from soulslab.siphon.local import open_session
 from soulslab.siphon.profile import load_profile
+from soulslab.siphon.public_profile import from_public, resolve_injected
 from soulslab.siphon.recording.reading import read_recording
 from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public.service import SERVICE, PublicOptions, PublicService
@@ -66,6 +77,14 @@ while client.get_latest_frame(handle) is None:
 print("held", flush=True)
 time.sleep(600)
 """
+PUBLIC_ELDEN_RING = Path(__file__).parents[2] / "unit/games/public_elden_ring.toml"
+#: What lies where the public profile of Elden Ring looks for something else.
+LIES_THERE = {
+    "HeroMaxFp": ("player.base_fp", 0),
+    "HeroAnimLength": ("player.animation_time", 0),
+    "NpcAnimLength": ("boss.animation_time", 0),
+    "NpcGlobalPosAngle": ("NpcGlobalPosAngle", 0),
+}
 
 #: Calls that may rightly wait, for a key to go up or a window to come.
 PATIENT = ("InputKeyTap", "InitializeInput", "InitializeCapture")
@@ -223,3 +242,47 @@ def test_messages_that_are_none_do_the_game_no_harm(game, service, server, clien
     wait_for(lambda: not service._keys.down and not len(service._streams))
     assert game.read("game_tic") > 0
     assert game.capture().pixels.std() > 10
+
+
+def as_the_public_profile_has_it():
+    """Return the profile of Elden Ring with all places of the public one, which for once are all true."""
+    own = mask_with_public_attributes(load_profile(PUBLIC_ELDEN_RING))
+    with PUBLIC_ELDEN_RING.open("rb") as file:
+        public = resolve_injected(from_public(tomllib.load(file), str(PUBLIC_ELDEN_RING)), own)
+    plain = {name: msgspec.structs.replace(one, alternatives=()) for name, one in own.attributes.items()}
+    extra = {"NpcGlobalPosAngle": public.attributes["NpcGlobalPosAngle"]}
+    return msgspec.structs.replace(own, attributes=plain | extra), public
+
+
+@pytest.fixture
+def elden_ring(tmp_path):
+    """The window, laid out so, and a server that has it."""
+    profile, _ = as_the_public_profile_has_it()
+    (tmp_path / "mask.toml").write_text(dump_settings(profile))
+    options = SessionOptions(launch="always", options={"size": "320x180"}, screen_px=(320, 180))
+    known = {profile.process.executable: load_profile(PROFILE_PATH)}
+    public = PublicOptions(open_session=open_session, known=known, recordings=tmp_path)
+    with (
+        open_session(stand_in(tmp_path / "mask.toml"), options) as game,
+        PublicService(public) as service,
+        serve(game, ServerOptions(extra_handlers=service.handlers)) as server,
+    ):
+        game.write({"player.no_death": True})
+        yield game, server.address
+
+
+def test_all_that_the_public_profile_of_elden_ring_names_is_read(elden_ring):
+    game, address = elden_ring
+    names = as_the_public_profile_has_it()[1].attributes
+    assert set(names) == set(PUBLIC_ATTRIBUTES)
+    assert len(names) == 33
+    with SiphonClient(address) as client:
+        assert client.init_all(str(PUBLIC_ELDEN_RING), wait_time=0.0)
+        game.clock.pause()  # so that both look at the same moment
+        for name in names:
+            answer = client.get_attribute(name)
+            assert answer["success"], (name, answer)
+            attribute, number = LIES_THERE.get(name, PUBLIC_ATTRIBUTES[name])
+            assert answer["value"] == pytest.approx(np.atleast_1d(game.read(attribute))[number], abs=1e-6), name
+        assert client.get_attribute("NpcMaxHp")["value"] == 1037
+        assert client.get_attribute("HeroHp")["value"] > 0
