@@ -122,9 +122,20 @@ class Window:
             with x.using("focus a window", self.id):
                 revert = xcffib.xproto.InputFocus.PointerRoot
                 x.core.SetInputFocus(revert, self.id, xcffib.xproto.Time.CurrentTime, is_checked=True).check()
+            self.tell_focus()
             return
         mask = EventMask.SubstructureRedirect | EventMask.SubstructureNotify
         self._send(x.root, "_NET_ACTIVE_WINDOW", [2, 0, 0, 0, 0], mask)
+
+    def tell_focus(self) -> None:
+        """Tell a program that wants to hear of it that its window has the keyboard, as a window manager does.
+
+        That is the message ``WM_TAKE_FOCUS`` (ICCCM 4.1.7). By it Wine makes the window the active one of Windows:
+        without a window manager one that another window had covered would get no ``WM_KEYDOWN``. Raises as `state`.
+        """
+        take_focus = self.x.atom("WM_TAKE_FOCUS")
+        if take_focus in memoryview(_property(self.x, self.id, "WM_PROTOCOLS")).cast("I").tolist():
+            self._send(self.id, "WM_PROTOCOLS", [take_focus, xcffib.xproto.Time.CurrentTime, 0, 0, 0], 0)
 
     def ask_to_close(self) -> None:
         """Do what a click on its close button does. Raises as `state`."""

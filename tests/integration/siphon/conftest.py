@@ -1,6 +1,8 @@
-"""What the tests of the bridge share: a program to read, and a display with somebody who paints on it."""
+"""What the tests of the bridge share: a program to read, a display with somebody who paints on it, Wine's Windows."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,9 @@ from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.x11 import XConnection
 from support.painter import Painter
+from support.souls_program import PROFILES, SoulsProgram, build
 from support.target import Target, compile_target, running
+from support.wine import WindowsInstallation
 
 
 @pytest.fixture(scope="session")
@@ -55,3 +59,20 @@ def painter(shared_painter: Painter) -> Iterator[Painter]:
     """A painter without windows, and none left over."""
     yield shared_painter
     shared_painter.close_all()
+
+
+@pytest.fixture(scope="session")
+def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WindowsInstallation]:
+    """A Windows of Wine, which all workers of a run share."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # the one of the run
+    one = WindowsInstallation(folder / "soulslab_windows")
+    with one.in_use():
+        yield one
+
+
+@pytest.fixture(scope="session")
+def souls(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], SoulsProgram]:
+    """Compiles the Windows program that is a game as far as the bridge can tell, once."""
+    return cache(lambda name: build(PROFILES[name], tmp_path_factory.mktemp("souls") / name))

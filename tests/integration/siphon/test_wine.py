@@ -22,7 +22,7 @@ from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions, Step
 from support.painter import Painter
 from support.waiting import wait_for
-from support.wine import PROFILE, WindowsInstallation
+from support.wine import PROFILE
 
 TICK_S = 1 / 60
 TESTS = Path(__file__).parents[2]
@@ -37,16 +37,6 @@ print(game.info.pid, flush=True)
 sys.stdin.read()
 """
 LOOPS = ("sleep", "spin", "event", "timer", "thread")
-
-
-@pytest.fixture(scope="session")
-def windows(tmp_path_factory):
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent  # the one of the run
-    one = WindowsInstallation(folder / "soulslab_windows")
-    with one.in_use():
-        yield one
 
 
 @pytest.fixture

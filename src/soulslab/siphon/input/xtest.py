@@ -115,6 +115,9 @@ class XTestSender:
         focus = self._x.core.GetInputFocus().reply().focus
         if self._is_ours(focus):
             self._has_focus = self._owns_focus
+            if self._owns_focus:
+                # Wine has an active window of its own, which may be another one although this has the focus.
+                self._window.tell_focus()
             return
         if not self._owns_focus:
             raise InputError(
@@ -122,6 +125,7 @@ class XTestSender:
                 f"window; click on it, or choose the backend xsendevent, or a private display"
             )
         self._x.core.SetInputFocus(xcffib.xproto.InputFocus.Parent, self._window.id, 0, is_checked=True).check()
+        self._window.tell_focus()
 
     def _is_ours(self, focus: int) -> bool:
         """Tell whether the focus is on the window or inside it."""

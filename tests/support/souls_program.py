@@ -1,0 +1,301 @@
+"""Elden Ring and Dark Souls III as far as the bridge can tell: ``souls_program.c`` with the memory of a profile.
+
+The code that the profile's patterns are found in is a section of the program, at the addresses that the layout gives
+it; all else the program fills in when it starts.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from soulslab.arena.window.memory.layout import PROGRAM, Layout, Place, synthesise
+from soulslab.arena.window.memory.program import PREFERRED_BASE
+from soulslab.errors import MemoryAccessError
+from soulslab.games.facts import GAMES
+from soulslab.siphon.keys import KEYS
+from soulslab.siphon.memory.linux import LinuxMemory
+from soulslab.siphon.pattern import Pattern
+from soulslab.siphon.profile import Profile, load_profile
+from soulslab.siphon.session import Session, Snapshot
+from soulslab.siphon.values import Codec
+from support.waiting import wait_for
+from support.wine import COMPILER, WindowsInstallation, program
+
+SOURCE = Path(__file__).with_name("souls_program.c")
+NAMES = ("elden_ring", "dark_souls_3")
+PROFILES: dict[str, Profile] = {name: load_profile(GAMES / name / "profile.toml") for name in NAMES}
+COUNTERS_SIZE = 0x1000
+#: What its keys do.
+WALK_M_S, LIGHT_DAMAGE, HEAVY_DAMAGE = 3.0, 10, 25
+#: Keys that the program listens to.
+ACTIONS = ("forward", "light_attack", "heavy_attack", "lock_on")
+#: What the fight is at the start, by quantity; the profile's own ranges say the rest.
+START = {
+    "player.hp": 400,
+    "player.max_hp": 454,
+    "player.sp": 90,
+    "player.max_sp": 95,
+    "player.position": [1.5, 0.25, -2.5],
+    "player.block_position": [11.5, 0.25, 7.5],
+    "player.angle": 0.5,
+    "player.animation_length": 2.0,
+    "boss.hp": 1000,
+    "boss.max_hp": 1037,
+    "boss.position": [3.5, 0.5, 8.0],
+    "boss.angle": -1.5,
+    "boss.animation_length": 3.0,
+    "boss.attack_id": -1,
+    "boss.next_attack_id": -1,
+    "camera.position": [1.5, 2.0, -6.5],
+    "camera.direction": [0.0, 0.0, 1.0],
+    "game.speed": 1.0,
+}
+#: The player does what the keys say: attributes of the one game, and of the other.
+IN_CONTROL = ("player.in_control_5", "player.in_control_6", "player.in_control_1", "player.in_control_16")
+
+
+class SoulsProgram(msgspec.Struct, frozen=True):
+    """A program that was built.
+
+    Attributes:
+        path: Of the executable.
+        counters_at: Where it counts its frames, from its base on; no profile knows of it.
+    """
+
+    path: Path
+    counters_at: int
+
+
+class Frames:
+    """What a program that runs counts of its frames.
+
+    Args:
+        one: The program.
+        pid: Its process.
+    """
+
+    def __init__(self, one: SoulsProgram, pid: int) -> None:
+        self._memory = LinuxMemory(pid)
+        self._at = PREFERRED_BASE + one.counters_at
+
+    @property
+    def n_begun(self) -> int:
+        """How many have begun."""
+        return self._counter(0)
+
+    @property
+    def n_done(self) -> int:
+        """How many are over."""
+        return self._counter(1)
+
+    @property
+    def longest_s(self) -> float:
+        """How long the longest was since `forget_longest`."""
+        return self._counter(2) * 1e-6
+
+    def forget_longest(self) -> None:
+        """Look for the longest anew."""
+        self._memory.write(self._at + 8, bytes(4))
+
+    def pass_by(self, n_frames: int = 2) -> None:
+        """Wait until so many more have begun, and the one before the last is over; what was done before is in it."""
+        last = self.n_begun + n_frames
+        wait_for(lambda: self.n_done >= last)
+
+    def look(self, session: Session, names: tuple[str, ...]) -> Snapshot:
+        """Read attributes between two frames, so that all are of one."""
+        found: list[Snapshot] = []
+
+        def is_whole() -> bool:
+            before = self.n_done
+            found.append(session.snapshot(names))
+            return self.n_begun == before
+
+        wait_for(is_whole)
+        return found[-1]
+
+    def close(self) -> None:
+        """Let go of the process."""
+        self._memory.close()
+
+    def _counter(self, i: int) -> int:
+        return int.from_bytes(self._memory.read(self._at + 4 * i, 4), "little")
+
+
+def build(profile: Profile, folder: Path) -> SoulsProgram:
+    """Compile the program with the memory of a profile, and the first version that it knows, in a new folder."""
+    folder.mkdir()
+    layout = synthesise(profile)
+    ((code_at, code_end),) = layout.code_pages
+    code = bytearray(code_end - code_at)
+    pieces = []
+    for place, data in layout.constants:
+        if place.region == PROGRAM and code_at <= place.offset < code_end:
+            code[place.offset - code_at : place.offset - code_at + len(data)] = data
+        elif place != Place(PROGRAM, layout.resources[0]):
+            pieces.append((place, data))
+    (folder / "souls_code.bin").write_bytes(code)
+    counters_at = layout.sizes[PROGRAM]
+    (folder / "souls_code.S").write_text(
+        _ASSEMBLY.format(world_size=counters_at - code_end, counters_size=COUNTERS_SIZE)
+    )
+    (folder / "souls_layout.h").write_text(_header(profile, layout, [*pieces, *_start(profile, layout)]))
+    version = profile.process.versions[0].replace(".", ",")
+    (folder / "souls.rc").write_text(_RESOURCES.format(version=version))
+    path = folder / profile.process.executable
+    subprocess.run([program(f"{COMPILER}-windres"), "souls.rc", "resources.o"], cwd=folder, check=True)
+    sections = {".code": code_at, ".world": code_end, ".text": counters_at + COUNTERS_SIZE}
+    options = [f"-Wl,--section-start={name}={PREFERRED_BASE + at:#x}" for name, at in sections.items()]
+    compiler = [
+        program(f"{COMPILER}-gcc"),
+        "-std=gnu11",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-mwindows",
+        "-s",
+        "-I.",
+    ]
+    sources = [str(SOURCE), "souls_code.S", "resources.o", "-lwinmm"]
+    base = [f"-Wl,--image-base={PREFERRED_BASE:#x}", "-Wl,--disable-dynamicbase"]
+    subprocess.run([*compiler, *base, *options, "-o", path.name, *sources], cwd=folder, check=True)
+    return SoulsProgram(path, counters_at)
+
+
+def changed(one: SoulsProgram, profile: Profile, folder: Path, *, version: str = "", without: str = "") -> SoulsProgram:
+    """Return a copy of a program that is another one in some respect, in a new folder.
+
+    Args:
+        one: The program.
+        profile: Whose memory it has.
+        folder: Where.
+        version: Of its version resource; "" leaves it.
+        without: A base whose pattern is spoiled; "" for none.
+    """
+    data = bytearray(one.path.read_bytes())
+    if version:
+        major, minor, build_number, revision = map(int, version.split("."))
+        at = data.index(struct.pack("<I", _VERSION_SIGNATURE))
+        struct.pack_into("<4H", data, at + 8, minor, major, revision, build_number)
+    if without:
+        expression = Pattern.parse(profile.bases[without].pattern).expression
+        matches = list(re.finditer(expression, bytes(data), re.DOTALL))
+        assert matches
+        for match in matches:
+            data[match.start() : match.end()] = b"\xcc" * len(match[0])
+    folder.mkdir()
+    copy = msgspec.structs.replace(one, path=folder / one.path.name)
+    copy.path.write_bytes(data)
+    return copy
+
+
+@contextmanager
+def playing(windows: WindowsInstallation, one: SoulsProgram, display: str) -> Iterator[int]:
+    """Start the program as a player would, with none of soulslab in it; yield its process once it plays."""
+    with subprocess.Popen(
+        [program("wine"), str(one.path)],
+        env=windows.environment(display),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as child:
+        try:
+            wait_for(lambda: _plays(one, child.pid))
+            yield child.pid
+        finally:
+            child.kill()
+
+
+def _plays(one: SoulsProgram, pid: int) -> bool:
+    """Tell whether the program is loaded and makes frames."""
+    frames = Frames(one, pid)
+    try:
+        return frames.n_done > 0
+    except MemoryAccessError:
+        return False  # Wine has not mapped it yet
+    finally:
+        frames.close()
+
+
+#: What a version resource begins with (VS_FIXEDFILEINFO of Windows).
+_VERSION_SIGNATURE = 0xFEEF04BD
+_ASSEMBLY = """\
+.section .code,"xr"
+.incbin "souls_code.bin"
+.section .world,"bw"
+.space {world_size:#x}
+.globl souls_counters
+souls_counters:
+.space {counters_size:#x}
+"""
+_RESOURCES = """\
+#include <windows.h>
+VS_VERSION_INFO VERSIONINFO
+FILEVERSION {version}
+PRODUCTVERSION {version}
+FILETYPE VFT_APP
+BEGIN
+END
+"""
+
+
+def _start(profile: Profile, layout: Layout) -> Iterator[tuple[Place, bytes]]:
+    """Yield what the fight is at the start."""
+    duel = profile.duel or {}
+    idle = {
+        "player.animation": duel.get("player_animations", {}).get("Idle", "Idle"),
+        "boss.animation": duel.get("boss_animations", {}).get("IdleBattle", "IdleBattle"),
+    }
+    for quantity, value in (START | idle).items():
+        name = duel["attributes"].get(quantity)
+        if name is not None:
+            yield layout.places[name], Codec(name, layout.attributes[name]).encode(value)
+    flags: dict[Place, int] = {}
+    for name in IN_CONTROL:
+        if name in layout.places:
+            flags[layout.places[name]] = flags.get(layout.places[name], 0) | 1 << layout.attributes[name].bit
+    yield from ((place, bytes([bits])) for place, bits in flags.items())
+
+
+def _header(profile: Profile, layout: Layout, pieces: list[tuple[Place, bytes]]) -> str:
+    """Return what the C program has to know."""
+    lines = [
+        f'#define WINDOW_TITLE L"{profile.process.window_title}"',
+        f"#define LASTING_SIZE {layout.sizes[1]:#x}",
+        f"#define FIGHT_SIZE {layout.sizes[2]:#x}",
+        f"#define WALK_M_S {WALK_M_S}",
+        f"#define LIGHT_DAMAGE {LIGHT_DAMAGE}",
+        f"#define HEAVY_DAMAGE {HEAVY_DAMAGE}",
+        *(f"#define KEY_{action.upper()} {KEYS[profile.keys[action]].virtual_key:#x}" for action in ACTIONS),
+    ]
+    doors = set(layout.doors)
+    moving = [(layout.places[name], one) for name, one in layout.attributes.items() if one.is_moving]
+    tables = {
+        "piece pieces": [f'{_at(place)}, {len(data)}, "{_text(data)}"' for place, data in pieces],
+        "pointer pointers": [f"{_at(one.at)}, {_at(one.to)}, {int(one in doors)}" for one in layout.pointers],
+        "place places": [f'"{name}", {_at(place)}' for name, place in layout.places.items()],
+        # What is counted in whole milliseconds is the play time of the save, which goes on whatever the speed is.
+        "moving movings": [
+            f"{_at(place)}, {'SECONDS, 1' if one.type == 'f32' else 'MILLISECONDS, 0'}" for place, one in moving
+        ],
+    }
+    for name, rows in tables.items():
+        lines += [f"static const struct {name}[] = {{", *(f"    {{{row}}}," for row in rows), "};"]
+    return "\n".join([*lines, ""])
+
+
+def _at(place: Place) -> str:
+    return f"{place.region}, {place.offset:#x}"
+
+
+def _text(data: bytes) -> str:
+    """Return bytes as they are written in a string of C."""
+    return "".join(f"\\{byte:03o}" for byte in data)
