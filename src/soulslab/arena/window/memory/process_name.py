@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 
 from setproctitle import setproctitle
 
@@ -18,5 +20,9 @@ def set_process_name(name: str) -> None:
     Args:
         name: File name of the program: ``eldenring.exe``.
     """
+    if len(name) < sum(len(argument) + 1 for argument in sys.orig_argv):
+        # The environment lies behind the command line; a long name would be written over it. Whoever attaches to the
+        # window reads there which display it is on.
+        os.environ.setdefault("SPT_NOENV", "1")
     setproctitle(name)
     ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
