@@ -323,11 +323,13 @@ class WaitTimeoutError(SiphonError):
     Attributes:
         what: What was waited for.
         waited_s: How long.
+        hint: What was seen meanwhile, or went wrong.
     """
 
     def __init__(self, what: str, waited_s: float, hint: str = "") -> None:
         self.what = what
         self.waited_s = waited_s
+        self.hint = hint
         super().__init__(f"waited {waited_s:.1f} s for {what}{'; ' if hint else ''}{hint}")
 
 

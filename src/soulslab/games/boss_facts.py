@@ -116,6 +116,7 @@ class BossFacts(FactFile, frozen=True, kw_only=True):
         entity_id: Its id in the game's list of enemies.
         defeat_flag: Event flag that is set when it has been beaten.
         rested_flag: Event flag of the bonfire or site of grace of the place.
+        encounter: What attributes of the profile have to be when the place loads, for the fight to be there.
         warp_points: Names of warp points near it, the best first.
         max_hp: Its full health, the first time that the game is played.
         player_max_hp: Full health of the player that agents were trained with.
@@ -133,6 +134,7 @@ class BossFacts(FactFile, frozen=True, kw_only=True):
     entity_id: Id | None = None
     defeat_flag: Id | None = None
     rested_flag: Id | None = None
+    encounter: dict[Text, bool | int] = msgspec.field(default_factory=dict)
     warp_points: tuple[Text, ...] = ()
     max_hp: Health | None = None
     player_max_hp: Health | None = None

@@ -10,7 +10,7 @@ from typing import Literal, Self, TypeAlias
 
 from soulslab.errors import ConfigError
 from soulslab.games.allowed import Allowed
-from soulslab.games.boss_facts import Pose, load_boss_facts, with_boss
+from soulslab.games.boss_facts import BossFacts, Pose, load_boss_facts, with_boss
 from soulslab.games.camera import Camera
 from soulslab.games.character import Character
 from soulslab.games.facts import GAMES
@@ -144,6 +144,18 @@ class SoulsGame(ABC):
     def teleport(self, pose: Pose, who: Character | None = None, patience: Patience = TELEPORT) -> None:
         """Put the player, or someone else, elsewhere; see `soulslab.games.teleport.teleport`."""
         teleport(who or self.player, pose, patience)
+
+    def pose_of(self, facts: BossFacts, name: str) -> Pose:
+        """Return a pose that is known of a boss, in the frame that `teleport` takes.
+
+        Args:
+            facts: What is known of it.
+            name: Of the pose: ``fog_wall``.
+
+        Raises:
+            MissingFactError: Nobody has published it.
+        """
+        return facts.pose(name)
 
     @property
     def last_rest_point(self) -> str:

@@ -1,0 +1,396 @@
+"""Getting a real game to a fight: from its title, a loading screen, a bonfire, a death or a win, through the fog.
+
+The states are those of docs/resets.md. Each is a condition with a deadline in game time, and is passed at once where it
+holds already: a game that is in the fight is not touched.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import msgspec
+
+from soulslab.envs.live.duel_game import DuelGame
+from soulslab.envs.live.entrance import Visit
+from soulslab.errors import ProfileError, ResetFailedError, WaitTimeoutError
+from soulslab.games.axes import Position
+from soulslab.games.boss_facts import BossFacts
+from soulslab.games.dark_souls_3 import DarkSouls3
+from soulslab.games.elden_ring import EldenRing
+from soulslab.games.souls_game import MENU, Screen, SoulsGame
+from soulslab.games.waiting import Patience, wait_until
+from soulslab.siphon.session import LOADING, Session
+
+#: The games that an entrance leads into, by the names of their folders.
+GAMES: dict[str, type[SoulsGame]] = {"dark_souls_3": DarkSouls3, "elden_ring": EldenRing}
+#: Without these there is no way.
+NEEDED = ("poses.fog_wall", "defeat_flag", "warp_points")
+#: Who is so far from the fog has to be warped first: a teleport across the world leads where nothing is loaded.
+NEAR_M = 150.0
+#: Nobody who is further from the fog than this is in the arena, where its limits are not known.
+ARENA_M = 120.0
+#: So far beyond the fog one is inside, where nobody has published the place behind it.
+BEYOND_M = 2.0
+#: And so much of the way to that place where it is known.
+BEYOND_SHARE = 0.5
+#: Loads of one entering: the first may show flags that could not be seen before.
+MAX_WARPS = 2
+
+T = TypeVar("T")
+
+
+class EntranceLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Game time that the states of an entrance may take.
+
+    Attributes:
+        title_s: From the title, or the start of the program, until it loads; menus are looked at twice a second.
+        load_s: Until the player is in control, after a load and a cutscene.
+        death_s: Until the game loads after a death.
+        press_s: Until the game heeds a key, before the fog.
+        fog_s: Until the player is through it.
+        inside_s: Until the player is in control again, behind it; there may be a cutscene.
+        boss_s: Until the boss is there.
+        poll_s: Between two looks.
+    """
+
+    title_s: float = 120.0
+    load_s: float = 120.0
+    death_s: float = 30.0
+    press_s: float = 3.0
+    fog_s: float = 20.0
+    inside_s: float = 60.0
+    boss_s: float = 10.0
+    poll_s: float = 0.1
+
+
+class Player(msgspec.Struct, frozen=True):
+    """What is seen of the player; errors show it as it is.
+
+    Attributes:
+        screen: What the game shows.
+        is_in_control: The player does what the keys say.
+        hp: Its health; 0 where there is none.
+    """
+
+    screen: Screen
+    is_in_control: bool
+    hp: int
+
+    @property
+    def can_act(self) -> bool:
+        """Whether it is alive, in the world, and does what the keys say."""
+        return self.screen == "world" and self.is_in_control and self.hp > 0
+
+
+class Health(msgspec.Struct, frozen=True):
+    """What is seen of the boss.
+
+    Attributes:
+        hp: Its health.
+        max_hp: The most of it.
+    """
+
+    hp: int
+    max_hp: int
+
+
+class SoulsEntrance:
+    """Gets Elden Ring or Dark Souls III to the fight with a boss (`soulslab.envs.live.entrance.Entrance`).
+
+    Args:
+        facts: What is known of the boss.
+        kind: The game; `GAMES` has them by name.
+        reload_minutes: Wall time after which a fight is left for another load, as SoulsGym 1.1.0 does every 15 minutes
+            because keys begin to lag; None for never.
+        limits: Game time that the states may take.
+
+    Raises:
+        MissingFactError: The place before the fog, the flag of the defeat or a bonfire is not known of the boss.
+    """
+
+    def __init__(
+        self,
+        facts: BossFacts,
+        kind: type[SoulsGame],
+        *,
+        reload_minutes: float | None = 15.0,
+        limits: EntranceLimits = EntranceLimits(),  # noqa: B008  (it is frozen)
+    ) -> None:
+        facts.need(*NEEDED)
+        self._facts = facts
+        self._kind = kind
+        self._reload_s = math.inf if reload_minutes is None else 60.0 * reload_minutes
+        self._limits = limits
+        self._game: SoulsGame | None = None
+        self._loaded_at_s = time.monotonic()
+
+    def enter(self, game: DuelGame, visit: Visit) -> bool:
+        """See `Entrance.enter`."""
+        if self._game is None or self._game.session is not game.session:
+            self._game = self._kind(game.session)
+        is_old = time.monotonic() - self._loaded_at_s > self._reload_s
+        way = _Way(self._facts, self._limits, self._game, visit)
+        is_another = way.go(is_old=is_old)
+        if is_another:
+            self._loaded_at_s = time.monotonic()
+        return is_another
+
+
+class _Way:
+    """One way to a fight, state after state.
+
+    Args:
+        facts: What is known of the boss.
+        limits: Game time that the states may take.
+        game: The game.
+        visit: What is wanted.
+
+    Raises:
+        ProfileError: The profile lacks a key that the way needs.
+    """
+
+    def __init__(self, facts: BossFacts, limits: EntranceLimits, game: SoulsGame, visit: Visit) -> None:
+        self._facts = facts
+        self._limits = limits
+        self._game = game
+        self._visit = visit
+        self._interact = _key(game.session, "interact")
+
+    def go(self, *, is_old: bool) -> bool:
+        """Go all of it; tell whether it led to another fight."""
+        self._leave_title()
+        self._load()
+        if self._is_in_fight() and not is_old and not self._is_another_wanted():
+            return False
+        self._make_fight(must_warp=is_old or self._must_warp())
+        self._pass_fog()
+        self._await_inside()
+        self._await_boss()
+        return True
+
+    # --- what there is --------------------------------------------------------------------------------------
+
+    def _player(self) -> Player:
+        """Return what is seen of the player; raises one of `LOADING` where there is none."""
+        screen = self._game.screen
+        if screen in ("title", "loading"):
+            return Player(screen, is_in_control=False, hp=0)
+        return Player(screen, self._game.is_in_control, self._game.player.hp)
+
+    def _boss(self) -> Health | None:
+        """Return what is seen of the boss; None while it is not there."""
+        try:
+            return self._read_boss()
+        except LOADING:
+            return None
+
+    def _read_boss(self) -> Health:
+        """Return what is seen of the boss; raises one of `LOADING` while it is not there."""
+        seen = self._game.session.snapshot(("boss.hp", "boss.max_hp"))
+        return Health(int(seen["boss.hp"]), int(seen["boss.max_hp"]))
+
+    def _is_it(self, boss: Health | None) -> bool:
+        """Tell whether that is the boss, alive: another place has others where this one is found."""
+        return boss is not None and boss.hp > 0 and boss.max_hp == (self._facts.max_hp or boss.max_hp)
+
+    def _is_in_fight(self) -> bool:
+        with _state("load", "the player and the boss to be read"):
+            return self._is_it(self._boss()) and self._is_inside(self._game.player.position_m)
+
+    def _is_another_wanted(self) -> bool:
+        """Tell whether the fight that goes on will not do; one that nobody has begun yet is as good as another."""
+        boss, player = self._boss(), self._game.player
+        is_new = boss is not None and boss.hp >= boss.max_hp and player.hp >= player.max_hp
+        return self._visit.needs_another and not (is_new and self._visit.is_fresh and not self._visit.n_tries)
+
+    def _must_warp(self) -> bool:
+        """Tell whether the fight is to be had only after another load."""
+        with _state("load", "the player to be read"):
+            position = self._game.player.position_m
+            boss = self._boss()
+            is_begun = self._is_it(boss) and boss is not None and boss.hp < boss.max_hp
+            can_tell = boss is not None or self._facts.poses.behind_fog_wall is not None
+            is_retry = self._visit.n_tries > 0 and not self._visit.is_fresh
+            return (
+                is_retry
+                or is_begun
+                or (can_tell and self._is_inside(position))
+                or self._distance_m(position) > NEAR_M
+                or self._game.last_rest_point not in self._facts.warp_points
+            )
+
+    # --- where the player is --------------------------------------------------------------------------------
+
+    def _distance_m(self, position: Position) -> float:
+        """Return how far someone is from the fog, on the ground."""
+        return math.dist(position[:2], self._game.pose_of(self._facts, "fog_wall").position_m[:2])
+
+    def _is_inside(self, position: Position) -> bool:
+        """Tell whether someone is beyond the fog, and in the arena as far as that is known."""
+        fog = self._game.pose_of(self._facts, "fog_wall").position_m
+        x, y = position[0] - fog[0], position[1] - fog[1]
+        if self._facts.poses.behind_fog_wall is not None:
+            behind = self._game.pose_of(self._facts, "behind_fog_wall").position_m
+            way = (behind[0] - fog[0], behind[1] - fog[1])
+            needed_m = BEYOND_SHARE * math.hypot(*way)
+        else:
+            # All that is known of the direction is where the boss is, if it is there already.
+            other = self._game.boss.position_m if self._is_it(self._boss()) else position
+            way, needed_m = (other[0] - fog[0], other[1] - fog[1]), BEYOND_M
+        length_m = math.hypot(*way)
+        is_beyond = length_m > 0.0 and (x * way[0] + y * way[1]) / length_m >= needed_m
+        return is_beyond and self._is_in_arena(position, math.hypot(x, y))
+
+    def _is_in_arena(self, position: Position, distance_m: float) -> bool:
+        limits_m = self._facts.arena.limits_m
+        if limits_m is None or self._facts.frame != "player.position":
+            return distance_m <= ARENA_M
+        return all(low <= value <= high for value, (low, high) in zip(position, limits_m, strict=True))
+
+    # --- the states -----------------------------------------------------------------------------------------
+
+    def _leave_title(self) -> None:
+        what = "the title to end, with the key that confirms pressed"
+        patience = Patience(deadline_s=self._limits.title_s, poll_s=MENU.poll_s)
+        with _state("title", what):
+            self._await(what, lambda: self._game.screen, lambda screen: screen != "title", patience, (self._interact,))
+
+    def _load(self) -> None:
+        what = "the player to be alive and in control"
+        with _state("load", what):
+            self._await(what, self._player, lambda player: player.can_act, self._patience(self._limits.load_s))
+
+    def _make_fight(self, *, must_warp: bool) -> None:
+        """Have the game believe that the boss is there to be fought, and load the place where it is not so already."""
+        is_known = self._has_flags_right(is_sure=must_warp)
+        for _ in range(MAX_WARPS):
+            if is_known and not must_warp:
+                return
+            self._warp()
+            must_warp, is_known = False, self._has_flags_right(is_sure=False)
+        if not is_known:
+            saw = f"flag {self._facts.defeat_flag} or {', '.join(self._facts.encounter) or 'no other'} set otherwise"
+            raise ResetFailedError("the game to take the flags of the fight", 0.0, state="flags", saw=saw)
+
+    def _has_flags_right(self, *, is_sure: bool) -> bool:
+        """Put the flags of the fight right; tell whether they were already.
+
+        Args:
+            is_sure: The place will be loaded in any case, so that what cannot be seen now is seen then.
+        """
+        session, defeat = self._game.session, self._facts.defeat_flag or 0
+        wanted = {name: value for name, value in self._facts.encounter.items() if name in session.profile.attributes}
+        try:
+            with _state("flags", "the flags of the fight to be read"):
+                seen = session.snapshot(tuple(wanted))
+                wrong = {name: value for name, value in wanted.items() if seen[name] != value}
+                if wrong:
+                    session.write(wrong)
+                is_beaten = self._game.event_flags[defeat]
+                if is_beaten:
+                    self._game.event_flags[defeat] = False
+                return not (wrong or is_beaten)
+        except ResetFailedError:
+            if is_sure:
+                return False
+            raise
+
+    def _warp(self) -> None:
+        name = self._facts.warp_points[0]
+        with _state("warp", f"the game to load {name!r}"):
+            self._visit.deadline.check(f"the way to {name!r}")
+            loaded = self._patience(self._limits.load_s)
+            self._game.warp(name, died=self._patience(self._limits.death_s), loaded=loaded)
+        self._visit.log.n_respawns += 1
+        self._load()
+
+    def _pass_fog(self) -> None:
+        what = "the player to go through the fog"
+        forward = _key(self._game.session, "forward")
+        with _state("fog", what):
+            self._game.teleport(self._game.pose_of(self._facts, "fog_wall"))
+            self._load()
+            try:
+                self._press((self._interact,))
+            except WaitTimeoutError:
+                # It may stand a step too far away.
+                self._press((forward, self._interact))
+            self._await(what, self._place, self._is_through, self._patience(self._limits.fog_s))
+
+    def _press(self, keys: tuple[str, ...]) -> None:
+        """Press keys until the game heeds them: it takes the player's control away, or has it through."""
+        self._await(
+            f"the fog to be passed, with {' and '.join(keys)} pressed before it",
+            self._place,
+            lambda seen: not seen[0] or self._is_through(seen),
+            self._patience(self._limits.press_s),
+            keys,
+        )
+
+    def _place(self) -> tuple[bool, Position]:
+        """Return whether the player is in control, and where it is."""
+        return self._game.is_in_control, self._game.player.position_m
+
+    def _is_through(self, seen: tuple[bool, Position]) -> bool:
+        return self._is_inside(seen[1])
+
+    def _await_inside(self) -> None:
+        what = "the player to be alive and in control behind the fog"
+        with _state("inside", what):
+            self._await(
+                what,
+                lambda: (self._player(), self._game.player.position_m),
+                lambda seen: seen[0].can_act and self._is_inside(seen[1]),
+                self._patience(self._limits.inside_s),
+            )
+
+    def _await_boss(self) -> None:
+        full = f", with a full health of {self._facts.max_hp}" if self._facts.max_hp else ""
+        what = f"{self._facts.name} to be there and alive{full}"
+        with _state("boss", what):
+            self._await(what, self._read_boss, self._is_it, self._patience(self._limits.boss_s))
+
+    # --- waiting --------------------------------------------------------------------------------------------
+
+    def _patience(self, deadline_s: float) -> Patience:
+        return Patience(deadline_s=deadline_s, poll_s=self._limits.poll_s)
+
+    def _await(
+        self,
+        what: str,
+        look: Callable[[], T],
+        is_reached: Callable[[T], bool],
+        patience: Patience,
+        press: tuple[str, ...] = (),
+    ) -> T:
+        """Wait as `wait_until` does, but for no longer than the wall time that is left."""
+
+        def look_in_time() -> T:
+            self._visit.deadline.check(what)
+            return look()
+
+        return wait_until(self._game.session, what, look_in_time, is_reached, patience, press)
+
+
+@contextmanager
+def _state(name: str, what: str) -> Iterator[None]:
+    """Give what goes wrong in a state its name, so that the reset counts it and tries again."""
+    try:
+        yield
+    except ResetFailedError:
+        raise
+    except WaitTimeoutError as error:
+        raise ResetFailedError(error.what, error.waited_s, state=name, saw=error.hint) from error
+    except LOADING as error:
+        raise ResetFailedError(what, 0.0, state=name, saw=str(error)) from error
+
+
+def _key(session: Session, button: str) -> str:
+    keys = session.profile.keys
+    if button not in keys:
+        raise ProfileError("is missing, and the way to the fight needs it", path=f"keys.{button}")
+    return keys[button]
