@@ -143,7 +143,8 @@ def needed_by(profile: Profile) -> tuple[str, ...]:
     if profile.duel is None:
         return tuple(profile.attributes)
     clock = profile.clock
-    of_clock = (clock.tick_attribute, clock.speed_attribute, clock.game_time_attribute)
+    of_frames = (clock.frame_rate_attribute, clock.frame_rate_flag, clock.frame_time_attribute)
+    of_clock = (clock.tick_attribute, clock.speed_attribute, clock.game_time_attribute, *of_frames)
     of_duel = Binding(profile.duel, profile.attributes).attributes.values()
     return tuple(dict.fromkeys((*of_duel, *(name for name in of_clock if name))))
 

@@ -214,7 +214,7 @@ class LocalSession:
                 _with_window(game.input).move_mouse(*step.mouse_px)
             advance = NO_TIME
             if step.advance_s:
-                advance = game.clock.advance(step.advance_s, deadline_s=step.deadline_s)
+                advance = game.clock.advance(step.advance_s, deadline_s=step.deadline_s, speed=step.speed)
             snapshot = _snapshot(game, step.attributes)
             frame = None if step.frame is None else _frame(game, step.frame)
             return StepResult(advance, snapshot, frame)

@@ -24,6 +24,7 @@ from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.capture import Capture
 from soulslab.siphon.capture.open import open_capture
 from soulslab.siphon.clock import Clock
+from soulslab.siphon.clock.frame_rate import FrameRate
 from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage, attach_lockstep
 from soulslab.siphon.clock.realtime import RealtimeClock
 from soulslab.siphon.clock.scaled import ScaledClock
@@ -348,6 +349,7 @@ def _open_clock(game: RealGame, profile: Profile, options: SessionOptions, page:
             lambda value: attributes.write({speed: value}),
             game.pid,
             game_time=_game_time(profile, attributes),
+            frames=FrameRate(profile.clock, attributes.read, attributes.write),
         )
     if wanted == "scaled":
         why = "the session is read-only" if speed else "the profile names no clock.speed_attribute"

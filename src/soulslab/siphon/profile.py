@@ -221,6 +221,12 @@ class ClockFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         speed_attribute: Float attribute that scales game time (grade ``scaled``); "" if none.
         game_time_attribute: Attribute with the game's own time; "" if none.
         game_time_s: Seconds that one unit of `game_time_attribute` stands for.
+        frame_rate_hz: Frames that the game draws per second at its own speed; 0 if it is not known, and then no speed
+            is refused for its frames.
+        frame_rate_attribute: Number that caps the frames per second, and is raised with the speed; "" if none is known.
+        frame_rate_flag: What puts that cap in force; "" where nothing has to.
+        frame_time_attribute: Number with the game time of the last frame in seconds; "" if none is known.
+        max_frame_s: The most game time that a frame may hold.
     """
 
     grade: ClockGrade = "realtime"
@@ -230,6 +236,11 @@ class ClockFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     speed_attribute: str = ""
     game_time_attribute: str = ""
     game_time_s: Annotated[float, Meta(gt=0)] = 1.0
+    frame_rate_hz: Annotated[float, Meta(ge=0, le=1000)] = 0.0
+    frame_rate_attribute: str = ""
+    frame_rate_flag: str = ""
+    frame_time_attribute: str = ""
+    max_frame_s: Annotated[float, Meta(gt=0, le=1)] = 1 / 30
 
     @property
     def step_hz(self) -> float:

@@ -236,7 +236,14 @@ def is_number(attribute: Attribute) -> bool:
 
 
 def _clock_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> Iterator[Mistake]:
-    for field in ("tick_attribute", "speed_attribute", "game_time_attribute"):
+    numbers = (
+        "tick_attribute",
+        "speed_attribute",
+        "game_time_attribute",
+        "frame_rate_attribute",
+        "frame_time_attribute",
+    )
+    for field in numbers:
         name, place = getattr(clock, field), f"clock.{field}"
         if not name:
             continue
@@ -253,9 +260,12 @@ def _clock_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> I
             yield f"{name} must be an f32 or f64, the factor of the game's speed", place
         elif field == "speed_attribute" and not attribute.is_writable:
             yield f"{name} is not writable, so it cannot change the game's speed", place
+        elif field == "frame_rate_attribute" and not attribute.is_writable:
+            yield f"{name} is not writable, so it cannot raise the game's frame rate", place
+    yield from _frame_mistakes(clock, attributes)
     if clock.grade == "scaled" and not clock.speed_attribute:
         yield "is missing; the grade 'scaled' needs it", "clock.speed_attribute"
-    for field in ("tick_hz", "game_time_s", "catch_up_s"):
+    for field in ("tick_hz", "game_time_s", "catch_up_s", "frame_rate_hz", "max_frame_s"):
         if not math.isfinite(getattr(clock, field)):
             yield "must be a finite number", f"clock.{field}"
     # A rounded 1/60 will do.
@@ -264,6 +274,23 @@ def _clock_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> I
             f"is shorter than a step of the game's simulation (1/{clock.tick_hz:g} s); leave it out",
             "clock.catch_up_s",
         )
+
+
+def _frame_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> Iterator[Mistake]:
+    """Yield what is wrong with what puts a cap of the frame rate in force, and with the rate that is raised."""
+    if clock.frame_rate_attribute and not clock.frame_rate_hz:
+        yield "is missing; a cap is raised from the game's own frame rate", "clock.frame_rate_hz"
+    name, place = clock.frame_rate_flag, "clock.frame_rate_flag"
+    if not name:
+        return
+    if name not in attributes:
+        yield unknown("attribute", name, attributes), place
+    elif attributes[name].type not in ("bool", "flag"):
+        yield f"{name} must be a bool or a flag", place
+    elif not attributes[name].is_writable:
+        yield f"{name} is not writable, so it puts no cap in force", place
+    if not clock.frame_rate_attribute:
+        yield "is missing; the flag puts it in force", "clock.frame_rate_attribute"
 
 
 def _key_mistakes(keys: Mapping[str, str]) -> Iterator[Mistake]:

@@ -163,6 +163,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         attributes: What to read then; None for all of the profile.
         frame: Picture to take then; None for none.
         deadline_s: Wall time that the game may take.
+        speed: Game seconds per wall second while time passes; None leaves it to the clock (`Clock.advance`).
 
     Raises:
         InputError: Keys are to be pressed again, but nothing is said of what is held.
@@ -175,6 +176,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     attributes: tuple[str, ...] | None = None
     frame: FrameFormat | None = None
     deadline_s: float = 10.0
+    speed: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what would do nothing."""

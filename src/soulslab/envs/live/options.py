@@ -40,7 +40,8 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
         n_last_actions: So many of the last actions are part of the observation, the newest first.
         timing: ``"lockstep"`` (the game stands while the agent thinks) or ``"realtime"`` (it runs on).
         step_ms: Game time of a decision.
-        game_speed: Game seconds per wall second, where the game runs freely (``"realtime"``, or for an onlooker).
+        game_speed: Game seconds per wall second, where the game runs freely (``"realtime"``, or for an onlooker), and
+            in lockstep where the game's own speed is what steps it (``info["clock"]`` is ``"scaled"``).
         latency_ms: Game time from a look to the keys that come of it, beside what the agent takes.
         episodes: ``"demo"`` (changes nothing in the game, fights to the end) or ``"in_place"`` (the game never ends a
             fight by itself; health is counted by the environment).

@@ -22,7 +22,8 @@ class TimingOptions(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         step_s: Game time of a decision.
         latency_s: Game time from a look to the keys that come of it, beside what the agent takes.
-        speed: Game seconds per wall second, where the game runs freely.
+        speed: Game seconds per wall second, where the game runs freely, or in steps where its speed is what steps it
+            (a scaled clock).
         deadline_s: Wall time that the game may take for a decision.
         is_paced: Let a decision in lockstep last as long for an onlooker as in the game.
     """
@@ -107,10 +108,12 @@ class Lockstep:
         # A delay of whole decisions keeps keys for so many; the rest passes before they go down.
         self._n_kept, self._rest_s = _split(options.latency_s, options.step_s)
         self._next_at = 0.0
+        self._speed: float | None = None
 
     def begin(self, session: Session) -> None:
         """See `Timing.begin`."""
-        del session
+        # In lockstep proper the time of a step passes at once.
+        self._speed = self._options.speed if session.info.clock_grade == "scaled" else None
         self._waiting.clear()
         self._next_at = time.monotonic()
 
@@ -122,7 +125,8 @@ class Lockstep:
             self._waiting.append(keys)
             due = self._waiting.popleft() if len(self._waiting) > self._n_kept else None
             if self._rest_s:
-                self._step(session, Step(advance_s=self._rest_s, attributes=(), deadline_s=options.deadline_s))
+                rest = Step(advance_s=self._rest_s, attributes=(), deadline_s=options.deadline_s, speed=self._speed)
+                self._step(session, rest)
         step = Step(
             held=None if due is None else due.held,
             again=() if due is None else due.again,
@@ -130,6 +134,7 @@ class Lockstep:
             attributes=look.attributes,
             frame=look.frame,
             deadline_s=options.deadline_s,
+            speed=self._speed,
         )
         result = self._step(session, step)
         if options.is_paced:
@@ -195,7 +200,7 @@ def measured_step(session: Session, step: Step, times: StepTimes) -> StepResult:
     sent = time.perf_counter()
     advance = Advance(requested_s=0.0, elapsed_s=0.0)
     if step.advance_s:
-        advance = session.clock.advance(step.advance_s, deadline_s=step.deadline_s)
+        advance = session.clock.advance(step.advance_s, deadline_s=step.deadline_s, speed=step.speed)
     advanced = time.perf_counter()
     snapshot = session.snapshot(step.attributes)
     read = time.perf_counter()

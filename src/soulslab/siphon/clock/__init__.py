@@ -21,7 +21,8 @@ class Advance(msgspec.Struct, frozen=True):
     Attributes:
         requested_s: Game time that was asked for.
         elapsed_s: Game time that passed.
-        late_s: Wall time by which it ended after its deadline (realtime), else 0.
+        late_s: Wall time by which it ended after its deadline (realtime), or the game was held too late (scaled);
+            0 in lockstep.
     """
 
     requested_s: float
@@ -64,15 +65,17 @@ class Clock(Protocol):
         """Hold the game where it is; returns once it stands. Raises as `run`."""
         ...
 
-    def advance(self, seconds: float, *, deadline_s: float = 10.0) -> Advance:
+    def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
         """Let so much game time pass, then hold (lockstep, scaled) or just return (realtime).
 
         Args:
             seconds: Game time, at least 0. Parts of a nanosecond are carried over, so that a million advances of
                 1/35 s are exactly 1e6/35 s.
             deadline_s: Wall time that the game may take for it.
+            speed: Game seconds per wall second meanwhile; None for 1 (scaled), or at once (lockstep).
 
         Raises:
+            ClockUnavailableError: The game cannot run at this speed; a realtime clock runs at 1 only.
             ClockStalledError: It took longer. The game is held; it may still be on its way to the limit.
             ProcessExitedError: The game has ended.
         """

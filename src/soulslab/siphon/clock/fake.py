@@ -59,9 +59,9 @@ class FakeClock:
         self._check_alive()
         self._speed = 0.0
 
-    def advance(self, seconds: float, *, deadline_s: float = 10.0) -> Advance:
-        """See `Clock.advance`."""
-        del deadline_s
+    def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
+        """See `Clock.advance`; at whatever speed."""
+        del deadline_s, speed
         if not (math.isfinite(seconds) and seconds >= 0):
             raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")
         self.pause()

@@ -57,11 +57,13 @@ class RealtimeClock:
         self._watch.check()
         raise ClockUnavailableError(f"a realtime clock cannot pause; {_HINT}")
 
-    def advance(self, seconds: float, *, deadline_s: float = 10.0) -> Advance:
+    def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
         """See `Clock.advance`; `deadline_s` does not matter, as it takes the time that it takes."""
         del deadline_s
         if not (math.isfinite(seconds) and seconds >= 0):
             raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")
+        if speed is not None and speed != 1.0:
+            raise ClockUnavailableError(f"a realtime clock cannot run at {speed:g}x; {_HINT}")
         with self._lock:
             self._watch.check()
             now_s = time.monotonic()

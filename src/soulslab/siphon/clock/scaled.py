@@ -12,6 +12,7 @@ from contextlib import suppress
 from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, ProcessExitedError
 from soulslab.siphon.clock import Advance
 from soulslab.siphon.clock.alive import ProcessWatch
+from soulslab.siphon.clock.frame_rate import FrameRate
 from soulslab.siphon.profile import ClockGrade
 
 #: Between looks at the game's own time.
@@ -28,7 +29,7 @@ class ScaledClock:
         write_speed: Writes it.
         pid: The game; 0 for none (its end is then noticed by the two above).
         game_time: Reads the game's own time in seconds; None measures wall time times speed, which is off by a frame.
-        step_speed: Speed of the game in `advance`.
+        frames: Keeps its frames short; None lets them be.
 
     Raises:
         ProcessExitedError: The game has ended.
@@ -43,13 +44,13 @@ class ScaledClock:
         pid: int = 0,
         *,
         game_time: Callable[[], float] | None = None,
-        step_speed: float = 1.0,
+        frames: FrameRate | None = None,
     ) -> None:
         self.pid = pid
         self._read_speed = read_speed
         self._write_speed = write_speed
         self._game_time = game_time
-        self._step_speed = step_speed
+        self._frames = frames
         self._lock = threading.RLock()
         self._is_closed = False
         self._speed = float(read_speed())
@@ -81,35 +82,49 @@ class ScaledClock:
         return self._speed
 
     def run(self, speed: float = 1.0) -> None:
-        """See `Clock.run`."""
-        if not (math.isfinite(speed) and speed > 0.0):
-            raise ConfigError(f"is {speed!r}; it has to be above 0", path="speed")
-        self._set(speed)
+        """See `Clock.run`.
+
+        Raises:
+            ClockUnavailableError: The game does not take this speed, or its frames would be too long.
+        """
+        _check_speed(speed)
+        with self._lock:
+            self._check()
+            if self._frames is not None:
+                self._frames.follow(speed)
+            self._set(speed)
 
     def pause(self) -> None:
         """See `Clock.pause`; the game stands from its next frame on."""
         self._set(0.0)
 
-    def advance(self, seconds: float, *, deadline_s: float = 10.0) -> Advance:
+    def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
         """See `Clock.advance`. What one step is too long the next is shorter."""
         if not (math.isfinite(seconds) and seconds >= 0):
             raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")
+        speed = 1.0 if speed is None else speed
+        _check_speed(speed)
         with self._lock:
             self._check()
+            if self._frames is not None:
+                speed = self._frames.limited(speed)
+                self._frames.follow(speed)
             before_s = self.game_time_s
             wanted_s = max(seconds + self._rest_s, 0.0)
             deadline = time.monotonic() + deadline_s
             if wanted_s > 0.0:
-                self._set(self._step_speed)
+                self._set(speed)
                 try:
                     self._await(before_s + wanted_s, deadline, deadline_s)
+                    if self._frames is not None:
+                        self._frames.look(speed)
                 finally:
                     self._set(0.0)
             else:
                 self._set(0.0)
             elapsed_s = self.game_time_s - before_s
             self._rest_s = wanted_s - elapsed_s
-            return Advance(requested_s=seconds, elapsed_s=elapsed_s)
+            return Advance(requested_s=seconds, elapsed_s=elapsed_s, late_s=max(elapsed_s - wanted_s, 0.0) / speed)
 
     def close(self) -> None:
         """See `Clock.close`."""
@@ -119,10 +134,12 @@ class ScaledClock:
             self._is_closed = True
             atexit.unregister(self.close)
             try:
-                if not self._was_held and self._speed != 1.0:
-                    with suppress(ProcessExitedError):  # a game that has ended needs no speed
-                        self._check()
+                with suppress(ProcessExitedError):  # a game that has ended needs no speed
+                    self._check()
+                    if not self._was_held and self._speed != 1.0:
                         self._write_speed(1.0)
+                    if self._frames is not None:
+                        self._frames.put_back()
             finally:
                 if self._watch is not None:
                     self._watch.close()
@@ -137,7 +154,7 @@ class ScaledClock:
                     "is it in a menu, or was its speed changed by others?",
                     deadline_s,
                 )
-            wait_s = _POLL_S if self._game_time else min(left_s / self._step_speed, deadline - now + _POLL_S)
+            wait_s = _POLL_S if self._game_time else min(left_s / self._speed, deadline - now + _POLL_S)
             if self._watch is None:
                 time.sleep(wait_s)
             else:
@@ -164,3 +181,8 @@ class ScaledClock:
     def _check(self) -> None:
         if self._watch is not None:
             self._watch.check()
+
+
+def _check_speed(speed: float) -> None:
+    if not (math.isfinite(speed) and speed > 0.0):
+        raise ConfigError(f"is {speed!r}; it has to be above 0", path="speed")

@@ -389,9 +389,9 @@ class RemoteClock:
         """See `Clock.pause`."""
         self._session.ask(m.Pause(), m.Done)
 
-    def advance(self, seconds: float, *, deadline_s: float = 10.0) -> Advance:
+    def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
         """See `Clock.advance`."""
-        return self._session.ask(m.DoAdvance(seconds, deadline_s), m.Advanced, deadline_s).advance
+        return self._session.ask(m.DoAdvance(seconds, deadline_s, speed), m.Advanced, deadline_s).advance
 
     def close(self) -> None:
         """Let the game run at 1x."""

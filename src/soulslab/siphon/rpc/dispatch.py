@@ -143,7 +143,7 @@ _DOERS: Final[dict[type[m.Request], Callable[[Any, Session, FrameSender], m.AnyA
     m.Run: _run,
     m.Pause: _pause,
     m.DoAdvance: lambda request, session, _: m.Advanced(
-        session.clock.advance(request.seconds, deadline_s=request.deadline_s)
+        session.clock.advance(request.seconds, deadline_s=request.deadline_s, speed=request.speed)
     ),
     m.Restart: _restart,
 }

@@ -240,6 +240,7 @@ class DoAdvance(Request, frozen=True, tag="advance"):
 
     seconds: Seconds
     deadline_s: Seconds
+    speed: float | None = None
 
 
 class Restart(Request, frozen=True, tag="restart"):

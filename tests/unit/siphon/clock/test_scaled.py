@@ -66,7 +66,7 @@ class TestByWallTime(ClockContract):
 class TestByGameTime(ClockContract):
     @pytest.fixture
     def clock(self, game):
-        return ScaledClock(game.read, game.write, game_time=game.time_s, step_speed=4.0)
+        return ScaledClock(game.read, game.write, game_time=game.time_s)
 
     @pytest.fixture
     def end_game(self, end_game):
@@ -74,9 +74,22 @@ class TestByGameTime(ClockContract):
 
 
 def test_a_step_runs_and_then_holds(game):
-    clock = ScaledClock(game.read, game.write, step_speed=2.0)
+    clock = ScaledClock(game.read, game.write)
     clock.advance(0.001)
-    assert game.writes == [2.0, 0.0]
+    assert game.writes == [1.0, 0.0]
+
+
+def test_a_step_runs_at_the_speed_that_is_asked_for(game):
+    clock = ScaledClock(game.read, game.write, game_time=game.time_s)
+    began_s = time.monotonic()
+    step = clock.advance(0.2, speed=4.0)
+    assert game.writes == [4.0, 0.0]
+    assert step.elapsed_s >= 0.2
+    # The wall time that it took is what the game's took, and what it was held too late.
+    assert time.monotonic() - began_s >= step.elapsed_s / 4.0
+    assert step.late_s == pytest.approx((step.elapsed_s - 0.2) / 4.0)
+    with pytest.raises(ConfigError, match="speed"):
+        clock.advance(0.1, speed=0.0)
 
 
 def test_a_step_that_was_too_long_shortens_the_next(game):

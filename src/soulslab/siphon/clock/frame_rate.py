@@ -1,0 +1,110 @@
+"""What keeps the frames of a game short while its time is scaled.
+
+Games compute a frame's worth of time at once, and too much of it lets things pass through each other, or is left out.
+At a speed s a game that draws f frames a second computes s / f seconds in each. So its frame cap is raised with the
+speed where it has one, and elsewhere the speed is limited.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from soulslab.errors import ClockUnavailableError
+from soulslab.siphon.profile import ClockFacts
+
+#: One long frame is a hitch; so many steps in a row that end with one are a machine that cannot do it.
+LONG_STEPS = 3
+#: Frames jitter about their length.
+_SLACK = 1.05
+
+_log = logging.getLogger(__name__)
+
+
+class FrameRate:
+    """The frames of one game.
+
+    Args:
+        facts: What its profile says of them.
+        read: Reads an attribute.
+        write: Writes attributes.
+    """
+
+    def __init__(
+        self, facts: ClockFacts, read: Callable[[str], Any], write: Callable[[Mapping[str, Any]], None]
+    ) -> None:
+        self._facts = facts
+        self._read = read
+        self._write = write
+        self._before: dict[str, Any] = {}
+        self._cap_hz = 0.0
+        self._highest_speed = math.inf
+        self._n_long = 0
+
+    def follow(self, speed: float) -> None:
+        """Get the game ready for a speed: raise its cap, or put it back for one of at most 1.
+
+        Raises:
+            ClockUnavailableError: Its frames would be too long.
+        """
+        facts = self._facts
+        if not facts.frame_rate_hz:
+            return
+        if not facts.frame_rate_attribute:
+            self._refuse_long(speed)
+            return
+        if speed <= 1.0:
+            self.put_back()
+            return
+        cap_hz = speed * facts.frame_rate_hz
+        if cap_hz == self._cap_hz:
+            return
+        cap: dict[str, Any] = {facts.frame_rate_attribute: cap_hz}
+        if facts.frame_rate_flag:
+            cap[facts.frame_rate_flag] = True
+        if not self._before:
+            self._before = {name: self._read(name) for name in cap}
+        self._write(cap)
+        self._cap_hz = cap_hz
+
+    def limited(self, speed: float) -> float:
+        """Return a speed, or the highest one at which this machine drew frames that are short enough."""
+        return min(speed, self._highest_speed)
+
+    def look(self, speed: float) -> None:
+        """Look at the last frame of a step at this speed; after some long ones in a row steps get slower."""
+        facts = self._facts
+        if not facts.frame_time_attribute:
+            return
+        frame_s = float(self._read(facts.frame_time_attribute))
+        self._n_long = self._n_long + 1 if frame_s > facts.max_frame_s * _SLACK else 0
+        if self._n_long < LONG_STEPS or speed <= 1.0:
+            return
+        self._n_long = 0
+        self._highest_speed = max(speed * facts.max_frame_s / frame_s, 1.0)
+        _log.warning(
+            "at %gx a frame holds %.4g s of game time, and %.4g s is the most; steps run at %.3gx from now on",
+            speed,
+            frame_s,
+            facts.max_frame_s,
+            self._highest_speed,
+        )
+
+    def _refuse_long(self, speed: float) -> None:
+        facts = self._facts
+        highest = facts.frame_rate_hz * facts.max_frame_s
+        if speed > highest * (1.0 + 1e-9):
+            raise ClockUnavailableError(
+                f"at {speed:g}x a frame would hold {speed / facts.frame_rate_hz:.4g} s of game time, and "
+                f"{facts.max_frame_s:.4g} s is the most (clock.max_frame_s): the game draws {facts.frame_rate_hz:g} "
+                f"frames a second, and its profile names no clock.frame_rate_attribute to raise; ask for {highest:g}x "
+                "or less"
+            )
+
+    def put_back(self) -> None:
+        """Give the game back the cap that it had; a second call does nothing."""
+        before, self._before, self._cap_hz = self._before, {}, 0.0
+        if before:
+            self._write(before)
