@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from soulslab.arena.duel_state import DUEL_STATE
+from soulslab.envs.eldengym.client import EldenClient
 from soulslab.envs.eldengym.keybinds import Given, Keyboard
 from soulslab.envs.eldengym.names import GAME, boss_of
 from soulslab.envs.eldengym.observation import BOSS_HP, PLAYER_HP, View
@@ -185,6 +186,11 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
     def session(self) -> Session:
         """The session with the game; it is opened if it is not yet. ``EldenRing(env.session)`` has the game's nouns."""
         return self._duel.session
+
+    @property
+    def client(self) -> EldenClient:
+        """What EldenGym's wrappers read and write the game by."""
+        return EldenClient(self.session)
 
     # --- a step ---------------------------------------------------------------------------------------------
 

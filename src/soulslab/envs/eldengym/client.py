@@ -1,0 +1,153 @@
+"""What scripts and wrappers for EldenGym ask of ``env.client``: values of the game's memory, by its names."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from soulslab.envs.eldengym.attributes import PUBLIC_ATTRIBUTES
+from soulslab.envs.eldengym.observation import IN_BLOCK, PLAYER, positions
+from soulslab.errors import UnknownAttributeError
+from soulslab.games.axes import Position, from_memory, to_memory
+from soulslab.siphon.session import Session
+
+
+class EldenClient:
+    """Reads and writes the game, as the methods of those names in eldengym 0.6.0 do.
+
+    It takes names of ours, too. What fails raises, where there it answers ``success=False`` or 0. Keys and time are the
+    environment's alone.
+
+    Args:
+        session: Of the game.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def get_attribute(self, name: str) -> dict[str, Any]:
+        """Return a value as ``{"success": True, "message": "", "value": ...}``.
+
+        Raises:
+            UnknownAttributeError: There is none of that name.
+            SiphonError: It cannot be read.
+        """
+        return {"success": True, "message": "", "value": self._read(name)}
+
+    def set_attribute(self, name: str, value: Any, value_type: str = "") -> dict[str, Any]:
+        """Write a value; return ``{"success": True, "message": ""}``.
+
+        Args:
+            name: Of the attribute.
+            value: Number or bool.
+            value_type: Not needed, as the profile says it.
+
+        Raises:
+            UnknownAttributeError: There is none of that name.
+            SiphonError: It cannot be written.
+        """
+        del value_type
+        attribute, number, is_vector = self._place(name)
+        if is_vector:
+            # A vector is written as a whole.
+            whole = np.array(self._session.read(attribute))
+            whole[number] = value
+            value = whole
+        self._session.write({attribute: value})
+        return {"success": True, "message": ""}
+
+    # --- the player -----------------------------------------------------------------------------------------
+
+    @property
+    def player_hp(self) -> int:
+        """Health of the player."""
+        return int(self._read("HeroHp"))
+
+    @property
+    def player_max_hp(self) -> int:
+        """Full health of the player."""
+        return int(self._read("HeroMaxHp"))
+
+    def set_player_hp(self, hp: int) -> None:
+        """Set the health of the player. Raises as `set_attribute`."""
+        self.set_attribute("HeroHp", hp)
+
+    @property
+    def player_animation_id(self) -> int:
+        """Animation of the player."""
+        return int(self._read("HeroAnimId"))
+
+    @property
+    def local_player_coords(self) -> Position:
+        """Where the player is in the frame of the physics: x, y, height, m."""
+        return from_memory(self._session.read(PLAYER))
+
+    @property
+    def global_player_coords(self) -> Position:
+        """Where the player is in its block of the map, as in observations: x, y, height, m."""
+        return from_memory(self._session.read(IN_BLOCK))
+
+    def teleport(self, x: float, y: float, z: float) -> None:
+        """Put the player somewhere in its block of the map, by one write.
+
+        Args:
+            x: Where, m.
+            y: Where, m.
+            z: The height, m.
+
+        Raises:
+            SiphonError: It cannot be written.
+        """
+        seen = self._session.snapshot((PLAYER, IN_BLOCK))
+        here, in_block = from_memory(seen[PLAYER]), from_memory(seen[IN_BLOCK])
+        moved = [a + there - b for a, there, b in zip(here, (x, y, z), in_block, strict=True)]
+        self._session.write({PLAYER: to_memory((moved[0], moved[1], moved[2]))})
+
+    teleport_to = teleport
+
+    # --- the boss -------------------------------------------------------------------------------------------
+
+    @property
+    def target_hp(self) -> int:
+        """Health of the boss."""
+        return int(self._read("NpcHp"))
+
+    @property
+    def target_max_hp(self) -> int:
+        """Full health of the boss."""
+        return int(self._read("NpcMaxHp"))
+
+    def set_target_hp(self, hp: int) -> None:
+        """Set the health of the boss. Raises as `set_attribute`."""
+        self.set_attribute("NpcHp", hp)
+
+    @property
+    def target_animation_id(self) -> int:
+        """Animation of the boss."""
+        return int(self._read("NpcAnimId"))
+
+    @property
+    def global_target_coords(self) -> Position:
+        """Where the boss is in the player's block of the map, as in observations: x, y, height, m."""
+        return positions(self._session.snapshot((PLAYER, "boss.position", IN_BLOCK)))[1]
+
+    @property
+    def target_player_distance(self) -> float:
+        """How far they are apart, height included, m."""
+        player, boss = positions(self._session.snapshot((PLAYER, "boss.position", IN_BLOCK)))
+        return math.dist(player, boss)
+
+    def _read(self, name: str) -> Any:
+        attribute, number, is_vector = self._place(name)
+        value = self._session.read(attribute)
+        return float(value[number]) if is_vector else value
+
+    def _place(self, name: str) -> tuple[str, int, bool]:
+        """Return the attribute of the profile, which number of it, and whether it is one of several."""
+        attribute, number = PUBLIC_ATTRIBUTES.get(name, (name, 0))
+        known = self._session.profile.attributes
+        if attribute not in known:
+            raise UnknownAttributeError(name, (*PUBLIC_ATTRIBUTES, *known))
+        return attribute, number, name in PUBLIC_ATTRIBUTES and known[attribute].length > 1

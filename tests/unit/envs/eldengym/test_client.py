@@ -1,0 +1,97 @@
+"""What scripts and wrappers ask of ``env.client``, and EldenGym's own wrappers over our environment."""
+
+import eldengym as public
+import numpy as np
+import pytest
+
+from soulslab.envs.eldengym.attributes import PUBLIC_ATTRIBUTES
+from soulslab.errors import ReadOnlyError, UnknownAttributeError
+
+
+@pytest.fixture
+def env(make):
+    one = make()
+    one.reset(seed=0)
+    return one
+
+
+def wait(env):
+    return env.step(np.zeros(len(env.unwrapped.action_keys), np.int8))
+
+
+def test_it_reads_what_is_observed(env):
+    seen, client = wait(env)[0], env.client
+    assert (client.player_hp, client.player_max_hp) == (seen["HeroHp"], seen["HeroMaxHp"])
+    assert (client.target_hp, client.target_max_hp) == (seen["NpcHp"], seen["NpcMaxHp"])
+    assert (client.player_animation_id, client.target_animation_id) == (seen["HeroAnimId"], seen["NpcAnimId"])
+    assert client.global_player_coords == pytest.approx([float(seen[f"player_{axis}"]) for axis in "xyz"])
+    assert client.global_target_coords == pytest.approx([float(seen[f"boss_{axis}"]) for axis in "xyz"])
+    assert client.target_player_distance == pytest.approx(float(seen["dist_to_boss"]), abs=1e-3)
+    for name in PUBLIC_ATTRIBUTES:
+        assert client.get_attribute(name)["success"]
+    assert client.get_attribute("HeroLocalPosZ")["value"] == client.local_player_coords[2]
+    assert client.get_attribute("boss.poise")["value"] == env.session.read("boss.poise")
+
+
+def test_what_it_writes_is_seen_in_the_next_step(env):
+    env.client.set_player_hp(77)
+    env.client.set_target_hp(88)
+    env.client.set_attribute("HeroSp", 11, "int")
+    seen = wait(env)[0]
+    assert (seen["HeroHp"], seen["NpcHp"]) == (77, 88)
+    assert 10 <= env.session.read("player.sp") <= 15
+    x = env.client.local_player_coords[0]
+    env.client.set_attribute("HeroLocalPosX", x + 1.0, "float")
+    wait(env)
+    assert env.client.local_player_coords[0] == pytest.approx(x + 1.0, abs=0.05)
+
+
+def test_a_teleport_is_in_the_frame_of_observations(env):
+    before = wait(env)[4]["player_xyz"]
+    env.client.teleport_to(before[0] - 2.0, before[1] + 1.0, before[2])
+    assert wait(env)[4]["player_xyz"] == pytest.approx((before[0] - 2.0, before[1] + 1.0, before[2]), abs=0.1)
+
+
+def test_what_cannot_be_is_told(env):
+    with pytest.raises(UnknownAttributeError, match="HeroHp"):
+        env.client.get_attribute("HeroHP")
+    with pytest.raises(ReadOnlyError):
+        env.client.set_attribute("NpcMaxHp", 5)
+
+
+def test_eldengym_s_own_wrappers_go_over_it(make):
+    env = public.DictFrameStack(public.DictGrayscaleFrame(public.DictResizeFrame(make(), width=64, height=36)))
+    env = public.NormalizeMemoryAttributes(public.AnimFrameWrapper(public.HPRefundWrapper(env)), {"NpcHp": (0, 1037)})
+    env.reset(seed=0)
+    env.unwrapped.client.set_player_hp(100)
+    seen, _, _, _, info = wait(env)
+    assert info["player_damage_taken"] == 354
+    assert seen["frame"].shape[:2] == (36, 64)
+    assert seen["NpcHp"] == 1.0
+    assert "elapsed_frames" in seen
+    assert wait(env)[4]["player_hp_normalized"] == 1.0
+
+
+def test_eldengym_s_own_boundary_brings_a_player_back(make):
+    corners = [(-40.0, -40.0), (40.0, -40.0), (40.0, 40.0), (-40.0, 40.0)]
+    env = make()
+    x, y, height = env.reset(seed=0)[1]["player_xyz"]
+    # It swaps the axes for its boundary: (y, -x).
+    ring = np.array([(y + a, -x + b) for a, b in corners])
+    env = public.OOBSafetyWrapper(env, Ring(ring), soft_margin=3.0)
+    env.reset(seed=0)
+    wait(env)
+    env.unwrapped.client.teleport(x, y + 45.0, height)
+    assert wait(env)[4]["teleported"]
+    assert wait(env)[4]["player_xyz"][1] == pytest.approx(y, abs=1.0)
+
+
+class Ring:
+    """A square, by what EldenGym's wrapper asks of its boundary: the distance to the edge, inside negative."""
+
+    def __init__(self, corners):
+        self._low, self._high = corners.min(axis=0), corners.max(axis=0)
+
+    def nearest_distance(self, x, y):
+        point = np.array([x, y])
+        return float(max(np.max(self._low - point), np.max(point - self._high)))
