@@ -270,28 +270,9 @@ def check_window() -> Iterator[Check]:
 
 def check_real_games() -> Iterator[Check]:
     """Look for the games that come with a profile, and say what was never checked."""
-    from soulslab.games import known_games, profile_path
-    from soulslab.siphon.launch import find_program
-    from soulslab.siphon.profile import load_profile
+    from soulslab import doctor_games
 
-    for name in known_games():
-        process = load_profile(profile_path(Path(name))).process
-        if not process.command:
-            # What is proven is what the tests do; nobody who wrote them owned the game.
-            proof = (
-                "proven: its profile on the built-in fight under its mask, the bridge on a test program under Wine; "
-                "never tried: the real game"
-            )
-            remedy = (
-                f"own and start {process.executable} yourself, then: soulslab games check {name}; "
-                f"without it: soulslab arena --mask {name}"
-            )
-            yield Check(f"game {name}", State.WARNING, proof, remedy)
-            continue
-        found = find_program(process.command[0])
-        remedy = "" if found else f"install {process.command[0]} to play it"
-        detail = found or f"no {process.command[0]}"
-        yield Check(f"game {name}", State.OK if found else State.WARNING, detail, remedy)
+    yield from doctor_games.check_real_games()
 
 
 CHECKS: tuple[tuple[str, Callable[[], Iterator[Check]]], ...] = (

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections import namedtuple
 from importlib import metadata
 
@@ -10,7 +11,13 @@ from rich.console import Console
 
 from soulslab import doctor
 from soulslab.doctor import Check, State
-from soulslab.errors import ClockUnavailableError
+from soulslab.errors import (
+    AmbiguousProcessError,
+    AntiCheatError,
+    AttachDeniedError,
+    ClockUnavailableError,
+    ProcessNotFoundError,
+)
 from soulslab.siphon.clock.native_library import native_library
 
 
@@ -140,3 +147,69 @@ def test_table_shows_everything():
         console.print(doctor.table([Check("torch", State.MISSING, "not [here]", "pip install x")]))
     text = console.export_text()
     assert all(word in text for word in ("torch", "missing", "not [here]", "pip install x"))
+
+
+def real_game(row):
+    """Return what is found of Dark Souls III."""
+    return {check.name: check for check in doctor.check_real_games()}[f"dark_souls_3 {row}"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the bridge is for Linux")
+def test_whether_a_real_game_is_installed(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = real_game("installed")
+    assert found.state is State.WARNING
+    assert "Steam is not installed" in found.detail
+    apps = tmp_path / ".steam/steam/steamapps/common"
+    for file in ("DARK SOULS III/Game/DarkSoulsIII.exe", "Proton 9.0/proton"):
+        (apps / file).parent.mkdir(parents=True)
+        (apps / file).touch()
+    found = real_game("installed")
+    assert found.state is State.OK
+    assert "DARK SOULS III/Game, started by Proton 9.0" in found.detail
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the bridge is for Linux")
+@pytest.mark.parametrize(
+    ("version", "state", "told"),
+    [
+        ("1.15.2.0", State.OK, "version 1.15.2.0, which the profile knows"),
+        ("1.15.1.0", State.WARNING, "version 1.15.1.0, which the profile does not know"),
+        ("", State.WARNING, "it tells no version, which the profile does not know"),
+    ],
+)
+def test_which_version_of_a_real_game_runs(monkeypatch, version, state, told):
+    # This very process is the game; only what its executable says of itself is put in.
+    monkeypatch.setattr("soulslab.siphon.process.find_process", lambda *_: os.getpid())
+    image = namedtuple("Image", "version")(version)
+    monkeypatch.setattr("soulslab.siphon.image.read_image", lambda *_: image)
+    found = real_game("running")
+    assert found.state is state
+    assert told in found.detail
+    assert f"process {os.getpid()}" in found.detail
+    assert ("soulslab games check" if state is State.OK else "allow_unknown_version") in found.remedy
+
+
+def _raising(error):
+    def find_process(*_):
+        raise error
+
+    return find_process
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the bridge is for Linux")
+@pytest.mark.parametrize(
+    ("error", "told", "remedy"),
+    [
+        (ProcessNotFoundError("nobody"), "no process is called DarkSoulsIII.exe", "start it"),
+        (AntiCheatError("start it without", pid=7), "process 7, an anti-cheat runs with it", "start it without"),
+        (AttachDeniedError("ptrace_scope is 1", pid=7), "process 7, it must not be read", "ptrace_scope is 1"),
+        (AmbiguousProcessError("give the pid", [7, 8]), "cannot be told", "give the pid"),
+    ],
+)
+def test_why_a_real_game_cannot_be_attached_to(monkeypatch, error, told, remedy):
+    monkeypatch.setattr("soulslab.siphon.process.find_process", _raising(error))
+    found = real_game("running")
+    assert found.state is State.WARNING
+    assert told in found.detail
+    assert remedy in found.remedy
