@@ -118,8 +118,8 @@ class InPlaceEpisode:
         self._runner.run(game, deadline, attempt)
         self._start = start
         boss_hp = self._scenario.phase_two_hp if self._settings.phase == "2" else self._scenario.boss_max_hp
-        full_hp = game.vitals(self._scenario).hp
-        self.player.begin(full_hp, full_hp)
+        self.player.full = game.vitals(self._scenario).hp
+        self.player.begin(self.player.full, self.player.full)
         self.boss.begin(boss_hp, self._scenario.boss_max_hp)
         self._is_forcing = False
         self._has_no_death = is_writable(game, "player.no_death")

@@ -6,8 +6,13 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
+from soulslab.arena.boss_file import load_boss
+from soulslab.arena.knight import load_knight
 from soulslab.envs.live.env import DuelEnv, DuelSetup
 from soulslab.envs.live.options import make_duel_options
+from soulslab.envs.live.scenario import POSITION, Scenario, scenario_of
 from soulslab.envs.process_options import ProcessOptions, make_keeper
 from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.souls.options import SoulsOptions
@@ -67,15 +72,25 @@ class SoulsDuelEnv(DuelEnv):
             allow_unknown_version=given.allow_unknown_version,
             session=given.session,
         )
+        scenario = scenario_of_facts(self.facts)
         setup = DuelSetup(
             profile=profile,
             source=str(path),
-            scenario=scenario_of_facts(self.facts),
+            scenario=_as_judge(scenario) if given.stand_in else scenario,
             keeper=make_keeper(process, profile, render_mode),
         )
         super().__init__(setup, given, render_mode)
         if (game, str(boss)) == SIMULATED:
             self.metadata = {**self.metadata, "policies_of": (ARENA_ID,)}
+
+
+def _as_judge(scenario: Scenario) -> Scenario:
+    """Return the scenario with the health of the boss that stands in, whose ground is its own too."""
+    judge = scenario_of(load_boss("judge", list(load_knight().knock_backs)))
+    # Its floor is flat: poses of the real one lie below it here and there.
+    ours = ("limits_m", "floor_m", "fall_m", "reward_centre_m", "player_pose", "player_poses_random", "boss_pose")
+    places = {name: getattr(judge, name) for name in ours} if scenario.frame == POSITION else {}
+    return msgspec.structs.replace(scenario, boss_max_hp=judge.boss_max_hp, **places)
 
 
 def _boss_of(boss: str) -> str | Path:

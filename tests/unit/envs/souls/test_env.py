@@ -1,0 +1,97 @@
+"""Environments of real games as users make them, up to the game itself."""
+
+import subprocess
+import sys
+
+import gymnasium
+import pytest
+from gymnasium import spaces
+
+from soulslab.envs.registration import ARENA_ID, SOULS_IDS
+from soulslab.envs.souls.env import SoulsDuelEnv
+from soulslab.errors import (
+    EnvironmentUsageError,
+    LaunchError,
+    MissingFactError,
+    ProcessNotFoundError,
+    UnknownBossError,
+)
+
+
+@pytest.mark.parametrize("env_id", SOULS_IDS)
+def test_all_is_known_before_there_is_a_game(env_id):
+    env = gymnasium.make(env_id)
+    assert env.action_space == spaces.Discrete(20)
+    assert env.observation_space.shape is not None
+    env.close()
+
+
+def test_variants_are_options():
+    kinds = {env_id: gymnasium.make(env_id).unwrapped.options for env_id in SOULS_IDS}
+    assert kinds["soulslab/DarkSouls3IudexPixels-v0"].observation == "pixels"
+    assert kinds["soulslab/DarkSouls3IudexDemo-v0"].episodes == "demo"
+    assert {one.episodes for env_id, one in kinds.items() if "Demo" not in env_id} == {"in_place"}
+
+
+def test_only_iudex_takes_the_simulator_s_policies():
+    takers = {env_id for env_id in SOULS_IDS if gymnasium.make(env_id).unwrapped.metadata.get("policies_of")}
+    assert takers == {env_id for env_id in SOULS_IDS if "Iudex" in env_id}
+    assert gymnasium.make("soulslab/DarkSouls3Iudex-v0").unwrapped.metadata["policies_of"] == (ARENA_ID,)
+
+
+def test_full_bars_of_a_character_that_nobody_knows_yet():
+    space = gymnasium.make("soulslab/EldenRingMargit-v0", observation="dict").observation_space
+    assert (space["player_max_hp"].start, space["player_max_hp"].n) == (1, 9999)
+    assert space["player_hp"].high == 9999
+    assert space["boss_max_hp"].start == 4174
+    known = gymnasium.make("soulslab/DarkSouls3Iudex-v0", observation="dict").observation_space
+    assert (known["player_max_hp"].start, known["player_max_hp"].n) == (454, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"stand_on": True}, "has no option 'stand_on'; did you mean 'stand_in'"),
+        ({"stand_in": 1}, "stand_in must be True or False"),
+        ({"stand_in": True, "launch": True}, "give only one of launch, stand_in"),
+        ({"stand_in": True, "pid": 5}, "give only one of launch, stand_in"),
+        ({"folder": "here"}, "folder is for launch=True"),
+        ({"boss": 5}, "boss must be a name or a path"),
+        ({"boss": "vordt", "stand_in": True}, "has attributes of its own"),
+    ],
+)
+def test_wrong_options(options, words):
+    with pytest.raises(EnvironmentUsageError, match=words):
+        gymnasium.make("soulslab/DarkSouls3Iudex-v0", **options)
+
+
+def test_bosses_by_name_and_file(tmp_path):
+    with pytest.raises(UnknownBossError, match="did you mean 'vordt'"):
+        gymnasium.make("soulslab/DarkSouls3Iudex-v0", boss="vort")
+    own = tmp_path / "mine.toml"
+    own.write_text('source = "me"\nname = "Mine"\nmax_hp = 77\n[poses]\nfog_wall = { position_m = [1.0, 2.0, 3.0] }\n')
+    for path in (own, str(own)):
+        assert SoulsDuelEnv("dark_souls_3", path).scenario.boss_max_hp == 77
+
+
+def test_a_boss_of_whom_too_little_is_known():
+    with pytest.raises(MissingFactError, match=r"max_hp.*siphon read"):
+        SoulsDuelEnv("elden_ring", "dragonkin_nokstella")
+    with pytest.raises(MissingFactError, match=r"phase_two.animation"):
+        SoulsDuelEnv("elden_ring", "margit", phase="2")
+
+
+def test_a_game_that_is_gone_is_told_at_the_first_reset():
+    # By name it might be found: other tests play games of this name.
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    env = gymnasium.make("soulslab/DarkSouls3Iudex-v0", pid=ended.pid)
+    with pytest.raises(ProcessNotFoundError, match=str(ended.pid)):
+        env.reset(seed=0)
+    env.close()
+
+
+def test_a_game_that_is_not_installed_is_told_at_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(LaunchError, match="Steam is not installed"):
+        gymnasium.make("soulslab/EldenRingMargit-v0", launch=True)
