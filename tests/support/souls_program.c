@@ -53,6 +53,7 @@ struct counters {
 #include "souls_layout.h"
 
 #define FRAME_HZ 60
+#define MOST_FRAMES_HZ 1000
 
 extern volatile struct counters souls_counters;
 
@@ -65,13 +66,22 @@ static void *cell(enum region region, unsigned at)
     return regions[region] + at;
 }
 
-/* Where an attribute is; the program ends if the profile has none of that name. */
-static void *attribute(const char *name)
+/* Where an attribute is; null if the profile has none of that name. */
+static void *find(const char *name)
 {
     for (unsigned i = 0; i < sizeof places / sizeof *places; i++)
         if (strcmp(places[i].name, name) == 0)
             return cell(places[i].region, places[i].at);
-    ExitProcess(3);
+    return NULL;
+}
+
+/* Where an attribute is that both games have; the program ends if the profile has none of that name. */
+static void *attribute(const char *name)
+{
+    void *found = find(name);
+    if (found == NULL)
+        ExitProcess(3);
+    return found;
 }
 
 static void point(bool is_open)
@@ -116,8 +126,21 @@ static void pass(double frame_s, double game_s)
             *(volatile unsigned *)cell(one->region, one->at) += (unsigned)whole_ms;
         }
     }
+    volatile float *last_s = find("game.frame_time_s");
+    if (last_s != NULL)
+        *last_s = (float)game_s;
     if (GetAsyncKeyState(KEY_FORWARD) & 0x8000)
         ((volatile float *)attribute("player.position"))[2] += (float)(WALK_M_S * game_s);
+}
+
+/* Frames per second: what the cap says where the profile has one and it is in force. */
+static int frame_rate_hz(void)
+{
+    const volatile unsigned char *has_cap = find("game.has_fps");
+    if (has_cap == NULL || !*has_cap)
+        return FRAME_HZ;
+    float cap_hz = *(volatile float *)attribute("game.fps");
+    return cap_hz >= 1.0f && cap_hz <= MOST_FRAMES_HZ ? (int)cap_hz : FRAME_HZ;
 }
 
 /* Its colour is the number of frames, and the health that is left to the boss. */
@@ -138,7 +161,7 @@ static void draw(HWND window)
 /* Make a frame if one is due; returns how long it is to the next, in us. */
 static long long play(HWND window)
 {
-    static long long last_us, due_us = 1000000 / FRAME_HZ;
+    static long long last_us, due_us;
     long long now = now_us();
     if (now >= due_us) {
         double frame_s = (now - last_us) / 1e6;
@@ -149,8 +172,9 @@ static long long play(HWND window)
         souls_counters.n_done++;
         draw(window);
         last_us = now;
-        long long n_due = now * FRAME_HZ / 1000000 + 1;
-        due_us = (n_due * 1000000 + FRAME_HZ - 1) / FRAME_HZ;
+        int rate_hz = frame_rate_hz();
+        long long n_due = now * rate_hz / 1000000 + 1;
+        due_us = (n_due * 1000000 + rate_hz - 1) / rate_hz;
     }
     long long left_us = due_us - now_us();
     return left_us > 0 ? left_us : 0;

@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import threading
+from contextlib import closing
 
 import pytest
+from xcffib.xproto import Atom, ClientMessageEvent
 
 from soulslab.errors import (
     DisplayError,
@@ -167,6 +169,28 @@ def test_it_can_be_given_the_keyboard_and_asked_to_close(x, painter):
     assert x.core.GetInputFocus().reply().focus == window.id
     window.ask_to_close()
     wait_for(lambda: window.id not in painter.windows(), "the window to close itself")
+
+
+@pytest.mark.parametrize("protocol", ["WM_TAKE_FOCUS", "WM_DELETE_WINDOW", ""])
+def test_a_program_that_wants_to_hears_that_it_has_the_keyboard(display, x, protocol):
+    with Painter(display.name) as other, closing(XConnection(display.name)) as program:
+        other.open(0, 0, 50, 50)
+        window, screen = program.raw.generate_id(), program.raw.get_setup().roots[0]
+        program.core.CreateWindow(0, window, program.root, 0, 0, 80, 50, 0, 1, screen.root_visual, 0, [])
+        if protocol:
+            atoms = [program.atom(protocol)]
+            program.core.ChangeProperty(0, window, program.atom("WM_PROTOCOLS"), Atom.ATOM, 32, 1, atoms)
+        program.core.MapWindow(window)
+        program.sync()
+        heard = []
+        program.listen(lambda event: heard.append(event) if isinstance(event, ClientMessageEvent) else None)
+        Window(x, window).focus()
+        x.sync()
+        program.sync()
+        program.dispatch()
+        assert x.core.GetInputFocus().reply().focus == window
+        wanted = [(program.atom("WM_PROTOCOLS"), program.atom("WM_TAKE_FOCUS"))] if protocol == "WM_TAKE_FOCUS" else []
+        assert [(event.type, event.data.data32[0]) for event in heard] == wanted
 
 
 def test_the_display_of_a_process(display, painter, monkeypatch):
