@@ -85,13 +85,13 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
         _check_whole("n_last_actions", self.n_last_actions, 0, _MAX_LAST_ACTIONS)
         if self.max_episode_steps is not None:
             _check_whole("max_episode_steps", self.max_episode_steps, 1, 10**9)
-        _check_number("step_ms", self.step_ms, 1, 10_000)
-        _check_number("game_speed", self.game_speed, 0.01, 1000)
-        _check_number("latency_ms", self.latency_ms, 0, 10_000)
+        check_number("step_ms", self.step_ms, 1, 10_000)
+        check_number("game_speed", self.game_speed, 0.01, 1000)
+        check_number("latency_ms", self.latency_ms, 0, 10_000)
         if self.hard_reset_minutes is not None:
-            _check_number("hard_reset_minutes", self.hard_reset_minutes, 0.001, 10**6)
-        _check_number("step_deadline_s", self.step_deadline_s, 0.01, 3600)
-        _check_number("reset_deadline_s", self.reset_deadline_s, 0.01, 36_000)
+            check_number("hard_reset_minutes", self.hard_reset_minutes, 0.001, 10**6)
+        check_number("step_deadline_s", self.step_deadline_s, 0.01, 3600)
+        check_number("reset_deadline_s", self.reset_deadline_s, 0.01, 36_000)
         if self.n_last_actions and self.observation == "pixels":
             raise EnvironmentUsageError("n_last_actions: pixels alone have no place for them; use 'pixels+features'")
         Actions(self.action_mode, self.actions, self.threshold)
@@ -161,7 +161,8 @@ def make_duel_options(kind: type[_Options], options: Mapping[str, Any], env_id: 
     return made
 
 
-def _check_number(name: str, value: Any, low: float, high: float) -> None:
+def check_number(name: str, value: Any, low: float, high: float) -> None:
+    """Raise `EnvironmentUsageError` unless an option is a number between two others."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or not low <= value <= high:
         raise EnvironmentUsageError(f"{name} must be a number from {low:g} to {high:g}, not {value!r}")

@@ -15,6 +15,7 @@ from soulslab.envs.live.options import make_duel_options
 from soulslab.envs.live.scenario import POSITION, Scenario, scenario_of
 from soulslab.envs.process_options import ProcessOptions, make_keeper
 from soulslab.envs.registration import ARENA_ID
+from soulslab.envs.souls.entrance import GAMES, SoulsEntrance
 from soulslab.envs.souls.options import SoulsOptions
 from soulslab.envs.souls.scenario import scenario_of_facts
 from soulslab.errors import EnvironmentUsageError
@@ -77,6 +78,9 @@ class SoulsDuelEnv(DuelEnv):
             profile=profile,
             source=str(path),
             scenario=_as_judge(scenario) if given.stand_in else scenario,
+            entrance=None
+            if given.stand_in
+            else SoulsEntrance(self.facts, GAMES[path.parent.name], reload_minutes=given.reload_minutes),
             keeper=make_keeper(process, profile, render_mode),
         )
         super().__init__(setup, given, render_mode)

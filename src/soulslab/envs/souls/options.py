@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from soulslab.envs.live.options import check_number
 from soulslab.envs.live.origin import OriginOptions
 from soulslab.errors import EnvironmentUsageError
 
@@ -15,6 +16,8 @@ class SoulsOptions(OriginOptions, frozen=True, kw_only=True):
         boss: Another boss of the same game: a name of `soulslab.games.boss_facts.boss_names`, or the path of a file
             (docs/bosses.md); "" for the one that the id names.
         episodes: As in `DuelOptions`, but ``"in_place"`` unless asked for otherwise: a reset then takes no load.
+        reload_minutes: Wall time after which a reset leaves the fight for another load, as SoulsGym 1.1.0 does because
+            keys begin to lag; None for never. ``hard_reset_minutes`` restarts the program instead.
         launch: Start the game with Steam's Proton, offline and without its anti-cheat; without, it has to run.
         folder: Of its program, for `launch`; "" looks into the libraries of Steam.
         proton: Program that starts it; "" takes the last that Steam has.
@@ -26,6 +29,7 @@ class SoulsOptions(OriginOptions, frozen=True, kw_only=True):
 
     boss: str | Path = ""
     episodes: str = "in_place"
+    reload_minutes: float | None = 15.0
     launch: bool = False
     folder: str | Path = ""
     proton: str | Path = ""
@@ -39,6 +43,8 @@ class SoulsOptions(OriginOptions, frozen=True, kw_only=True):
             value = getattr(self, name)
             if not isinstance(value, str | Path):
                 raise EnvironmentUsageError(f"{name} must be a name or a path, not {value!r}")
+        if self.reload_minutes is not None:
+            check_number("reload_minutes", self.reload_minutes, 0.001, 10**6)
         for name in ("launch", "stand_in", "allow_unknown_version"):
             value = getattr(self, name)
             if not isinstance(value, bool):

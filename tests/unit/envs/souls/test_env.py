@@ -55,6 +55,7 @@ def test_full_bars_of_a_character_that_nobody_knows_yet():
         ({"stand_in": 1}, "stand_in must be True or False"),
         ({"stand_in": True, "launch": True}, "give only one of launch, stand_in"),
         ({"stand_in": True, "pid": 5}, "give only one of launch, stand_in"),
+        ({"reload_minutes": 0}, "reload_minutes must be a number"),
         ({"folder": "here"}, "folder is for launch=True"),
         ({"boss": 5}, "boss must be a name or a path"),
         ({"boss": "vordt", "stand_in": True}, "has attributes of its own"),
@@ -69,7 +70,10 @@ def test_bosses_by_name_and_file(tmp_path):
     with pytest.raises(UnknownBossError, match="did you mean 'vordt'"):
         gymnasium.make("soulslab/DarkSouls3Iudex-v0", boss="vort")
     own = tmp_path / "mine.toml"
-    own.write_text('source = "me"\nname = "Mine"\nmax_hp = 77\n[poses]\nfog_wall = { position_m = [1.0, 2.0, 3.0] }\n')
+    own.write_text(
+        'source = "me"\nname = "Mine"\nmax_hp = 77\ndefeat_flag = 5\nwarp_points = ["Iudex Gundyr"]\n'
+        "[poses]\nfog_wall = { position_m = [1.0, 2.0, 3.0] }\n"
+    )
     for path in (own, str(own)):
         assert SoulsDuelEnv("dark_souls_3", path).scenario.boss_max_hp == 77
 
