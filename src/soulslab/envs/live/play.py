@@ -116,8 +116,8 @@ class DuelPlay:
             session = self.game.session
             self._refuse_others()
             self._reader.begin(self.episode.start_phase, self.game.vitals(self._scenario))
-            result = session.step(Step(held=(), attributes=self._look.attributes, frame=self._look.frame))
             self.timing.begin(session)
+            result = session.step(Step(held=(), attributes=self._look.attributes, frame=self._look.frame))
             self.grade = session.info.clock_grade
             self.late_s = 0.0
             self._start_s = result.snapshot.game_time_s

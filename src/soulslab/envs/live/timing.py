@@ -90,7 +90,7 @@ class Timing(Protocol):
     times: StepTimes | None
 
     def begin(self, session: Session) -> None:
-        """Begin an episode, whose first look is due now."""
+        """Begin an episode, whose first look is due right after this."""
         ...
 
     def play(self, session: Session, keys: Keys, look: Look) -> tuple[StepResult, float]:
@@ -112,8 +112,11 @@ class Lockstep:
 
     def begin(self, session: Session) -> None:
         """See `Timing.begin`."""
-        # In lockstep proper the time of a step passes at once.
-        self._speed = self._options.speed if session.info.clock_grade == "scaled" else None
+        # In lockstep proper a reset leaves the game standing, and the time of a step passes at once.
+        self._speed = None
+        if session.info.clock_grade == "scaled":
+            self._speed = self._options.speed
+            session.clock.pause()
         self._waiting.clear()
         self._next_at = time.monotonic()
 

@@ -24,20 +24,17 @@ from soulslab.envs.live.scenario import Vitals
 from soulslab.envs.live.terms import FightScore
 from soulslab.envs.process_settings import Pixels
 from soulslab.envs.process_start import GameKeeper
-from soulslab.envs.souls.scenario import scenario_of_facts
-from soulslab.games.boss_facts import load_boss_facts
 from soulslab.games.dark_souls_3 import PROFILE_PATH
 from soulslab.siphon.session import SessionOptions
 from support import soulsgym_formulas as formulas
 from support.masked_game import MaskedSession
-from support.soulsgym_moments import PLAYER_HP, PLAYER_SP, Moment
+from support.soulsgym_moments import IUDEX, PLAYER_HP, PLAYER_SP, Moment
 
 STEP_S = 0.1
 SCALARS = 18
 #: No look is as good as a game's own float32, and positions are hundreds of metres from its origin.
 CLOSE = {"rtol": 1e-5, "atol": 2e-6}
 
-IUDEX = scenario_of_facts(load_boss_facts("dark_souls_3", "iudex"))
 LINGERING = ("SABlend_Damage", "SABlendSmall", "PartDamage_Front", "Part1")
 UNKNOWN = ("", "Attack1500", "DeathIdle", "SomethingElse")
 #: Of the camera's direction; no -0.0, whose angle would be half a turn.

@@ -9,14 +9,11 @@ import pytest
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.envs.live.episode import EpisodeSettings
 from soulslab.envs.live.in_place import InPlaceEpisode
-from soulslab.envs.souls.env import SoulsDuelEnv
-from soulslab.envs.souls.scenario import scenario_of_facts
-from soulslab.games.boss_facts import load_boss_facts
 from soulslab.games.dark_souls_3 import PROFILE_PATH
 from soulslab.siphon.session import SessionOptions
 from support import soulsgym_formulas as formulas
 from support.masked_game import MaskedSession
-from support.soulsgym_moments import PLAYER_HP, Moment
+from support.soulsgym_moments import IUDEX, PLAYER_HP, Moment, iudex_env
 
 CLOSE = {"rtol": 1e-5, "atol": 2e-6}
 
@@ -66,7 +63,7 @@ class Seen:
 def test_whole_fights_of_the_environment(tmp_path):
     """In place, as in SoulsGym: health is topped up after each look, and losses are counted."""
     session = MaskedSession(PROFILE_PATH, tmp_path, SessionOptions(options={"boss": "judge"}))
-    env = SoulsDuelEnv("dark_souls_3", "iudex", session=session, episodes="in_place", phase="1", observation="dict")
+    env = iudex_env(session, episodes="in_place", phase="1", observation="dict")
     rng = np.random.default_rng(6)
     n_ends = 0
     for _ in range(2):
@@ -99,8 +96,7 @@ def test_whole_fights_of_the_environment(tmp_path):
 
 def test_otherwise_a_phase_has_its_own_share_of_the_boss_s_health():
     """SoulsGym fights each phase against a full bar; here the first is over at half of it, as in the game itself."""
-    iudex = scenario_of_facts(load_boss_facts("dark_souls_3", "iudex"))
-    episode = InPlaceEpisode(iudex, EpisodeSettings(phase="1"))
+    episode = InPlaceEpisode(IUDEX, EpisodeSettings(phase="1"))
     state = np.zeros(1, DUEL_STATE)[0]
     state.player_hp, state.boss_hp = PLAYER_HP, formulas.BOSS_MAX_HP // 2
     assert episode.verdict(state) == "won"

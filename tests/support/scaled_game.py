@@ -1,0 +1,54 @@
+"""The built-in fight under the mask of a game, stepped by the game's own speed, as a real one is."""
+
+import msgspec
+
+from soulslab.arena.state import TICKS_PER_S
+from soulslab.siphon.clock.frame_rate import FrameRate
+from soulslab.siphon.clock.scaled import ScaledClock
+from soulslab.siphon.local import LocalSession
+from support.masked_game import MaskedSession
+
+#: Wall time of a frame. One passes whenever somebody looks at the game's time, so nothing depends on the real one.
+FRAME_S = 1 / 60
+
+
+class ScaledSession(MaskedSession):
+    """A session whose clock writes the speed to the game's memory, where the game finds it at its next frame.
+
+    Attributes:
+        left: Speed and cap of the frame rate after the session was closed.
+    """
+
+    left: tuple[float, ...] = ()
+
+    def _start(self, profile, options):
+        game = super()._start(profile, options)
+        arena, table = self.arena, self.arena.table
+
+        def game_time():
+            arena.pass_time(FRAME_S)
+            return arena.fight.n_ticks / TICKS_PER_S
+
+        speed = profile.clock.speed_attribute
+        game.clock = ScaledClock(
+            lambda: table.read(speed),
+            lambda value: table.write({speed: value}),
+            game_time=game_time,
+            frames=FrameRate(profile.clock, table.read, table.write),
+        )
+        # Of a known version: nobody waits for the self-check, in which a game runs on by itself.
+        version = profile.process.versions[0]
+        game.info = msgspec.structs.replace(game.info, clock_grade="scaled", version=version)
+        return game
+
+    def pace(self):
+        """Return the game's speed and the cap of its frame rate, as they stand in memory."""
+        return tuple(self.arena.table.read(name) for name in ("game.speed", "game.fps", "game.has_fps"))
+
+    def close(self):
+        """Close the session, look what it left, then unmap the game; a second call does nothing."""
+        if self.left:
+            return
+        LocalSession.close(self)
+        self.left = self.pace()
+        self.arena.close()
