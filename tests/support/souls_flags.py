@@ -99,7 +99,11 @@ class TableFlags(_Flags):
             self._put(at + table.BLOCKS, "Q", blocks)
             self._put(blocks + table.BLOCK_NUMBER, "I", area << 24)
             self._put(blocks + table.CATEGORY, "i", CATEGORY + i - 1)
-        self._world = world
+        self._world, self._owner = world, owner
+
+    def forget_areas(self):
+        """Have the world show no area, as while another one is loaded."""
+        self._put(self._owner + table.N_AREAS, "i", 0)
 
     def lay_out(self):
         """Lead the game's pointers here; the bytes that the profile has flags in are those of these tables."""

@@ -79,7 +79,10 @@ class SoulsWorld(MaskedArena):
         has_boss: False: nobody is behind the fog.
         is_fog_open: False: no key leads through it.
         needs_forward: The fog also wants the player to walk.
+        is_lock_lost: The lock-on is lost until its key is pressed.
         load_s: How long a load takes.
+        death_s: How long a death is shown before the game loads.
+        graves: What `world.untended_graves` was when the place was loaded last.
         shown: What the boss's animation is shown as, in place of what it is: by attribute.
         n_loads: Loads so far.
         keys: Buttons that went down outside of a fight.
@@ -90,15 +93,15 @@ class SoulsWorld(MaskedArena):
         self.game, self.facts = game, facts
         self.at = "title"
         self.has_boss = self.is_fog_open = True
-        self.needs_forward = False
-        self.load_s = LOAD_S
+        self.needs_forward = self.is_lock_lost = False
+        self.load_s, self.death_s = LOAD_S, DEATH_S
         self.shown = {}
         self.n_loads = 0
         self.keys = []
         self._down = []
         self._since_s = 0.0
-        self._is_fightable = False
-        self._graves = 0
+        self._is_fightable = self._has_arrived = False
+        self.graves = 0
         bases = resolve_places(profile, self.process, read_image(self.process, profile.process.executable)).bases
         self._bases = bases
         self._slot = self._boss_id = None
@@ -139,8 +142,11 @@ class SoulsWorld(MaskedArena):
     def _live(self, seconds):
         if self.at == "fight":
             if "lock_on" in self._pressed():
-                self.fight.toggle_lock_on()
+                self.is_lock_lost = False
+                self.fight.duel.lock_on = 1
             FakeArena.pass_time(self, seconds)
+            if self.is_lock_lost:
+                self.fight.duel.lock_on = 0
             if self.fight.stage == "lost":
                 self._change("dead")
             elif self.fight.stage == "won":
@@ -158,17 +164,17 @@ class SoulsWorld(MaskedArena):
         getattr(self, f"_live_{self.at}")()
 
     def _pressed(self):
-        events = self.input.events[self._n_events :]
+        events = [] if self.is_deaf else self.input.events[self._n_events :]
         return [self._buttons[key] for key, is_press in events if is_press and key in self._buttons]
 
     def _live_title(self):
         if "interact" in self._down:
-            self._load()
+            self.load()
 
     def _live_dead(self):
-        if self._since_s >= DEATH_S:
-            self._graves = self._read("world.untended_graves", 0)
-            self._load()
+        if self._since_s >= self.death_s:
+            self.graves = self._read("world.untended_graves", 0)
+            self.load()
 
     def _live_won(self):
         """Nothing happens."""
@@ -179,6 +185,7 @@ class SoulsWorld(MaskedArena):
             is_home = int(self.table.read(LAST_REST[self.game])) in self._home
             self._stand(self._home_m if is_home else ELSEWHERE)
             self._change("outside")
+            self._has_arrived = True
             self._is_fightable = self._is_to_be_fought()
 
     def _live_outside(self):
@@ -199,7 +206,8 @@ class SoulsWorld(MaskedArena):
             d.p_z, d.b_x, d.b_y = self.fight.boss.ground.floor_m, *self.fight.boss.ground.boss_pose[:2]
             self._change("fight")
 
-    def _load(self):
+    def load(self):
+        """Load, as a game does whatever it is at."""
         self.n_loads += 1
         self._change("loading")
 
@@ -224,7 +232,7 @@ class SoulsWorld(MaskedArena):
     def _is_to_be_fought(self):
         wanted = {**self.facts.encounter, "world.untended_graves": 0}
         values = {name: self._read(name, value) for name, value in wanted.items() if name != "world.untended_graves"}
-        values["world.untended_graves"] = self._graves
+        values["world.untended_graves"] = self.graves
         return not self.flags.is_set(self.facts.defeat_flag) and values == wanted
 
     def _read(self, name, otherwise):
@@ -240,6 +248,9 @@ class SoulsWorld(MaskedArena):
         self.flags.lay_out()
         if self.fight.stage == "loading":
             return
+        if self._has_arrived and "world.untended_graves" in self.profile.attributes:
+            self.put("world.untended_graves", self.graves)
+        self._has_arrived = False
         for name in IN_CONTROL[self.game]:
             self.put(name, self.at in ("outside", "fight", "won"))
         is_there = self.at in ("fight", "dead") or (self.at == "won" and self._since_s < GONE_S)
@@ -283,12 +294,12 @@ class SoulsSession(MaskedSession):
         arrange: Called with each start of the game, to break it.
 
     Attributes:
+        arrange: See above.
         facts: What is known of the boss, as the game has it.
-        n_games: Starts of the game.
     """
 
     def __init__(self, game, boss, folder, arrange=None):
-        self._folder, self._name, self._arrange = folder, game, arrange
+        self._folder, self._name, self.arrange = folder, game, arrange
         self.facts = facts_of_stand_in(game, boss)
         self.arena = None
         profile = with_areas(with_boss(load_profile(profile_path(Path(game))), self.facts))
@@ -298,8 +309,8 @@ class SoulsSession(MaskedSession):
         if self.arena is not None:
             self.arena.close()
         self.arena = SoulsWorld(profile, {"boss": "judge"}, self._folder, self._name, self.facts)
-        if self._arrange is not None:
-            self._arrange(self.arena)
+        if self.arrange is not None:
+            self.arrange(self.arena)
         info = fake_info(PID, profile.process.executable, WINDOW_PX, options)
         info = msgspec.structs.replace(info, version=profile.process.versions[0])
         return FakeGame(self.arena, self.arena.table, options, info)

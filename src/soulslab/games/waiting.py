@@ -18,6 +18,9 @@ from msgspec import Meta
 from soulslab.errors import ProcessExitedError, WaitTimeoutError
 from soulslab.siphon.session import LOADING, Session
 
+#: What errors say before what was seen last.
+SAW = "it saw last: "
+
 Seconds = Annotated[float, Meta(gt=0)]
 
 
@@ -78,7 +81,7 @@ def wait_until(
             if n_found >= patience.n_looks:
                 return found
             saw = repr(found)
-    raise WaitTimeoutError(what, n_polls * patience.poll_s, f"it saw last: {saw}")
+    raise WaitTimeoutError(what, n_polls * patience.poll_s, f"{SAW}{saw}")
 
 
 def press_each(session: Session, keys: tuple[str, ...], each_s: float) -> None:

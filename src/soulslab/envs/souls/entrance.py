@@ -22,7 +22,7 @@ from soulslab.games.boss_facts import BossFacts
 from soulslab.games.dark_souls_3 import DarkSouls3
 from soulslab.games.elden_ring import EldenRing
 from soulslab.games.souls_game import MENU, Screen, SoulsGame
-from soulslab.games.waiting import Patience, wait_until
+from soulslab.games.waiting import SAW, Patience, wait_until
 from soulslab.siphon.session import LOADING, Session
 
 #: The games that an entrance leads into, by the names of their folders.
@@ -332,8 +332,9 @@ class _Way:
         )
 
     def _place(self) -> tuple[bool, Position]:
-        """Return whether the player is in control, and where it is."""
-        return self._game.is_in_control, self._game.player.position_m
+        """Return whether the player is in control, and where it is, to the centimetre."""
+        x, y, height = self._game.player.position_m
+        return self._game.is_in_control, (round(x, 2), round(y, 2), round(height, 2))
 
     def _is_through(self, seen: tuple[bool, Position]) -> bool:
         return self._is_inside(seen[1])
@@ -343,8 +344,8 @@ class _Way:
         with _state("inside", what):
             self._await(
                 what,
-                lambda: (self._player(), self._game.player.position_m),
-                lambda seen: seen[0].can_act and self._is_inside(seen[1]),
+                lambda: (self._player(), self._place()),
+                lambda seen: seen[0].can_act and self._is_through(seen[1]),
                 self._patience(self._limits.inside_s),
             )
 
@@ -384,7 +385,7 @@ def _state(name: str, what: str) -> Iterator[None]:
     except ResetFailedError:
         raise
     except WaitTimeoutError as error:
-        raise ResetFailedError(error.what, error.waited_s, state=name, saw=error.hint) from error
+        raise ResetFailedError(error.what, error.waited_s, state=name, saw=error.hint.removeprefix(SAW)) from error
     except LOADING as error:
         raise ResetFailedError(what, 0.0, state=name, saw=str(error)) from error
 

@@ -1,83 +1,223 @@
 """The way into the fight of a real game: from whatever the game is at, over memory laid out as its profile says."""
 
-import logging
-import math
-from pathlib import Path
-
-import msgspec
-import numpy as np
 import pytest
 
-from soulslab.envs.live.env import DuelEnv, DuelSetup
-from soulslab.envs.live.options import DuelOptions
-from soulslab.envs.process_start import GameKeeper
-from soulslab.envs.souls.entrance import GAMES, EntranceLimits, SoulsEntrance
-from soulslab.envs.souls.scenario import scenario_of_facts
-from soulslab.errors import MissingFactError, ResetFailedError
-from soulslab.games import profile_path
-from soulslab.games.boss_facts import load_boss_facts
-from support.souls_world import SoulsSession
-
-BOSSES = [("dark_souls_3", "iudex"), ("dark_souls_3", "vordt"), ("elden_ring", "margit")]
-#: States that cannot be reached are given up sooner than a real game takes.
-SHORT = EntranceLimits(title_s=5.0, load_s=8.0, death_s=8.0, press_s=1.0, fog_s=3.0, inside_s=5.0, boss_s=1.0)
+from soulslab.arena.vocabulary import NOTHING
+from soulslab.envs.souls.entrance import GAMES, SoulsEntrance
+from soulslab.errors import MissingFactError
+from soulslab.games.boss_facts import boss_names, load_boss_facts
+from support.souls_env import BOSSES
 
 
-class Souls:
-    """An environment of a boss in its world.
-
-    Attributes:
-        session: With the world.
-        env: The environment.
-    """
-
-    def __init__(self, game, boss, folder, arrange=None, limits=SHORT, **options):
-        self.session = SoulsSession(game, boss, folder, arrange)
-        facts = self.session.facts
-        setup = DuelSetup(
-            profile=self.session.profile,
-            source=str(profile_path(Path(game))),
-            scenario=scenario_of_facts(facts),
-            keeper=GameKeeper(None, self.session),
-            entrance=SoulsEntrance(facts, GAMES[game], limits=limits),
-        )
-        self.env = DuelEnv(setup, DuelOptions(**{"episodes": "in_place", "observation": "dict", **options}))
-
-    @property
-    def world(self):
-        """The game."""
-        return self.session.arena
-
-    @property
-    def log(self):
-        """What the resets took."""
-        return self.env.episode.log
+def every_boss(test):
+    """Have a test run with each boss."""
+    return pytest.mark.parametrize(("game", "boss"), BOSSES)(test)
 
 
-@pytest.fixture
-def make(tmp_path):
-    """Return what makes environments, which are closed in the end."""
-    made = []
-
-    def make_one(game, boss, arrange=None, **options):
-        made.append(Souls(game, boss, tmp_path, arrange, **options))
-        return made[-1]
-
-    yield make_one
-    for one in made:
-        one.env.close()
+def of_kind(test):
+    """Have a test run with each kind of episode."""
+    return pytest.mark.parametrize("episodes", ["in_place", "demo"])(test)
 
 
-@pytest.mark.parametrize("episodes", ["in_place", "demo"])
-@pytest.mark.parametrize(("game", "boss"), BOSSES)
+# --- to the first fight -----------------------------------------------------------------------------------------
+
+
+@of_kind
+@every_boss
 def test_the_first_reset_leads_from_the_title_into_the_fight(make, game, boss, episodes):
     souls = make(game, boss, episodes=episodes)
     assert souls.world.at == "title"
     souls.env.reset(seed=1)
-    assert souls.world.at == "fight"
     # Dark Souls III's flags of the encounter are not set in a new save, and count when the place loads.
     assert souls.world.n_loads == (1 if boss == "margit" else 2)
+    assert (souls.log.n_retries, souls.log.n_game_restarts) == (0, 0)
+    souls.check_fight()
+
+
+@every_boss
+def test_from_the_bonfire_no_load_is_needed(make, game, boss):
+    souls = make(game, boss)
+    souls.env.reset()
+    souls.world.load()
+    souls.session.clock.advance(2.0)
+    assert souls.world.at == "outside"
+    n_loads = souls.world.n_loads
+    souls.env.reset()
+    assert souls.world.n_loads == n_loads
+    souls.check_fight()
+
+
+@of_kind
+@every_boss
+def test_a_game_that_is_in_the_fight_is_left_as_it_is(make, game, boss, episodes):
+    souls = make(game, boss, lambda world: world.be_in_fight(), episodes=episodes)
+    flags = dict(souls.session.snapshot([name for name in souls.session.profile.attributes if "iudex_" in name]))
+    souls.env.reset()
+    assert {"interact", "forward"}.isdisjoint(souls.keys_down())
+    assert souls.world.n_loads == souls.log.n_respawns == 0
+    assert {name: souls.session.read(name) for name in flags} == flags
+    souls.check_fight()
+
+
+def test_a_fight_that_somebody_has_begun_is_no_start_of_a_demo(make):
+    souls = make("dark_souls_3", "iudex", lambda world: world.be_in_fight(), episodes="demo")
+    souls.duel.b_hp -= 100
+    souls.session.clock.advance(1 / 60)
+    souls.env.reset()
+    assert souls.log.n_respawns == 1
+    souls.check_fight()
+
+
+@every_boss
+def test_who_rested_elsewhere_is_warped_to_the_place_first(make, game, boss):
+    souls = make(game, boss, lambda world: world.rest_elsewhere())
+    souls.env.reset()
+    assert souls.log.n_respawns == 1
+    assert souls.game.last_rest_point == souls.session.facts.warp_points[0]
+    souls.check_fight()
+
+
+@every_boss
+def test_a_boss_that_the_save_has_beaten_is_there_again(make, game, boss):
+    flag = load_boss_facts(game, boss).defeat_flag
+    souls = make(game, boss, lambda world: world.flags.set(flag, True))
+    assert souls.game.event_flags[flag]
+    souls.env.reset()
+    assert not souls.game.event_flags[flag]
+    assert souls.log.n_respawns == 1
+    souls.check_fight()
+
+
+def test_the_dark_version_of_the_place_is_left(make):
+    def be_dark(world):
+        world.graves = 0x0A
+
+    souls = make("dark_souls_3", "iudex", be_dark)
+    souls.env.reset()
+    assert souls.session.read("world.untended_graves") == 0
+    souls.check_fight()
+
+
+def test_a_fog_that_wants_the_player_to_walk_gets_it(make):
+    def arrange(world):
+        world.needs_forward = True
+
+    souls = make("elden_ring", "margit", arrange)
+    souls.env.reset()
+    assert "forward" in souls.world.keys
+    souls.check_fight()
+
+
+# --- to the next one --------------------------------------------------------------------------------------------
+
+
+@every_boss
+def test_resets_in_place_take_no_load(make, game, boss):
+    souls = make(game, boss)
+    souls.env.reset(seed=3)
+    n_loads, n_fights = souls.world.n_loads, souls.world.fight.n_fights
+    for _ in range(3):
+        for _ in range(15):
+            souls.env.step(0)
+        souls.env.reset()
+        souls.check_fight()
+    assert (souls.world.n_loads, souls.world.fight.n_fights) == (n_loads, n_fights)
+
+
+@every_boss
+def test_after_a_death_the_game_loads_by_itself(make, game, boss):
+    souls = make(game, boss, episodes="demo")
+    for _ in range(3):
+        souls.env.reset()
+        n_respawns, n_loads = souls.log.n_respawns, souls.world.n_loads
+        souls.duel.p_hp = 0.0
+        *_, is_over, _, info = souls.env.step(NOTHING)
+        assert is_over
+        assert not info["fight"]["won"]
+        souls.env.reset()
+        assert (souls.log.n_respawns, souls.world.n_loads) == (n_respawns, n_loads + 1)
+        souls.check_fight()
     assert souls.log.n_retries == 0
-    observation, *_, info = souls.env.step(19)
-    assert observation["boss_hp"] == souls.session.facts.max_hp
-    assert info["action_mask"][19]
+
+
+@every_boss
+def test_after_a_win_the_boss_is_there_again(make, game, boss):
+    souls = make(game, boss, episodes="demo")
+    for _ in range(2):
+        souls.env.reset()
+        souls.duel.phase, souls.duel.b_hp = 2, 0.0
+        *_, is_over, _, info = souls.env.step(NOTHING)
+        assert is_over
+        assert info["fight"]["won"]
+        assert souls.world.at == "won"
+        assert souls.game.event_flags[souls.session.facts.defeat_flag]
+        n_respawns = souls.log.n_respawns
+        souls.env.reset()
+        assert souls.log.n_respawns == n_respawns + 1
+        assert not souls.game.event_flags[souls.session.facts.defeat_flag]
+        souls.check_fight()
+    assert souls.log.n_retries == 0
+
+
+def test_an_episode_that_was_cut_off_is_left_by_a_death(make):
+    souls = make("dark_souls_3", "iudex", episodes="demo", max_episode_steps=3)
+    souls.env.reset()
+    n_respawns = souls.log.n_respawns
+    assert [souls.env.step(NOTHING)[3] for _ in range(3)] == [False, False, True]
+    souls.env.reset()
+    assert souls.log.n_respawns == n_respawns + 1
+    souls.check_fight()
+
+
+def test_the_first_phase_is_had_again_by_another_load(make):
+    souls = make("dark_souls_3", "iudex")
+    observation, _ = souls.env.reset(seed=1)
+    n_loads = souls.world.n_loads
+    full = souls.duel.p_hp
+
+    def heal():
+        souls.duel.p_hp = full
+
+    souls.world.on_advance = heal
+    for _ in range(300):
+        if observation["phase"] == 2:
+            break
+        if souls.duel.phase == 1:
+            souls.duel.b_hp = max(souls.duel.b_hp - 40, 1)
+        observation, *_ = souls.env.step(NOTHING)
+    assert (observation["phase"], souls.duel.phase) == (2, 2)
+    souls.env.reset()
+    assert souls.world.n_loads == n_loads + 1
+    assert souls.log.n_game_restarts == 0
+    souls.check_fight()
+
+
+def test_an_old_load_is_followed_by_another(make):
+    souls = make("dark_souls_3", "iudex", reload_minutes=1e-9)
+    souls.env.reset()
+    n_loads = souls.world.n_loads
+    souls.env.reset()
+    assert souls.world.n_loads == n_loads + 1
+    assert souls.log.n_game_restarts == 0
+    souls.check_fight()
+
+
+# --- what is missing --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("boss", boss_names("elden_ring"))
+def test_without_a_place_before_the_fog_there_is_no_way(boss):
+    facts = load_boss_facts("elden_ring", boss)
+    if boss == "margit":
+        SoulsEntrance(facts, GAMES["elden_ring"])
+        return
+    with pytest.raises(MissingFactError, match=r"poses\.fog_wall: stand before the fog and read player\.position"):
+        SoulsEntrance(facts, GAMES["elden_ring"])
+
+
+@pytest.mark.parametrize(("game", "boss"), BOSSES[:2])
+def test_the_flags_of_an_encounter_are_those_of_the_profile(make, game, boss):
+    facts, profile = load_boss_facts(game, boss), make(game, boss).session.profile
+    for name, value in facts.encounter.items():
+        assert profile.attributes[name].is_writable
+        assert isinstance(value, bool) == (profile.attributes[name].type in ("flag", "bool"))

@@ -1,0 +1,81 @@
+"""An environment of a boss of a real game, in the world that a test makes of it."""
+
+from pathlib import Path
+
+import msgspec
+
+from soulslab.arena.vocabulary import NOTHING
+from soulslab.envs.live.env import DuelEnv, DuelSetup
+from soulslab.envs.live.options import DuelOptions
+from soulslab.envs.process_start import GameKeeper
+from soulslab.envs.souls.entrance import GAMES, EntranceLimits, SoulsEntrance
+from soulslab.envs.souls.scenario import scenario_of_facts
+from soulslab.games import profile_path
+from support.souls_world import SoulsSession
+
+BOSSES = [("dark_souls_3", "iudex"), ("dark_souls_3", "vordt"), ("elden_ring", "margit")]
+#: States that cannot be reached are given up sooner than a real game takes.
+SHORT = EntranceLimits(title_s=5.0, load_s=8.0, death_s=8.0, press_s=1.0, fog_s=3.0, inside_s=5.0, boss_s=1.0)
+
+
+class Souls:
+    """An environment of a boss in its world.
+
+    Args:
+        game: ``dark_souls_3`` or ``elden_ring``.
+        boss: Its name.
+        folder: For the game's program.
+        arrange: Called with each start of the game, to break it.
+        reload_minutes: See `SoulsEntrance`.
+        max_hp: Full health that the boss is expected to have; None for what it has.
+        options: Of the environment.
+
+    Attributes:
+        session: With the world.
+        game: The game's interface over it.
+        env: The environment.
+    """
+
+    def __init__(self, game, boss, folder, arrange=None, reload_minutes=None, max_hp=None, **options):
+        self.session = SoulsSession(game, boss, folder, arrange)
+        facts = self.session.facts
+        if max_hp is not None:
+            facts = msgspec.structs.replace(facts, max_hp=max_hp)
+        setup = DuelSetup(
+            profile=self.session.profile,
+            source=str(profile_path(Path(game))),
+            scenario=scenario_of_facts(facts),
+            keeper=GameKeeper(None, self.session),
+            entrance=SoulsEntrance(facts, GAMES[game], reload_minutes=reload_minutes, limits=SHORT),
+        )
+        self.game = GAMES[game](self.session)
+        self.env = DuelEnv(setup, DuelOptions(**{"episodes": "in_place", "observation": "dict", **options}))
+
+    @property
+    def world(self):
+        """The game."""
+        return self.session.arena
+
+    @property
+    def duel(self):
+        """The record of the fight."""
+        return self.session.arena.fight.duel
+
+    @property
+    def log(self):
+        """What the resets took."""
+        return self.env.episode.log
+
+    def keys_down(self):
+        """Return the buttons that went down since the game's start."""
+        world = self.session.arena
+        names = {key: name for name, key in self.session.profile.keys.items()}
+        return [names[key] for key, is_press in world.input.events if is_press]
+
+    def check_fight(self):
+        """The episode has begun in a fight with all there is, and can be played."""
+        assert self.world.at == "fight"
+        assert (self.duel.b_hp, self.duel.phase) == (self.session.facts.max_hp, 1)
+        observation, *_, info = self.env.step(NOTHING)
+        assert observation["boss_hp"] == self.session.facts.max_hp
+        assert info["action_mask"][NOTHING]
