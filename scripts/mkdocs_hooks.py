@@ -6,6 +6,9 @@ A line of these becomes a table::
     <!-- table: duel_state -->, <!-- table: features -->         the fields and the features of a duel
     <!-- table: relative -->                                     the features in the player's own frame
     <!-- table: quantities -->                                   what a profile's [duel] table may bind
+    <!-- keys: dark_souls_3 -->                                  the keys to bind in a game, as its profile has them
+    <!-- bosses: dark_souls_3 -->                                its bosses, their environments, what is not known
+    <!-- recipes: boss -->                                       how to find out what is not known of a boss
     <!-- messages: LearningStats -->                             the numbers of a message of a run, and their names
     <!-- results: train -->                                      docs/results/train.json, as `soulslab bench` wrote it
     <!-- results: fights -->                                     the same, with a column for each phase
@@ -26,10 +29,16 @@ from soulslab.arena.features import FEATURE_NAMES, feature_bounds
 from soulslab.arena.quantities import QUANTITIES
 from soulslab.arena.relative import RELATIVE_SCALARS
 from soulslab.config import describe_settings
+from soulslab.envs.registration import SOULS_IDS
+from soulslab.games import profile_path
+from soulslab.games.boss_facts import RECIPES, boss_names, load_boss_facts
 from soulslab.learn.sinks.naming import MESSAGES, Number, name_tag, numbers
+from soulslab.siphon.profile import load_profile
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
-_MARKER = re.compile(r"^<!-- (?P<kind>settings|table|messages|results): (?P<what>[\w.:]+) -->$", re.MULTILINE)
+_MARKER = re.compile(
+    r"^<!-- (?P<kind>settings|table|keys|bosses|messages|results): (?P<what>[\w.:]+) -->$", re.MULTILINE
+)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -74,6 +83,31 @@ def duel_table(what: str) -> str:
         ("place", "feature", "from", "to"),
         ((str(i), f"`{name}`", f"{low[i]:g}", f"{high[i]:g}") for i, name in enumerate(FEATURE_NAMES)),
     )
+
+
+def key_table(game: str) -> str:
+    """Return the keys of a game and the actions that they do."""
+    keys = load_profile(profile_path(Path(game))).keys
+    return _table(("in the game", "key"), ((name.replace("_", " "), f"`{key}`") for name, key in keys.items()))
+
+
+def boss_table(game: str) -> str:
+    """Return the bosses of a game, the environments that fight them, and what nobody has published."""
+    rows = []
+    for boss in boss_names(game):
+        facts = load_boss_facts(game, boss)
+        ids = [env_id for env_id, kwargs in SOULS_IDS.items() if (kwargs["game"], kwargs["boss"]) == (game, boss)]
+        rows.append((f"`{boss}`", facts.name, _codes(ids) or "none of its own: `boss=`", _codes(facts.missing())))
+    return _table(("boss", "name", "environments", "not published"), rows)
+
+
+def recipe_table(_: str) -> str:
+    """Return the facts of a boss that may be missing, and how to find out each."""
+    return _table(("fact", "how to find it out"), ((f"`{fact}`", how) for fact, how in RECIPES.items()))
+
+
+def _codes(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def message_table(what: str) -> str:
@@ -140,6 +174,9 @@ def _cell(value: Any) -> str:
 _KINDS: dict[str, Callable[[str], str]] = {
     "settings": settings_table,
     "table": duel_table,
+    "keys": key_table,
+    "bosses": boss_table,
+    "recipes": recipe_table,
     "messages": message_table,
     "results": results_table,
 }

@@ -148,7 +148,7 @@ class BossFacts(FactFile, frozen=True, kw_only=True):
 
     def missing(self) -> tuple[str, ...]:
         """Return the names of the facts that are not known, as `need` takes them."""
-        return tuple(fact for fact in _RECIPES if not self._get(fact))
+        return tuple(fact for fact in RECIPES if not self._get(fact))
 
     def need(self, *facts: str) -> None:
         """Check that facts are known.
@@ -161,11 +161,11 @@ class BossFacts(FactFile, frozen=True, kw_only=True):
             ConfigError: There is no such fact (did you mean ...).
         """
         for fact in facts:
-            if fact not in _RECIPES:
-                raise unknown("fact", fact, _RECIPES)
+            if fact not in RECIPES:
+                raise unknown("fact", fact, RECIPES)
         absent = tuple(fact for fact in facts if not self._get(fact))
         if absent:
-            raise MissingFactError(self.name, absent, [_RECIPES[fact] for fact in absent])
+            raise MissingFactError(self.name, absent, [RECIPES[fact] for fact in absent])
 
     def pose(self, name: str) -> Pose:
         """Return a single pose by its name in `Poses`.
@@ -188,11 +188,11 @@ class BossFacts(FactFile, frozen=True, kw_only=True):
 
 
 _READ = "soulslab siphon read GAME"
-_RECORD = "soulslab siphon record GAME FILE --attribute"
-_STAND = f"read player.position and player.angle there ({_READ} player.position player.angle)"
+_RECORD = "soulslab siphon record GAME FILE --frames none --attribute"
+_STAND = f"read player.position, or the frame of the file, and player.angle ({_READ} player.position player.angle)"
 _EDGE = f"walk along the edge and record it ({_RECORD} player.position)"
 #: How to find out what is not known, by the name of the fact.
-_RECIPES = {
+RECIPES = {
     "entity_id": "scan the objects of the list of enemies for what only this one has (soulslab siphon scan GAME)",
     "defeat_flag": "look it up in the game's event scripts, or compare the flags before and after a win",
     "rested_flag": "look it up in the game's event scripts, or compare the flags before and after a rest",
@@ -211,7 +211,9 @@ _RECIPES = {
     "animations": f"record a fight ({_RECORD} boss.animation), and list what it holds",
     "player_stats": f"read the stats of the player ({_READ})",
     "phase_two": f"record a fight ({_RECORD} boss.animation); a boss without a second phase has none",
-    "phase_two.animation": f"record a fight ({_RECORD} boss.animation boss.hp), and see what comes when it changes",
+    "phase_two.animation": (
+        f"record a fight ({_RECORD} boss.animation --attribute boss.hp), and see what comes when it changes"
+    ),
 }
 
 

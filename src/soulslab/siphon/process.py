@@ -73,7 +73,7 @@ class _Running(msgspec.Struct, frozen=True):
     def describe(self) -> str:
         """Return a line for a message."""
         started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.started_s))
-        return f"{self.pid}, started {started}: {' '.join(self.arguments) or self.comm}"
+        return f"{self.pid}, started {started}: {' '.join(self.arguments).strip() or self.comm}"
 
 
 def find_process(process: Process, pid: int = 0) -> int:

@@ -80,7 +80,7 @@ def test_what_is_not_known_is_told_with_how_to_record_it():
     assert caught.value.facts == ("poses.player_start", "arena.limits_m")
     text = str(caught.value)
     assert "poses.player_start: stand where the fight shall begin and read player.position" in text
-    assert "soulslab siphon record GAME FILE --attribute player.position" in text
+    assert "soulslab siphon record GAME FILE --frames none --attribute player.position" in text
     with pytest.raises(ConfigError, match=r"no fact 'poses\.fogwall'; did you mean 'poses\.fog_wall'"):
         facts.need("poses.fogwall")
 
