@@ -237,13 +237,20 @@ DOCS = Path(__file__).parents[3] / "docs" / "profiles.md"
 
 
 def test_the_examples_of_the_documentation_load():
-    example, entity, code_offset, alternatives, duel = re.findall(
+    example, scaled, entity, code_offset, alternatives, duel = re.findall(
         r"```toml\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL
     )
     profile = parse_profile(tomllib.loads(example), "docs")
     assert profile.attributes["health"].range == (-200.0, 200.0)
     world = '[bases.world]\npattern = "48 8B 05"\nsource = "made up"\n'
     assert parse_profile(tomllib.loads(f"{example}\n{world}\n{entity}"), "docs").entities["boss"].id == 21300520
+    place = 'base = "player"\noffsets = [0]\nsource = "made up"'
+    number = f'type = "f32"\nrange = [0, 1000]\n{place}'
+    paced = [f'[attributes."game.{name}"]\n{number}' for name in ("speed", "fps")]
+    paced.append(f'[attributes."game.has_fps"]\ntype = "bool"\n{place}')
+    without_clock, _, _ = example.partition("[clock]")
+    clock = parse_profile(tomllib.loads("\n".join((without_clock, *paced, scaled))), "docs").clock
+    assert (clock.frame_rate_hz, clock.frame_rate_attribute) == (60, "game.fps")
     versions = example.replace("[process]", '[process]\nversions = ["2.0.0.0", "2.2.0.0"]')
     flipper = world.replace("world", "flipper")
     more = parse_profile(tomllib.loads("\n".join((versions, flipper, code_offset, alternatives))), "docs")

@@ -5,6 +5,8 @@ import pytest
 
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.games.dark_souls_3 import PROFILE_PATH
+from soulslab.siphon.rpc.client import connect
+from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions
 from support.scaled_game import FRAME_S, ScaledSession
 from support.soulsgym_moments import iudex_env
@@ -50,3 +52,18 @@ def test_a_latency_passes_at_the_same_speed(session):
     env.step(NOTHING)
     assert {speed for speed in speeds if speed} == {2.0}
     env.close()
+
+
+def test_a_session_with_a_server_steps_as_fast(session, tmp_path):
+    options = ServerOptions(address=f"unix:{tmp_path / 'socket'}", token="t" * 16)
+    with serve(session, options) as server, connect(server.address, token=options.token) as remote:
+        env = iudex_env(remote, episodes="in_place", game_speed=2.0)
+        env.reset(seed=1)
+        info = env.step(NOTHING)[4]
+        assert info["clock"] == "scaled"
+        assert session.pace() == (0.0, 120.0, True)
+        speeds = []
+        session.arena.on_advance = lambda: speeds.append(session.arena.fight.speed)
+        assert remote.clock.advance(0.1, speed=4.0).elapsed_s > 0.0
+        assert max(speeds) == 4.0
+        env.close()
