@@ -101,6 +101,9 @@ class Health(msgspec.Struct, frozen=True):
 class SoulsEntrance:
     """Gets Elden Ring or Dark Souls III to the fight with a boss (`soulslab.envs.live.entrance.Entrance`).
 
+    The only way out of a fight that goes on is the player's death, whatever `Visit.may_kill` says: what comes of it is
+    a load, as of a restart of the game, only sooner.
+
     Args:
         facts: What is known of the boss.
         kind: The game; `GAMES` has them by name.
@@ -199,7 +202,16 @@ class _Way:
 
     def _is_in_fight(self) -> bool:
         with _state("load", "the player and the boss to be read"):
-            return self._is_it(self._boss()) and self._is_inside(self._game.player.position_m)
+            is_there = self._is_it(self._boss()) and self._is_inside(self._game.player.position_m)
+            # One that was beaten is no fight any more, also if somebody has given it health again.
+            return is_there and not self._is_beaten()
+
+    def _is_beaten(self) -> bool:
+        """Tell whether the game has taken down the boss's defeat, as far as that can be seen."""
+        try:
+            return self._game.event_flags[self._facts.defeat_flag or 0]
+        except LOADING:
+            return False
 
     def _is_another_wanted(self) -> bool:
         """Tell whether the fight that goes on will not do; one that nobody has begun yet is as good as another."""
@@ -313,7 +325,8 @@ class _Way:
         forward = _key(self._game.session, "forward")
         with _state("fog", what):
             self._game.teleport(self._game.pose_of(self._facts, "fog_wall"))
-            self._load()
+            stands = "the player to be in control before the fog"
+            self._await(stands, self._player, lambda player: player.can_act, self._patience(self._limits.fog_s))
             try:
                 self._press((self._interact,))
             except WaitTimeoutError:

@@ -1,10 +1,11 @@
 """The way into the fight of a real game: from whatever the game is at, over memory laid out as its profile says."""
 
+import numpy as np
 import pytest
 
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.envs.souls.entrance import GAMES, SoulsEntrance
-from soulslab.errors import MissingFactError
+from soulslab.errors import MissingFactError, PointerError
 from soulslab.games.boss_facts import boss_names, load_boss_facts
 from support.souls_env import BOSSES
 
@@ -200,6 +201,39 @@ def test_an_old_load_is_followed_by_another(make):
     assert souls.world.n_loads == n_loads + 1
     assert souls.log.n_game_restarts == 0
     souls.check_fight()
+
+
+def happen(souls, event):
+    """Let something happen in a fight, and play on until the episode is over or some steps have passed."""
+    if event == "death":
+        souls.duel.p_hp = 0.0
+    elif event == "win":
+        souls.duel.phase, souls.duel.b_hp = 2, 0.0
+    elif event == "load":
+        souls.world.load()
+    for _ in range(4):
+        try:
+            *_, is_over, _, _ = souls.env.step(NOTHING)
+        except PointerError:
+            assert event == "load"
+            return
+        if is_over:
+            return
+
+
+@of_kind
+@every_boss
+def test_whatever_happens_the_next_reset_leads_back(make, game, boss, episodes):
+    souls = make(game, boss, episodes=episodes)
+    rng = np.random.default_rng([len(boss), len(episodes)])
+    souls.env.reset(seed=5)
+    for event in rng.choice(["death", "win", "load", "nothing"], 16):
+        happen(souls, event)
+        # A reset may come at any time: while a death is shown, while the game loads, or long after.
+        souls.session.clock.advance(float(rng.uniform(0.0, 6.0)))
+        souls.env.reset()
+        souls.check_fight()
+    assert souls.log.n_retries == souls.log.n_game_restarts == 0
 
 
 # --- what is missing --------------------------------------------------------------------------------------------
