@@ -85,8 +85,15 @@ def step(env, *actions):
 def fight(game, env):
     """A fight that has begun, after a reset of EldenGym's own."""
     env.reset(seed=0)
-    # Its keys have fought meanwhile, and it has put the player where Margit's gate is.
-    wait_for(lambda: truth(game), "a fight")
+    ground = wait_for(lambda: truth(game), "a fight")["boss.position"][2]
+
+    def stands():
+        # Its keys have fought meanwhile, and it has put the player where Margit's gate is: here below the ground.
+        game.write({"player.position": np.array([140.0, ground, 575.0])})
+        seen = truth(game)
+        return seen is not None and not seen["player.animation"].startswith("Fall")
+
+    wait_for(stands, "a fight on the ground")
 
 
 @pytest.mark.usefixtures("fight")
@@ -148,7 +155,7 @@ def test_our_own_environment_of_its_names_plays_the_same_window():
         for _ in range(5):
             seen, reward, terminated, _, info = step(env, "move_forward")
         assert np.hypot(*np.subtract(info["player_xyz"], start)[:2]) > 0.5
-        assert info["game_time_s"] == pytest.approx(0.5, abs=0.02)
+        assert info["game_time_s"] == pytest.approx(0.5, abs=1e-4)
         assert (reward, terminated) == (pytest.approx(0.01), False)
         assert first.shape == seen["frame"].shape == (180, 320, 3)
         assert (seen["frame"].std() > 5.0) and (seen["frame"] != first).any()

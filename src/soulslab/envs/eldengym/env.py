@@ -25,6 +25,8 @@ from soulslab.errors import EnvironmentUsageError, NotResetError, SiphonError
 from soulslab.games.self_check import needed_by
 from soulslab.siphon.session import LOADING, Session, Step, StepResult
 
+#: A clock of this grade cannot hold the game; steps wait for its time.
+REALTIME = "realtime"
 Info = dict[str, Any]
 Observation = dict[str, Any]
 
@@ -131,8 +133,11 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
             game.keeper.is_lost = True
         n_restarts = game.keeper.n_restarts
         episode.begin(game, self.np_random, seed, Deadline(self._duel.options.reset_deadline_s))
-        result = self._played(None)
         self._timing.begin(self.session)
+        if self.session.info.clock_grade != REALTIME:
+            # A reset that had nothing to wait for has left the game running.
+            self.session.clock.pause()
+        result = self._played(None)
         self._start_s = result.snapshot.game_time_s
         self._n_restarts = game.keeper.n_restarts - n_restarts
         self.step_count = 0

@@ -1,32 +1,37 @@
-"""EldenGym's environment on the built-in fight, in memory that is laid out as Elden Ring's own profile says."""
+"""EldenGym's environment in a world around the built-in fight, in memory laid out as Elden Ring's own profile says.
+
+Resets take the way into the fight that they take in a real game: title, load, fog.
+"""
+
+import re
 
 import pytest
 
 from soulslab.envs import eldengym
-from soulslab.games.elden_ring import PROFILE_PATH
-from support.masked_game import MaskedSession
-
-
-class MaskedGame(MaskedSession):
-    """A session whose game can be started again: there is one such program in a process at a time."""
-
-    def _start(self, profile, options):
-        if hasattr(self, "arena"):
-            self.arena.close()
-        return super()._start(profile, options)
+from soulslab.games.facts import GAMES
+from support.souls_world import SoulsSession
 
 
 @pytest.fixture
 def session(tmp_path):
-    with MaskedGame(PROFILE_PATH, tmp_path) as one:
+    with SoulsSession("elden_ring", "margit", tmp_path) as one:
         yield one
 
 
 @pytest.fixture
-def make(session):
+def margit(session, tmp_path):
+    """Return the file of Margit with the health of the boss that stands in for him."""
+    file = tmp_path / "margit.toml"
+    text = (GAMES / "elden_ring/bosses/margit.toml").read_text()
+    file.write_text(re.sub(r"(?m)^max_hp = .*", f"max_hp = {session.facts.max_hp}", text))
+    return file
+
+
+@pytest.fixture
+def make(session, margit):
     """Return what makes an environment over the session."""
 
-    def make_one(name="Margit-v0", **options):
+    def make_one(name=margit, **options):
         return eldengym.make(name, session=session, **options)
 
     return make_one

@@ -171,7 +171,7 @@ def test_the_limit_of_steps_truncates(make):
 def test_no_value_is_made_up_where_none_can_be_read(make, session):
     env = make()
     env.reset(seed=0)
-    session.arena.fight.restart()  # the fight's objects are gone, and their pointers null
+    session.arena.load()  # the fight's objects are gone, and their pointers null
     with pytest.raises(SiphonError, match="is a null pointer"):
         env.step(bits(env))
     with pytest.raises(NotResetError):
@@ -199,16 +199,16 @@ def test_its_session_has_the_nouns_of_the_game(make):
 
 def test_names_of_scenarios(make, session):
     assert eldengym.list_envs() == ["DragonkinNokstella-v0", "Godrick-v0", "Margit-v0"]
-    assert make().scenario_name == eldengym.EldenGymEnv(session=session).scenario_name == "Margit-v0"
+    assert make("Margit-v0").scenario_name == eldengym.EldenGymEnv(session=session).scenario_name == "Margit-v0"
     with pytest.raises(EnvironmentUsageError, match=r"'Margitt-v0'; did you mean 'Margit-v0'"):
         make("Margitt-v0")
     with pytest.raises(MissingFactError):
         make("DragonkinNokstella-v0")
 
 
-def test_calls_as_eldengym_has_them(session):
+def test_calls_as_eldengym_has_them(session, margit):
     env = eldengym.EldenGymEnv(
-        "Margit-v0", None, "er_siphon_config.toml", session=session, frame_format="jpeg", frame_quality=85,
+        margit, None, "er_siphon_config.toml", session=session, frame_format="jpeg", frame_quality=85,
         memory_attributes=["HeroSp", "NpcHp"], actions=["attack"], use_device="mouse", max_steps=None,
         launch_game=False,
     )  # fmt: skip
