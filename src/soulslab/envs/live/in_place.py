@@ -167,9 +167,8 @@ class InPlaceEpisode:
         stage_name = "fighting" if stage is None else STAGES[int(stage)]  # type: ignore[call-overload]
         least = 1.0 if self._has_no_death else 0.0
         has_fallen = (
-            str(read.get("player.animation", "")).startswith(FALL)
-            or float(state.player_pose[2]) < self._scenario.fall_m
-        )
+            self._scenario.is_fall_deadly and str(read.get("player.animation", "")).startswith(FALL)
+        ) or float(state.player_pose[2]) < self._scenario.fall_m
         if stage_name == "lost" or has_fallen or float(state.player_hp) <= least:
             self.player.end()
         elif stage_name == "won":

@@ -44,6 +44,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         limits_m: Least and greatest x, y and height that are reported.
         floor_m: Height of the ground.
         fall_m: Whoever is below this height falls to death.
+        is_fall_deadly: Whoever begins to fall does so too: there is nothing to step down from.
         reward_centre_m: The reward term ``centre`` pays for coming nearer to it.
         player_pose: Where the player starts; None is wherever the game has it.
         player_poses_random: Where else it may start.
@@ -62,6 +63,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     limits_m: tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
     floor_m: float
     fall_m: float
+    is_fall_deadly: bool = False
     reward_centre_m: tuple[float, float]
     player_pose: Pose | None = None
     player_poses_random: tuple[Pose, ...] = ()
@@ -87,6 +89,7 @@ def scenario_of(boss: Boss) -> Scenario:
         limits_m=tuple(ground.limits_m),  # type: ignore[arg-type]
         floor_m=ground.floor_m,
         fall_m=ground.floor_m - FALL_DEPTH_M,
+        is_fall_deadly=True,
         reward_centre_m=ground.reward_centre_m,
         player_pose=_on_floor(ground.player_pose, ground.floor_m),
         player_poses_random=tuple(_on_floor(pose, ground.floor_m) for pose in ground.player_poses_random),

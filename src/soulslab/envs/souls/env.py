@@ -92,9 +92,10 @@ def _as_judge(scenario: Scenario) -> Scenario:
     """Return the scenario with the health of the boss that stands in, whose ground is its own too."""
     judge = scenario_of(load_boss("judge", list(load_knight().knock_backs)))
     # Its floor is flat: poses of the real one lie below it here and there.
-    ours = ("limits_m", "floor_m", "fall_m", "reward_centre_m", "player_pose", "player_poses_random", "boss_pose")
-    places = {name: getattr(judge, name) for name in ours} if scenario.frame == POSITION else {}
-    return msgspec.structs.replace(scenario, boss_max_hp=judge.boss_max_hp, **places)
+    ground = ("limits_m", "floor_m", "fall_m", "is_fall_deadly", "reward_centre_m")
+    starts = ("player_pose", "player_poses_random", "boss_pose")
+    ours = {name: getattr(judge, name) for name in (*ground, *starts)} if scenario.frame == POSITION else {}
+    return msgspec.structs.replace(scenario, boss_max_hp=judge.boss_max_hp, **ours)
 
 
 def _boss_of(boss: str) -> str | Path:
@@ -113,7 +114,14 @@ def _profile(given: SoulsOptions, path: Path, facts: BossFacts) -> Profile:
                 f"stand_in: the built-in fight stands in for what the profile calls {GROUP!r}, and {facts.name} has "
                 f"attributes of its own ({facts.attributes!r})"
             )
-        return with_boss(stand_in(path), facts)
+        profile = stand_in(path)
+        named = profile.entities[GROUP].id if GROUP in profile.entities else None
+        if named is not None and facts.entity_id != named:
+            raise EnvironmentUsageError(
+                f"stand_in: the built-in fight stands in for the boss that the profile names (id {named}), and "
+                f"{facts.name} has the id {facts.entity_id}; it takes the game itself"
+            )
+        return with_boss(profile, facts)
     profile = with_boss(load_profile(path), facts)
     if not given.launch:
         return profile

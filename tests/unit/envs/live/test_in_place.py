@@ -296,6 +296,18 @@ def test_a_fall_is_a_loss_and_the_reset_puts_the_player_back():
     assert live.arena.fight.n_fights == number
 
 
+def test_a_step_down_is_no_loss_where_a_fall_need_not_kill():
+    live = LiveDuel()
+    live.scenario = msgspec.structs.replace(live.scenario, is_fall_deadly=False)
+    episode = fought(live, n=1)
+    live.duel.p_anim = live.arena.fight.fight.fall_start
+    live.arena.fight.duel.p_z = live.scenario.fall_m + 0.5
+    state = live.look(episode, 0.0)
+    assert episode.verdict(state) == ""
+    live.duel.p_z = live.scenario.fall_m - 0.5
+    assert episode.verdict(live.look(episode, 0.0)) == "lost"
+
+
 def test_a_lock_that_has_no_key_stays_lost():
     live = LiveDuel(profile_without(keys=("lock_on",)))
     episode = fought(live, n=1)
