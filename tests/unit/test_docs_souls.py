@@ -17,6 +17,7 @@ from soulslab.envs.live.origin import OriginOptions
 from soulslab.envs.registration import SOULS_IDS
 from soulslab.envs.souls.env import SoulsDuelEnv
 from soulslab.envs.souls.options import SoulsOptions
+from soulslab.errors import EnvironmentUsageError
 from soulslab.games import profile_path
 from soulslab.games.boss_facts import RECIPES, BossFacts, load_boss_facts
 from soulslab.siphon.profile import load_profile
@@ -115,13 +116,20 @@ def test_what_it_has_beyond_the_shipped_file_is_told_to_be_made_up():
 def test_it_makes_an_environment(tmp_path):
     file = tmp_path / "my_boss.toml"
     file.write_text(boss_file(), encoding="utf-8")
-    env = SoulsDuelEnv("elden_ring", file, stand_in=True)
+    env = SoulsDuelEnv("elden_ring", file)
     try:
         assert env.facts.name == "Godrick the Grafted"
     finally:
         env.close()
     profile = load_profile(profile_path(Path("elden_ring")))
     assert set(env.facts.encounter) <= set(profile.attributes)
+
+
+def test_the_window_stands_in_for_no_boss_of_another_id(tmp_path):
+    file = tmp_path / "my_boss.toml"
+    file.write_text(boss_file(), encoding="utf-8")
+    with pytest.raises(EnvironmentUsageError, match="has the id 10000800; it takes the game itself"):
+        SoulsDuelEnv("elden_ring", file, stand_in=True)
 
 
 @pytest.mark.parametrize("fact", RECIPES)
