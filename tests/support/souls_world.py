@@ -82,6 +82,7 @@ class SoulsWorld(MaskedArena):
         is_lock_lost: The lock-on is lost until its key is pressed.
         load_s: How long a load takes.
         death_s: How long a death is shown before the game loads.
+        defeat_s: How long after the win the flag of the boss's defeat is set.
         graves: What `world.untended_graves` was when the place was loaded last.
         shown: What the boss's animation is shown as, in place of what it is: by attribute.
         n_loads: Loads so far.
@@ -94,7 +95,8 @@ class SoulsWorld(MaskedArena):
         self.at = "title"
         self.has_boss = self.is_fog_open = True
         self.needs_forward = self.is_lock_lost = False
-        self.load_s, self.death_s = LOAD_S, DEATH_S
+        self.load_s, self.death_s, self.defeat_s = LOAD_S, DEATH_S, 0.0
+        self._defeat_in_s = math.inf
         self.shown = {}
         self.n_loads = 0
         self.keys = []
@@ -151,8 +153,10 @@ class SoulsWorld(MaskedArena):
                 self._change("dead")
             elif self.fight.stage == "won":
                 self._change("won")
-                self._remember_defeat()
+                self._defeat_in_s = self.defeat_s
+                self._remember_defeat(0.0)
             return
+        self._remember_defeat(seconds * self.fight.speed)
         self._down = self._pressed()
         self._n_events = len(self.input.events)
         self.keys += self._down
@@ -226,8 +230,11 @@ class SoulsWorld(MaskedArena):
 
     # --- what it remembers ----------------------------------------------------------------------------------
 
-    def _remember_defeat(self):
-        self.flags.set(self.facts.defeat_flag, True)
+    def _remember_defeat(self, passed_s):
+        self._defeat_in_s -= passed_s
+        if self._defeat_in_s <= 0.0:
+            self.flags.set(self.facts.defeat_flag, True)
+            self._defeat_in_s = math.inf
 
     def _is_to_be_fought(self):
         wanted = {**self.facts.encounter, "world.untended_graves": 0}

@@ -160,6 +160,22 @@ def test_after_a_win_the_boss_is_there_again(make, game, boss):
     assert souls.log.n_retries == 0
 
 
+@every_boss
+def test_a_defeat_that_is_taken_down_late_is_taken_back_too(make, game, boss):
+    souls = make(game, boss, episodes="demo")
+    souls.env.reset()
+    souls.world.defeat_s = 2.0
+    souls.duel.phase, souls.duel.b_hp = 2, 0.0
+    souls.env.step(NOTHING)
+    assert not souls.game.event_flags[souls.session.facts.defeat_flag]
+    n_respawns = souls.log.n_respawns
+    souls.env.reset()
+    # Once to leave, and once more for the flag.
+    assert souls.log.n_respawns == n_respawns + 2
+    assert not souls.game.event_flags[souls.session.facts.defeat_flag]
+    souls.check_fight()
+
+
 def test_an_episode_that_was_cut_off_is_left_by_a_death(make):
     souls = make("dark_souls_3", "iudex", episodes="demo", max_episode_steps=3)
     souls.env.reset()
