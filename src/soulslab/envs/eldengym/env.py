@@ -17,7 +17,7 @@ from soulslab.envs.eldengym.observation import BOSS_HP, PLAYER_HP, View
 from soulslab.envs.eldengym.options import split_options
 from soulslab.envs.eldengym.rewards import call
 from soulslab.envs.live.actions import Keys
-from soulslab.envs.live.timing import Lockstep, Look, TimingOptions
+from soulslab.envs.live.timing import Lockstep, Look
 from soulslab.envs.process_start import Deadline
 from soulslab.envs.souls.env import SoulsDuelEnv
 from soulslab.envs.version_gate import VersionGate
@@ -25,8 +25,6 @@ from soulslab.errors import EnvironmentUsageError, NotResetError, SiphonError
 from soulslab.games.self_check import needed_by
 from soulslab.siphon.session import LOADING, Session, Step, StepResult
 
-#: A clock of this grade cannot hold the game; steps wait for its time.
-REALTIME = "realtime"
 Info = dict[str, Any]
 Observation = dict[str, Any]
 
@@ -93,8 +91,7 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
             **passed_on,
         )
         self._view = View(self._duel.profile, given.memory_attributes, given.frame_px)
-        times = TimingOptions(step_s=given.step_ms / 1000, deadline_s=self._duel.options.step_deadline_s)
-        self._timing = Lockstep(times)
+        self._timing = Lockstep(self._duel.options.times)
         self._look = Look(self._view.attributes, self._view.frame)
         keeper = self._duel.game.keeper
         keeper.check = VersionGate((*needed_by(self._duel.profile), *self._view.attributes))
@@ -134,9 +131,6 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
         n_restarts = game.keeper.n_restarts
         episode.begin(game, self.np_random, seed, Deadline(self._duel.options.reset_deadline_s))
         self._timing.begin(self.session)
-        if self.session.info.clock_grade != REALTIME:
-            # A reset that had nothing to wait for has left the game running.
-            self.session.clock.pause()
         result = self._played(None)
         self._start_s = result.snapshot.game_time_s
         self._n_restarts = game.keeper.n_restarts - n_restarts

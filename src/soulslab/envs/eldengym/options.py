@@ -27,7 +27,9 @@ PASSED_ON: Final = (
     "proton",
     "stand_in",
     "allow_unknown_version",
+    "game_speed",
     "hard_reset_minutes",
+    "reload_minutes",
     "step_deadline_s",
     "reset_deadline_s",
 )
@@ -36,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class EldenGymOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What EldenGym's environment takes, and some of our own.
+    """What EldenGym's environment takes, and some of our own; `PASSED_ON` are taken besides.
 
     Attributes:
         memory_attributes: See `columns_of`.

@@ -112,10 +112,11 @@ class Lockstep:
 
     def begin(self, session: Session) -> None:
         """See `Timing.begin`."""
-        # In lockstep proper a reset leaves the game standing, and the time of a step passes at once.
-        self._speed = None
-        if session.info.clock_grade == "scaled":
-            self._speed = self._options.speed
+        # In lockstep proper the time of a step passes at once.
+        grade = session.info.clock_grade
+        self._speed = self._options.speed if grade == "scaled" else None
+        # A reset that had nothing to wait for leaves the game running.
+        if grade == "scaled" or (grade == "lockstep" and session.clock.speed > 0.0):
             session.clock.pause()
         self._waiting.clear()
         self._next_at = time.monotonic()
