@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from soulslab.envs.eldengym.attributes import PUBLIC_ATTRIBUTES as OURS
 from soulslab.games import profile_path
 from soulslab.siphon.facts import ways_of
 from soulslab.siphon.pattern import Pattern
@@ -21,42 +22,6 @@ SOURCES = (
     "soulmods of SoulSplitter (GPL)", "as above",
 )  # fmt: skip
 
-#: Ours for each public one; of a vector, which number.
-OURS = {
-    "HeroHp": ("player.hp", 0),
-    "HeroMaxHp": ("player.max_hp", 0),
-    "HeroFp": ("player.fp", 0),
-    "HeroMaxFp": ("player.max_fp", 0),
-    "HeroSp": ("player.sp", 0),
-    "HeroMaxSp": ("player.max_sp", 0),
-    "HeroAnimId": ("player.animation", 0),
-    "HeroAnimLength": ("player.animation_length", 0),
-    "HeroAnimSpeed": ("player.animation_speed", 0),
-    "HeroLocalPosX": ("player.position", 0),
-    "HeroLocalPosZ": ("player.position", 1),
-    "HeroLocalPosY": ("player.position", 2),
-    "HeroGlobalPosX": ("player.block_position", 0),
-    "HeroGlobalPosZ": ("player.block_position", 1),
-    "HeroGlobalPosY": ("player.block_position", 2),
-    "HeroAngle": ("player.angle", 0),
-    "HeroMapId": ("world.block", 0),
-    "NoGravity": ("player.no_gravity", 0),
-    "gameSpeedFlag": ("game.has_speed", 0),
-    "gameSpeedVal": ("game.speed", 0),
-    "NpcId": ("boss.model_id", 0),
-    "NpcHp": ("boss.hp", 0),
-    "NpcMaxHp": ("boss.max_hp", 0),
-    "NpcGlobalPosX": ("boss.position", 0),
-    "NpcGlobalPosZ": ("boss.position", 1),
-    "NpcGlobalPosY": ("boss.position", 2),
-    "NpcGlobalPosAngle": ("boss.angle", 0),
-    "NpcLocalPosX": ("boss.havok_position", 0),
-    "NpcLocalPosZ": ("boss.havok_position", 1),
-    "NpcLocalPosY": ("boss.havok_position", 2),
-    "NpcLocalPosAngle": ("boss.havok_angle", 0),
-    "NpcAnimId": ("boss.animation", 0),
-    "NpcAnimLength": ("boss.animation_length", 0),
-}
 #: Where the public profile is wrong, or says less than is known: ours is read in another way, for this reason.
 DEFECTS = {
     "HeroMaxFp": "0x150 is the focus before equipment adds to it; three public tools have the maximum at 0x14c",
