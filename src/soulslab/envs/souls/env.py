@@ -92,9 +92,10 @@ def _as_judge(scenario: Scenario) -> Scenario:
     """Return the scenario with the health of the boss that stands in, whose ground is its own too."""
     judge = scenario_of(load_boss("judge", list(load_knight().knock_backs)))
     # Its floor is flat: poses of the real one lie below it here and there.
-    ours = ("limits_m", "floor_m", "fall_m", "reward_centre_m", "player_pose", "player_poses_random", "boss_pose")
-    places = {name: getattr(judge, name) for name in ours} if scenario.frame == POSITION else {}
-    return msgspec.structs.replace(scenario, boss_max_hp=judge.boss_max_hp, **places)
+    ground = ("limits_m", "floor_m", "fall_m", "is_fall_deadly", "reward_centre_m")
+    starts = ("player_pose", "player_poses_random", "boss_pose")
+    ours = {name: getattr(judge, name) for name in (*ground, *starts)} if scenario.frame == POSITION else {}
+    return msgspec.structs.replace(scenario, boss_max_hp=judge.boss_max_hp, **ours)
 
 
 def _boss_of(boss: str) -> str | Path:
