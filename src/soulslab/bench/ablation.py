@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean, variance
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +11,7 @@ from msgspec.structs import replace
 
 from soulslab.bench.learner_pool import play_all
 from soulslab.bench.learner_run import LearnerRun, LearnerTask
-from soulslab.bench.learner_tables import Mean, decision_cells, mean_of, run_row, t_quantile
+from soulslab.bench.learner_tables import Mean, decision_cells, mean_of, run_row
 from soulslab.bench.result import Cell, MoreThan, Result, Row
 from soulslab.learn.rainbow.settings import RainbowSettings
 
@@ -149,13 +147,11 @@ def _row(name: str, runs: Sequence[LearnerRun], whole: Sequence[LearnerRun]) -> 
 
 
 def difference(a: Sequence[float], b: Sequence[float]) -> Mean:
-    """Return the difference of two means, with its 95 % t interval of pooled variance; none for one value each."""
-    n, m = len(a), len(b)
-    gap = mean(a) - mean(b)
-    if min(n, m) < 2:
-        return Mean(gap, None)
-    pooled = ((n - 1) * variance(a) + (m - 1) * variance(b)) / (n + m - 2)
-    return Mean(gap, t_quantile(n + m - 2) * math.sqrt(pooled * (1 / n + 1 / m)))
+    """Return the mean difference of values of the same seeds, with its 95 % t interval; none for one value each.
+
+    Paired, as a seed decides the first weights and where the fights begin: seeds lie far further apart than components.
+    """
+    return mean_of([x - y for x, y in zip(a, b, strict=True)])
 
 
 def verdict(loss: Mean) -> Cell:

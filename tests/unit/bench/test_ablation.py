@@ -64,7 +64,7 @@ def test_every_setting_of_a_component_that_is_dropped_is_gone():
 def test_differences_have_students_intervals():
     a, b = [60.0, 70.0, 62.0], [50.0, 58.0, 51.0]
     found = difference(a, b)
-    interval = stats.ttest_ind(a, b).confidence_interval(0.95)
+    interval = stats.ttest_rel(a, b).confidence_interval(0.95)
     assert found.mean == pytest.approx(11.0)
     assert found.margin == pytest.approx((interval.high - interval.low) / 2, rel=1e-3)
     assert difference([1.0], [2.0]) == (-1.0, None)
