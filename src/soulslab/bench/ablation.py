@@ -142,8 +142,13 @@ def _row(name: str, runs: Sequence[LearnerRun], whole: Sequence[LearnerRun]) -> 
         "± won": area.margin,
         "lost (points)": loss.mean,
         "± lost": loss.margin,
+        "seeds that lost": None if runs is whole else f"{_n_lost(whole_areas, areas)} of {len(areas)}",
         "verdict": None if runs is whole else verdict(loss),
     }
+
+
+def _n_lost(whole: Sequence[float], areas: Sequence[float]) -> int:
+    return sum(area < other for area, other in zip(areas, whole, strict=True))
 
 
 def difference(a: Sequence[float], b: Sequence[float]) -> Mean:
