@@ -132,6 +132,12 @@ def test_the_window_stands_in_for_no_boss_of_another_id(tmp_path):
         SoulsDuelEnv("elden_ring", file, stand_in=True)
 
 
+def test_every_recipe_is_on_the_page(hooks):
+    built = hooks.on_page_markdown(page("bosses"))
+    assert "<!--" not in built
+    assert all(f"| `{fact}` | {how} |" in built for fact, how in RECIPES.items())
+
+
 @pytest.mark.parametrize("fact", RECIPES)
 def test_every_recipe_names_commands_that_there_are(fact):
     for line in re.findall(r"\((soulslab [^)]*)\)", RECIPES[fact]):
