@@ -22,7 +22,8 @@ class SoulsOptions(OriginOptions, frozen=True, kw_only=True):
         folder: Of its program, for `launch`; "" looks into the libraries of Steam.
         proton: Program that starts it; "" takes the last that Steam has.
         stand_in: Play the built-in fight in the game's place: its window, with memory laid out as the game's. Nothing
-            but soulslab has to be installed.
+            but soulslab has to be installed. With `pid`, `server` or `session` it is the one that runs there
+            (``soulslab arena --mask``).
         allow_unknown_version: Attach although the profile does not know this version of the game. Then every value
             that is needed has to pass the self-check (docs/games.md) before anything is written.
     """
@@ -50,8 +51,8 @@ class SoulsOptions(OriginOptions, frozen=True, kw_only=True):
             if not isinstance(value, bool):
                 raise EnvironmentUsageError(f"{name} must be True or False, not {value!r}")
         is_elsewhere = bool(self.server or self.pid or self.session is not None)
-        if self.launch + self.stand_in + is_elsewhere > 1:
-            raise EnvironmentUsageError("give only one of launch, stand_in, server, pid and session")
+        if self.launch + (self.stand_in or is_elsewhere) > 1:
+            raise EnvironmentUsageError("launch starts the real game: give no stand_in, server, pid or session with it")
         for name in ("folder", "proton"):
             if getattr(self, name) and not self.launch:
                 raise EnvironmentUsageError(f"{name} is for launch=True")

@@ -53,8 +53,9 @@ def test_full_bars_of_a_character_that_nobody_knows_yet():
     [
         ({"stand_on": True}, "has no option 'stand_on'; did you mean 'stand_in'"),
         ({"stand_in": 1}, "stand_in must be True or False"),
-        ({"stand_in": True, "launch": True}, "give only one of launch, stand_in"),
-        ({"stand_in": True, "pid": 5}, "give only one of launch, stand_in"),
+        ({"stand_in": True, "launch": True}, "launch starts the real game: give no stand_in"),
+        ({"launch": True, "pid": 5}, "launch starts the real game: give no stand_in, server, pid"),
+        ({"server": "here:1", "pid": 5}, "give only one of server, pid and session"),
         ({"reload_minutes": 0}, "reload_minutes must be a number"),
         ({"folder": "here"}, "folder is for launch=True"),
         ({"boss": 5}, "boss must be a name or a path"),

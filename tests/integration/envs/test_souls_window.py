@@ -1,0 +1,72 @@
+"""Environments of real games in the window that stands in for them."""
+
+from pathlib import Path
+
+import gymnasium
+import msgspec
+import numpy as np
+import pytest
+
+from soulslab.envs.souls.env import SoulsDuelEnv
+from soulslab.errors import SiphonError
+from soulslab.games import profile_path
+from soulslab.games.arena import stand_in
+from soulslab.siphon.local import open_session
+from soulslab.siphon.session import SessionOptions
+
+#: As SoulsGym's pictures are.
+PIXELS = {"width_px": 160, "height_px": 90, "is_grey": False}
+
+
+@pytest.mark.parametrize("env_id", ["soulslab/DarkSouls3Iudex-v0", "soulslab/EldenRingMargit-v0"])
+def test_fights_in_place(env_id):
+    env = gymnasium.make(env_id, stand_in=True, max_episode_steps=None, observation="dict")
+    live, rng = env.unwrapped, np.random.default_rng(3)
+    for _ in range(3):
+        seen, info = env.reset(seed=5)
+        assert env.observation_space.contains(seen)
+        assert (info["clock"], info["game_time_s"]) == ("lockstep", 0.0)
+        assert seen["player_hp"] == seen["player_max_hp"]
+        assert seen["boss_hp"] == seen["boss_max_hp"]
+        start = seen["player_pose"]
+        for n in range(1, 61):
+            seen, _, is_over, _, info = env.step(int(rng.choice(np.flatnonzero(info["action_mask"]))))
+            assert env.observation_space.contains(seen)
+            assert info["game_time_s"] == pytest.approx(n / 10)
+            if is_over:
+                break
+        assert np.abs(seen["player_pose"] - start).max() > 0.1
+    assert live.episode.log.n_resets == 3
+    assert live.episode.log.n_game_restarts == 0
+    env.close()
+
+
+def test_pictures_of_the_game():
+    env = gymnasium.make("soulslab/DarkSouls3IudexPixels-v0", stand_in=True, pixels=PIXELS)
+    first, _ = env.reset(seed=0)
+    second = env.step(0)[0]
+    assert first.shape == second.shape == (90, 160, 3)
+    assert first.std() > 5.0
+    assert (first != second).any()
+    env.close()
+
+
+def test_a_window_that_runs_already_stands_in():
+    with open_session(stand_in(profile_path(Path("dark_souls_3"))), SessionOptions(launch="always")) as session:
+        env = SoulsDuelEnv("dark_souls_3", "iudex", session=session, stand_in=True)
+        _, info = env.reset(seed=1)
+        assert env.step(int(info["action_mask"].argmax()))[4]["game_time_s"] == pytest.approx(0.1)
+        env.close()
+
+
+def test_the_wrong_window():
+    """A program of the right name and memory, whose window is called otherwise."""
+    profile = stand_in(profile_path(Path("dark_souls_3")))
+    wrong = msgspec.structs.replace(
+        profile, process=msgspec.structs.replace(profile.process, window_title="ELDEN RING")
+    )
+    options = SessionOptions(launch="always", deadline_s=8.0)
+    env = SoulsDuelEnv("dark_souls_3", "iudex", session=lambda: open_session(wrong, options))
+    with pytest.raises(SiphonError, match=r"'ELDEN RING'[^']*'DARK SOULS III'"):
+        env.reset(seed=0)
+    env.close()
