@@ -27,6 +27,7 @@ class Souls:
         folder: For the game's program.
         arrange: Called with each start of the game, to break it.
         reload_minutes: See `SoulsEntrance`.
+        version, facts_of: See `SoulsSession`.
         max_hp: Full health that the boss is expected to have; None for what it has.
         options: Of the environment.
 
@@ -36,8 +37,20 @@ class Souls:
         env: The environment.
     """
 
-    def __init__(self, game, boss, folder, arrange=None, reload_minutes=None, max_hp=None, **options):
-        self.session = SoulsSession(game, boss, folder, arrange)
+    def __init__(
+        self,
+        game,
+        boss,
+        folder,
+        arrange=None,
+        *,
+        reload_minutes=None,
+        max_hp=None,
+        version="",
+        facts_of=None,
+        **options,
+    ):
+        self.session = SoulsSession(game, boss, folder, arrange, version=version, facts_of=facts_of)
         facts = self.session.facts
         if max_hp is not None:
             facts = msgspec.structs.replace(facts, max_hp=max_hp)

@@ -166,6 +166,8 @@ class SoulsWorld(MaskedArena):
         if self.at in ("outside", "fog", "won") and self.fight.duel.p_hp <= 0.0:
             self._change("dead")
         getattr(self, f"_live_{self.at}")()
+        if self.is_lock_lost:
+            self.fight.duel.lock_on = 0
 
     def _pressed(self):
         events = [] if self.is_deaf else self.input.events[self._n_events :]
@@ -299,17 +301,22 @@ class SoulsSession(MaskedSession):
         boss: Whose world it is.
         folder: For the game's program.
         arrange: Called with each start of the game, to break it.
+        version: Of the game; "" for one that the profile knows.
+        facts_of: Facts of attributes that are other ones in this profile, by attribute.
 
     Attributes:
         arrange: See above.
         facts: What is known of the boss, as the game has it.
     """
 
-    def __init__(self, game, boss, folder, arrange=None):
-        self._folder, self._name, self.arrange = folder, game, arrange
+    def __init__(self, game, boss, folder, arrange=None, *, version="", facts_of=None):
+        self._folder, self._name, self.arrange, self._version = folder, game, arrange, version
         self.facts = facts_of_stand_in(game, boss)
         self.arena = None
         profile = with_areas(with_boss(load_profile(profile_path(Path(game))), self.facts))
+        every = profile.attributes
+        others = {name: msgspec.structs.replace(every[name], **facts) for name, facts in (facts_of or {}).items()}
+        profile = msgspec.structs.replace(profile, attributes={**every, **others})
         LocalSession.__init__(self, profile, SessionOptions(), FakeOpener(self._start))
 
     def _start(self, profile, options):
@@ -319,5 +326,5 @@ class SoulsSession(MaskedSession):
         if self.arrange is not None:
             self.arrange(self.arena)
         info = fake_info(PID, profile.process.executable, WINDOW_PX, options)
-        info = msgspec.structs.replace(info, version=profile.process.versions[0])
+        info = msgspec.structs.replace(info, version=self._version or profile.process.versions[0])
         return FakeGame(self.arena, self.arena.table, options, info)

@@ -33,6 +33,8 @@ from soulslab.errors import ConfigError, ProfileError, did_you_mean
 _TEXTS = ("utf8", "utf16")
 _BITS = ("bool", "flag")
 _FLOATS = ("f32", "f64")
+#: What names of animations begin with that are but numbers.
+UNNAMED = "#"
 #: A height, x and y in each order that games store them in.
 _AXES = ("xyz", "xzy", "yxz", "yzx", "zxy", "zyx")
 
@@ -115,7 +117,7 @@ class Binding:
     def decode(self, quantity: str, stored: Any) -> Value:
         """Return a quantity from what its attribute was read as.
 
-        An animation whose number is in no table is ``#`` and the number: unknown, but told apart.
+        An animation whose number is in no table is `UNNAMED` and the number: unknown, but told apart.
         """
         kind = QUANTITIES[quantity].kind
         if kind == "vector":
@@ -123,7 +125,7 @@ class Binding:
         if kind == "flag":
             return bool(stored)
         if kind == "animation" and not isinstance(stored, str):
-            return self._names[quantity].get(int(stored), f"#{int(stored)}")
+            return self._names[quantity].get(int(stored), f"{UNNAMED}{int(stored)}")
         return stored
 
     def encode(self, quantity: str, value: Value) -> Any:

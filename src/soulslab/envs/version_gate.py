@@ -21,11 +21,14 @@ class VersionGate:
     Args:
         needed: The attributes that have to be well. Nothing is written before they are.
         loading_s: Wall time to wait for what is not loaded yet.
+        may_be_loading: Let a game pass that is at its title or loads, if nothing else fails: what is not loaded, and
+            what stands as there is no world, somebody else checks before it is relied on.
     """
 
-    def __init__(self, needed: Sequence[str], loading_s: float = LOADING_S) -> None:
+    def __init__(self, needed: Sequence[str], loading_s: float = LOADING_S, *, may_be_loading: bool = False) -> None:
         self._needed = tuple(dict.fromkeys(needed))
         self._loading_s = loading_s
+        self._may_be_loading = may_be_loading
 
     def __call__(self, session: Session) -> None:
         """Check a game that has been started or attached to.
@@ -41,6 +44,11 @@ class VersionGate:
         while True:
             check = check_session(session, self._needed)
             verdicts = {row.verdict for row in check.rows if row.is_needed}
+            if self._may_be_loading and Verdict.NOT_LOADED in verdicts:
+                standing = {row.name for row in check.rows if row.verdict is Verdict.STANDS}
+                moving = tuple(name for name in self._needed if name not in standing)
+                check.require(*moving, may_be_loading=True)
+                return
             is_loading = Verdict.NOT_LOADED in verdicts and verdicts <= {Verdict.OK, Verdict.NOT_LOADED}
             if not is_loading or time.monotonic() >= deadline:
                 break

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
-from soulslab.errors import ConfigError
+from soulslab.errors import ConfigError, PointerError
 from soulslab.games.allowed import Allowed
 from soulslab.games.boss_facts import BossFacts, Pose, load_boss_facts, with_boss
 from soulslab.games.camera import Camera
@@ -129,6 +129,13 @@ class SoulsGame(ABC):
             lambda seen: seen == ("world", True),
             patience,
         )
+
+    def _has(self, name: str, value: int) -> bool:
+        """Tell whether an attribute has a value; an object that the game has not made, as it needs none, has none."""
+        try:
+            return int(self.session.read(name)) == value
+        except PointerError:
+            return False
 
     @abstractmethod
     def _is_title(self) -> bool: ...

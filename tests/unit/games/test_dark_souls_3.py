@@ -17,6 +17,8 @@ from soulslab.games.dark_souls_3 import PROFILE_PATH, DarkSouls3
 from soulslab.games.dark_souls_3.named_animations import true_name
 from soulslab.games.teleport import holding
 from soulslab.games.waiting import Patience
+from soulslab.siphon.image import read_image
+from soulslab.siphon.places import resolve_places
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions
@@ -218,6 +220,14 @@ def test_what_it_shows(game, arena):
     arena.fight.restart()
     game.session.clock.advance(1 / 60)
     assert (game.screen, game.is_loading, game.is_in_control) == ("loading", True, False)
+
+
+@pytest.mark.parametrize("base", ["cutscene", "movie"])
+def test_a_cutscene_that_the_game_has_no_object_for_is_none(game, arena, base):
+    show(arena, "control")
+    image = read_image(arena.process, arena.profile.process.executable)
+    arena.process.write(resolve_places(arena.profile, arena.process, image).bases[base], bytes(8))
+    assert (game.screen, game.is_in_control) == ("world", True)
 
 
 def test_a_warp_is_a_death_at_another_bonfire(game, arena):

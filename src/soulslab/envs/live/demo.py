@@ -9,6 +9,7 @@ from soulslab.arena.state import Record
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.entrance import Entrance, RespawnEntrance, Visit
 from soulslab.envs.live.episode import EpisodeSettings, Verdict
+from soulslab.envs.live.lost_lock import LostLock
 from soulslab.envs.live.reset import ResetLog, ResetRunner
 from soulslab.envs.live.respawn import seed_fight
 from soulslab.envs.live.scenario import Scenario
@@ -26,7 +27,8 @@ class DemoEpisode:
     Args:
         scenario: The boss and its place.
         settings: Phase, retries and the time after which the game is restarted.
-        entrance: Gets the game to a fight; None for `RespawnEntrance`.
+        entrance: Gets the game to a fight; None for `RespawnEntrance`. Who comes to a fight by one is not locked on,
+            and the key for it is pressed; a game that begins its fights by itself locks on by itself.
 
     Attributes:
         log: What the resets took so far.
@@ -35,6 +37,7 @@ class DemoEpisode:
     def __init__(self, scenario: Scenario, settings: EpisodeSettings, entrance: Entrance | None = None) -> None:
         self.log = ResetLog()
         self._entrance = entrance or RespawnEntrance()
+        self._lock = None if entrance is None else LostLock()
         self._runner = ResetRunner(self.log, settings.max_retries, settings.hard_reset_minutes)
         self._goal_hp = float(scenario.phase_two_hp) if settings.phase == "1" else 0.0
         self._start_phase = 2 if settings.phase == "2" else 1
@@ -57,8 +60,8 @@ class DemoEpisode:
 
     @property
     def presses(self) -> tuple[str, ...]:
-        """See `Episode.presses`: none."""
-        return ()
+        """See `Episode.presses`: the lock-on, where the entrance has left it to us."""
+        return () if self._lock is None else self._lock.presses
 
     def begin(self, game: DuelGame, rng: np.random.Generator, seed: int | None, deadline: Deadline) -> None:
         """See `Episode.begin`."""
@@ -78,10 +81,14 @@ class DemoEpisode:
 
         self._runner.run(game, deadline, attempt)
         self._stage = ""
+        if self._lock is not None:
+            self._lock.begin(game, is_due=True)
 
     def account(self, game: DuelGame, state: Record, read: dict[str, object]) -> None:
-        """See `Episode.account`: only the stage is taken down."""
-        del game, state
+        """See `Episode.account`: only the stage and the lock-on are taken down."""
+        del game
+        if self._lock is not None:
+            self._lock.see(state)
         stage = read.get("game.stage")
         self._stage = "" if stage is None else STAGES[int(stage)]  # type: ignore[call-overload]
 
@@ -94,4 +101,5 @@ class DemoEpisode:
         return "won" if state.boss_hp <= self._goal_hp else ""
 
     def release(self, game: DuelGame) -> None:
-        """See `Episode.release`: nothing was changed."""
+        """See `Episode.release`: only what the entrance has changed."""
+        self._entrance.leave(game)

@@ -51,6 +51,10 @@ class Entrance(Protocol):
         """
         ...
 
+    def leave(self, game: DuelGame) -> None:
+        """Take back whatever was changed in the game and would outlast the fight. Raises as `Session.write`."""
+        ...
+
 
 class RespawnEntrance:
     """The way of a game that begins a fight by itself (`Entrance`).
@@ -69,3 +73,6 @@ class RespawnEntrance:
             visit.restart()
         reach(game, (load_state(game),), visit.deadline)
         return True
+
+    def leave(self, game: DuelGame) -> None:
+        """See `Entrance.leave`: there is nothing."""

@@ -44,7 +44,8 @@ class DuelSetup(msgspec.Struct, frozen=True, kw_only=True):
         source: Its file, for errors.
         scenario: The boss and its place.
         keeper: Opens and holds the session.
-        entrance: Gets the game to a fight; None for one that begins its fights by itself.
+        entrance: Gets the game to a fight; None for one that begins its fights by itself. In a version of the game that
+            the profile does not know it has to check what was not loaded when it was attached to.
     """
 
     profile: Profile
@@ -97,7 +98,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self._observer = Observer(options.observation, setup.scenario, options.picture, last)
         game = DuelGame(setup.keeper, setup.profile, setup.source, setup.scenario.frame)
         game.step_deadline_s = options.step_deadline_s
-        setup.keeper.check = VersionGate(needed_by(setup.profile))
+        setup.keeper.check = VersionGate(needed_by(setup.profile), may_be_loading=setup.entrance is not None)
         episode = make_episode(options, setup.scenario, setup.entrance)
         timing = make_timing(options.timing, times)
         is_late = options.skip_locked and options.timing == "lockstep"
@@ -205,7 +206,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         """Release all keys and end the game, if it was started for this environment; a second call does nothing."""
         self._is_ready = False
         play, keeper = self._play, self._play.game.keeper
-        if keeper.is_open and play.grade:
+        if keeper.is_open:
             # A game that goes on without us gets back what episodes changed; one that is gone needs nothing.
             with contextlib.suppress(SiphonError):
                 play.episode.release(play.game)

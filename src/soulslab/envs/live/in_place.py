@@ -11,9 +11,9 @@ from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.entrance import Entrance, RespawnEntrance, Visit
 from soulslab.envs.live.episode import EpisodeSettings, Verdict
 from soulslab.envs.live.health import CountedHealth
+from soulslab.envs.live.lost_lock import LostLock
 from soulslab.envs.live.placing import (
     FALL,
-    LOCK_ON_KEY,
     Start,
     draw_start,
     forcing_hp,
@@ -26,9 +26,6 @@ from soulslab.envs.live.reset import ResetLog, ResetRunner, reach
 from soulslab.envs.live.respawn import is_over, is_writable, seed_fight
 from soulslab.envs.live.scenario import Scenario
 from soulslab.envs.process_start import Deadline
-
-#: The episode presses the lock-on key after so many looks without: a game that finds its lock again does it sooner.
-UNLOCKED_LOOKS = 10
 
 
 class InPlaceEpisode:
@@ -66,8 +63,8 @@ class InPlaceEpisode:
         self._start = Start(scenario.player_pose, scenario.boss_pose, -1)
         self._game_phase = 1
         self._is_forcing = False
-        self._has_no_death = self._has_lock_key = False
-        self._n_unlocked = 0
+        self._has_no_death = self._has_held = False
+        self._lock = LostLock()
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -87,8 +84,7 @@ class InPlaceEpisode:
     @property
     def presses(self) -> tuple[str, ...]:
         """See `Episode.presses`: the lock-on, where it has been lost for long and has a key."""
-        is_due = self._has_lock_key and self._n_unlocked and self._n_unlocked % UNLOCKED_LOOKS == 0
-        return (LOCK_ON_KEY,) if is_due else ()
+        return self._lock.presses
 
     # --- the start ------------------------------------------------------------------------------------------
 
@@ -123,8 +119,7 @@ class InPlaceEpisode:
         self.boss.begin(boss_hp, self._scenario.boss_max_hp)
         self._is_forcing = False
         self._has_no_death = is_writable(game, "player.no_death")
-        self._has_lock_key = LOCK_ON_KEY in game.profile.keys
-        self._n_unlocked = 0
+        self._lock.begin(game)
 
     def _begin_fight(self, game: DuelGame, visit: Visit) -> None:
         """Bring the game into a fight in the phase that the episode begins in."""
@@ -146,6 +141,7 @@ class InPlaceEpisode:
         def see_change() -> None:
             self._game_phase = 2
 
+        self._has_held = True
         hold(game, is_on=True)
         reach(game, (settle_state(game, self._scenario, start, see_change),), deadline)
 
@@ -159,7 +155,7 @@ class InPlaceEpisode:
 
     def account(self, game: DuelGame, state: Record, read: dict[str, object]) -> None:
         """See `Episode.account`: losses are counted, and the game's health is topped up."""
-        self._n_unlocked = 0 if state.lock_on else self._n_unlocked + 1
+        self._lock.see(state)
         self.player.see(float(state.player_hp))
         self._see_boss(game, state, read)
         self._game_phase = int(state.phase)
@@ -185,7 +181,9 @@ class InPlaceEpisode:
 
     def release(self, game: DuelGame) -> None:
         """See `Episode.release`: the player may die again."""
-        hold(game, is_on=False)
+        self._entrance.leave(game)
+        if self._has_held:
+            hold(game, is_on=False)
 
     def _see_boss(self, game: DuelGame, state: Record, read: dict[str, object]) -> None:
         is_changing = read.get("boss.animation") == self._scenario.phase_two_animation

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 import numpy as np
 
+from soulslab.arena.binding import UNNAMED
 from soulslab.arena.features import CAMERA_COS, CAMERA_SIN
 from soulslab.arena.vocabulary import BOSS_ATTACKS, BOSS_MISC
 from soulslab.envs.live.duel_game import DuelGame
@@ -194,7 +195,9 @@ def forcing_hp(scenario: Scenario) -> int:
 
 
 def _is_settled(seen: Seen, scenario: Scenario) -> bool:
-    is_standing = seen.get("player.animation", IDLE) == IDLE and not _falls(seen, scenario)
+    animation = seen.get("player.animation", IDLE)
+    # Nobody can wait for a number without a name to pass: in Elden Ring all of them are so.
+    is_standing = (animation == IDLE or animation.startswith(UNNAMED)) and not _falls(seen, scenario)
     return is_standing and not is_busy(seen.get("boss.animation", ""), scenario)
 
 

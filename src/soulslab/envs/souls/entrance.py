@@ -16,11 +16,14 @@ import msgspec
 
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.entrance import Visit
+from soulslab.envs.souls.long_lock import WANTED, LongLock
+from soulslab.envs.version_gate import VersionGate
 from soulslab.errors import ProfileError, ResetFailedError, WaitTimeoutError
 from soulslab.games.axes import Position
 from soulslab.games.boss_facts import BossFacts
 from soulslab.games.dark_souls_3 import DarkSouls3
 from soulslab.games.elden_ring import EldenRing
+from soulslab.games.self_check import needed_by
 from soulslab.games.souls_game import MENU, Screen, SoulsGame
 from soulslab.games.waiting import SAW, Patience, wait_until
 from soulslab.siphon.session import LOADING, Session
@@ -130,17 +133,36 @@ class SoulsEntrance:
         self._limits = limits
         self._game: SoulsGame | None = None
         self._loaded_at_s = time.monotonic()
+        self._lock = LongLock()
+        #: The start of the game in which all that is needed has passed the self-check, or did not have to.
+        self._checked: tuple[int, int] | None = None
 
     def enter(self, game: DuelGame, visit: Visit) -> bool:
         """See `Entrance.enter`."""
-        if self._game is None or self._game.session is not game.session:
-            self._game = self._kind(game.session)
+        session = game.session
+        if self._game is None or self._game.session is not session:
+            self._game = self._kind(session)
+        start = (session.info.pid, session.info.n_starts)
+        is_unchecked = self._checked != start
         is_old = time.monotonic() - self._loaded_at_s > self._reload_s
         way = _Way(self._facts, self._limits, self._game, visit)
+        way.come_into_world()
+        if is_unchecked:
+            VersionGate(_written(self._game, self._facts))(session)
         is_another = way.go(is_old=is_old)
+        if is_unchecked:
+            VersionGate(needed_by(session.profile))(session)
+        self._checked = start
         if is_another:
             self._loaded_at_s = time.monotonic()
+        with _state("boss", "the lock-on to reach across the arena"):
+            self._lock.set(game.session)
         return is_another
+
+    def leave(self, game: DuelGame) -> None:
+        """See `Entrance.leave`: the lock-on reaches as far as ever."""
+        if self._lock.is_set:
+            self._lock.put_back(game.session)
 
 
 class _Way:
@@ -163,10 +185,13 @@ class _Way:
         self._visit = visit
         self._interact = _key(game.session, "interact")
 
-    def go(self, *, is_old: bool) -> bool:
-        """Go all of it; tell whether it led to another fight."""
+    def come_into_world(self) -> None:
+        """Go as far as to where the player can do something; nothing is written."""
         self._leave_title()
         self._load()
+
+    def go(self, *, is_old: bool) -> bool:
+        """Go on from there to the fight; tell whether it is another one."""
         if self._is_in_fight() and not is_old and not self._is_another_wanted():
             return False
         self._make_fight(must_warp=is_old or self._must_warp())
@@ -401,6 +426,13 @@ def _state(name: str, what: str) -> Iterator[None]:
         raise ResetFailedError(error.what, error.waited_s, state=name, saw=error.hint.removeprefix(SAW)) from error
     except LOADING as error:
         raise ResetFailedError(what, 0.0, state=name, saw=str(error)) from error
+
+
+def _written(game: SoulsGame, facts: BossFacts) -> tuple[str, ...]:
+    """Return the attributes that a way writes, but for those of a duel. Event flags are at no attribute."""
+    of_player = (f"player.{name}" for name in ("hp", "position", "angle", "no_death", "no_gravity"))
+    names = (*of_player, "debug.no_death", game.last_rest, *facts.encounter, *WANTED)
+    return tuple(name for name in names if name in game.session.profile.attributes)
 
 
 def _key(session: Session, button: str) -> str:

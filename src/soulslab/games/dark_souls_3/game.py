@@ -59,8 +59,7 @@ class DarkSouls3(SoulsGame):
         return int(self.session.read("game.save_slot")) == NO_SLOT
 
     def _is_cutscene(self) -> bool:
-        seen = self.session.snapshot(("game.cutscene", "game.movie"))
-        return int(seen["game.cutscene"]) == IN_CUTSCENE or bool(seen["game.movie"])
+        return self._has("game.cutscene", IN_CUTSCENE) or self._has("game.movie", True)
 
     def _has_control(self) -> bool:
         return all(self.session.snapshot(("player.in_control_1", "player.in_control_16")).values())

@@ -99,7 +99,7 @@ class EldenRing(SoulsGame):
         return int(self.session.read("game.save_slot")) == NO_SLOT
 
     def _is_cutscene(self) -> bool:
-        return bool(self.session.read("game.cutscene"))
+        return self._has("game.cutscene", True)
 
     def _has_control(self) -> bool:
         return all(self.session.snapshot(("player.in_control_5", "player.in_control_6")).values())

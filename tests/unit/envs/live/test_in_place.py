@@ -8,7 +8,8 @@ import pytest
 
 from soulslab.arena.state import ATTACKING
 from soulslab.envs.live.episode import EpisodeSettings
-from soulslab.envs.live.in_place import UNLOCKED_LOOKS, InPlaceEpisode
+from soulslab.envs.live.in_place import InPlaceEpisode
+from soulslab.envs.live.lost_lock import UNLOCKED_LOOKS
 from soulslab.envs.live.placing import JITTER_M, draw_start, forcing_hp
 from soulslab.envs.process_start import Deadline
 from soulslab.errors import ResetFailedError

@@ -5,7 +5,7 @@ import pytest
 
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.envs.souls.entrance import GAMES, SoulsEntrance
-from soulslab.errors import MissingFactError, PointerError
+from soulslab.errors import MissingFactError, PointerError, ResetFailedError
 from soulslab.games.boss_facts import boss_names, load_boss_facts
 from support.souls_env import BOSSES
 
@@ -106,6 +106,62 @@ def test_a_fog_that_wants_the_player_to_walk_gets_it(make):
     souls = make("elden_ring", "margit", arrange)
     souls.env.reset()
     assert "forward" in souls.world.keys
+    souls.check_fight()
+
+
+@of_kind
+@every_boss
+def test_the_boss_is_locked_on(make, game, boss, episodes):
+    def be_unlocked(world):
+        world.is_lock_lost = True
+
+    souls = make(game, boss, be_unlocked, episodes=episodes)
+    souls.env.reset()
+    for _ in range(3):
+        observation, *_ = souls.env.step(NOTHING)
+    assert observation["lock_on"] == 1
+    assert "lock_on" in souls.keys_down()
+
+
+@of_kind
+def test_the_lock_reaches_across_the_arena_until_the_end(make, episodes):
+    souls = make("dark_souls_3", "iudex", episodes=episodes)
+    poses = souls.session.facts.poses
+    distance_m = np.linalg.norm(np.subtract(poses.player_start.position_m, poses.boss_start.position_m))
+    before = souls.game.camera.lock_range_m, souls.game.camera.lock_sight_time_s
+    for _ in range(2):
+        souls.env.reset()
+        # The lock-on reaches 15 m by itself (SoulsGym).
+        assert 15.0 < distance_m < 15.0 + souls.game.camera.lock_range_m
+        assert souls.game.camera.lock_sight_time_s > before[1]
+    souls.env.episode.release(souls.env.game)
+    assert (souls.game.camera.lock_range_m, souls.game.camera.lock_sight_time_s) == before
+
+
+@every_boss
+def test_a_reset_that_failed_leaves_nobody_immortal(make, game, boss):
+    def attack_on(world):
+        world.shown = {"boss.animation": {"elden_ring": 3000}.get(game, "ThrowAtk")}
+
+    souls = make(game, boss, attack_on)
+    flags = [name for name in ("player.no_death", "boss.no_attack") if name in souls.session.profile.attributes]
+    with pytest.raises(ResetFailedError, match="the boss to rest"):
+        souls.env.reset()
+    assert all(souls.session.snapshot(flags).values())
+    session, kept = souls.session, {}
+    session.close, close = lambda: kept.update(session.snapshot(flags)), session.close
+    souls.env.close()
+    close()
+    assert set(kept) == set(flags)
+    assert not any(kept.values())
+
+
+def test_animations_that_nobody_has_named_keep_nobody_waiting(make):
+    souls = make("elden_ring", "margit")
+    # No number of the profile's made-up table is one of the game.
+    souls.world.shown = {"player.animation": 2020, "boss.animation": 1702}
+    souls.env.reset()
+    assert souls.log.n_retries == 0
     souls.check_fight()
 
 

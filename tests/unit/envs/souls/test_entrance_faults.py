@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from soulslab.arena.vocabulary import NOTHING
-from soulslab.envs.live.in_place import UNLOCKED_LOOKS
+from soulslab.envs.live.lost_lock import UNLOCKED_LOOKS
 from soulslab.errors import EntityNotFoundError, PointerError, ProfileError, ResetFailedError
 from support.souls_env import BOSSES
 

@@ -1,0 +1,71 @@
+"""A version of a real game that its profile does not know: what is not loaded at the title is checked on the way."""
+
+import logging
+
+import pytest
+
+from soulslab.errors import SelfCheckError
+from support.souls_env import BOSSES
+
+VERSION = "9.9.9.9"
+
+
+@pytest.mark.parametrize(("game", "boss"), BOSSES)
+def test_a_game_at_its_title_is_let_in_and_checked_once_there_is_a_fight(make, caplog, game, boss):
+    souls = make(game, boss, version=VERSION)
+    with caplog.at_level(logging.WARNING):
+        souls.env.reset()
+    assert sum(VERSION in record.getMessage() for record in caplog.records) == 2
+    souls.check_fight()
+    caplog.clear()
+    souls.env.reset()
+    assert not caplog.records
+    assert souls.log.n_retries == 0
+
+
+def test_a_game_that_was_started_again_is_checked_again(make, caplog):
+    souls = make("dark_souls_3", "iudex", version=VERSION)
+    souls.env.reset()
+    caplog.clear()
+    souls.env.reset(options={"restart": True})
+    assert any(VERSION in record.getMessage() for record in caplog.records)
+    souls.check_fight()
+
+
+def test_what_can_be_seen_at_the_title_is_checked_there(make):
+    souls = make("dark_souls_3", "iudex", version=VERSION, facts_of={"game.speed": {"range": (5.0, 6.0)}})
+    with pytest.raises(SelfCheckError, match=r"'game\.speed' out of range"):
+        souls.env.reset()
+    assert souls.world.at == "title"
+    assert souls.keys_down() == []
+
+
+@pytest.mark.parametrize(
+    ("game", "boss", "name"),
+    [
+        ("dark_souls_3", "iudex", "world.last_bonfire"),
+        ("dark_souls_3", "iudex", "player.position"),
+        ("dark_souls_3", "vordt", "flags.vordt"),
+        ("elden_ring", "margit", "world.last_grace"),
+    ],
+)
+def test_what_the_way_writes_is_checked_before(make, game, boss, name):
+    souls = make(
+        game, boss, lambda world: world.rest_elsewhere(), version=VERSION, facts_of={name: {"is_moving": True}}
+    )
+    rest = souls.game.session.read(souls.game.last_rest)
+    for _ in range(2):
+        with pytest.raises(SelfCheckError, match=rf"'{name}' does not move"):
+            souls.env.reset()
+    assert (souls.world.at, souls.world.n_loads) == ("outside", 1)
+    assert souls.session.read(souls.game.last_rest) == rest
+
+
+@pytest.mark.parametrize(("game", "boss"), BOSSES)
+def test_what_is_of_the_boss_is_checked_before_it_is_held(make, game, boss):
+    souls = make(game, boss, version=VERSION, facts_of={"boss.max_hp": {"is_moving": True, "is_holding": False}})
+    with pytest.raises(SelfCheckError, match=r"'boss\.max_hp' does not move"):
+        souls.env.reset()
+    assert souls.world.at == "fight"
+    assert not souls.session.read("boss.no_attack")
+    assert not souls.session.read("player.no_death")
