@@ -190,5 +190,6 @@ class DuelPlay:
             if wanted[name] is not None and round(value) != wanted[name]:
                 raise EnvironmentUsageError(
                     f"{name} is {value:g} in the game, but {wanted[name]} against {self._scenario.name}: the game "
-                    f"fights another boss, or with another character"
+                    f"fights another boss, or with another character; play with the one that is meant, or give a file "
+                    f"of a boss that has this number (docs/bosses.md)"
                 )

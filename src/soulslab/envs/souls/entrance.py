@@ -18,7 +18,7 @@ from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.entrance import Visit
 from soulslab.envs.souls.long_lock import WANTED, LongLock
 from soulslab.envs.version_gate import VersionGate
-from soulslab.errors import ProfileError, ResetFailedError, WaitTimeoutError
+from soulslab.errors import EnvironmentUsageError, ProfileError, ResetFailedError, WaitTimeoutError
 from soulslab.games.axes import Position
 from soulslab.games.boss_facts import BossFacts
 from soulslab.games.dark_souls_3 import DarkSouls3
@@ -350,6 +350,7 @@ class _Way:
         forward = _key(self._game.session, "forward")
         with _state("fog", what):
             self._game.teleport(self._game.pose_of(self._facts, "fog_wall"))
+            self._look_ahead()
             stands = "the player to be in control before the fog"
             self._await(stands, self._player, lambda player: player.can_act, self._patience(self._limits.fog_s))
             try:
@@ -358,6 +359,16 @@ class _Way:
                 # It may stand a step too far away.
                 self._press((forward, self._interact))
             self._await(what, self._place, self._is_through, self._patience(self._limits.fog_s))
+
+    def _look_ahead(self) -> None:
+        """Have the camera look through the fog, where that is known: who walks forward walks where it looks."""
+        if self._facts.poses.behind_fog_wall is None:
+            return
+        fog, behind = (self._game.pose_of(self._facts, name).position_m for name in ("fog_wall", "behind_fog_wall"))
+        x, y = behind[0] - fog[0], behind[1] - fog[1]
+        length_m = math.hypot(x, y)
+        if length_m > 0.0:
+            self._game.camera.turn((x / length_m, y / length_m, 0.0))
 
     def _press(self, keys: tuple[str, ...]) -> None:
         """Press keys until the game heeds them: it takes the player's control away, or has it through."""
@@ -391,7 +402,21 @@ class _Way:
         full = f", with a full health of {self._facts.max_hp}" if self._facts.max_hp else ""
         what = f"{self._facts.name} to be there and alive{full}"
         with _state("boss", what):
-            self._await(what, self._read_boss, self._is_it, self._patience(self._limits.boss_s))
+            try:
+                self._await(what, self._read_boss, self._is_it, self._patience(self._limits.boss_s))
+            except WaitTimeoutError:
+                self._refuse_another()
+                raise
+
+    def _refuse_another(self) -> None:
+        """Raise `EnvironmentUsageError` if another boss is there than that of the file, which no retry helps."""
+        boss, facts = self._boss(), self._facts
+        if boss is not None and boss.hp > 0 and not self._is_it(boss):
+            raise EnvironmentUsageError(
+                f"{facts.name} has a full health of {boss.max_hp} in the game, and {facts.max_hp} in its file: that is "
+                f"another boss, or a later journey through the game; to fight this one give boss= the path of a copy "
+                f"of the file with max_hp = {boss.max_hp} (docs/bosses.md)"
+            )
 
     # --- waiting --------------------------------------------------------------------------------------------
 
@@ -431,7 +456,7 @@ def _state(name: str, what: str) -> Iterator[None]:
 def _written(game: SoulsGame, facts: BossFacts) -> tuple[str, ...]:
     """Return the attributes that a way writes, but for those of a duel. Event flags are at no attribute."""
     of_player = (f"player.{name}" for name in ("hp", "position", "angle", "no_death", "no_gravity"))
-    names = (*of_player, "debug.no_death", game.last_rest, *facts.encounter, *WANTED)
+    names = (*of_player, "camera.direction", "debug.no_death", game.last_rest, *facts.encounter, *WANTED)
     return tuple(name for name in names if name in game.session.profile.attributes)
 
 

@@ -99,6 +99,21 @@ def test_the_dark_version_of_the_place_is_left(make):
     souls.check_fight()
 
 
+@pytest.mark.parametrize(("game", "boss"), BOSSES[:2])
+def test_who_stands_before_the_fog_looks_through_it(make, game, boss):
+    souls, looks = make(game, boss), []
+
+    def look():
+        if "interact" in souls.world.keys[-1:] and souls.world.at == "fog":
+            looks.append(souls.game.camera.pose.direction)
+
+    souls.world.on_advance = look
+    souls.env.reset()
+    poses = souls.session.facts.poses
+    way = np.subtract(poses.behind_fog_wall.position_m, poses.fog_wall.position_m)[:2]
+    assert looks[0] == pytest.approx((*way / np.linalg.norm(way), 0.0), abs=1e-5)
+
+
 def test_a_fog_that_wants_the_player_to_walk_gets_it(make):
     def arrange(world):
         world.needs_forward = True
@@ -117,10 +132,12 @@ def test_the_boss_is_locked_on(make, game, boss, episodes):
 
     souls = make(game, boss, be_unlocked, episodes=episodes)
     souls.env.reset()
-    for _ in range(3):
-        observation, *_ = souls.env.step(NOTHING)
-    assert observation["lock_on"] == 1
+    # In a demo episode the first look is without a lock, and the first decision asks for it.
+    souls.env.step(NOTHING)
     assert "lock_on" in souls.keys_down()
+    # The built-in fight keeps no lock on a boss that the camera has behind it, and turns the camera first.
+    locks = [souls.env.step(NOTHING)[0]["lock_on"] for _ in range(20)]
+    assert locks[-1] == 1
 
 
 @of_kind

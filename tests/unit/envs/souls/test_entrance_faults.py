@@ -6,7 +6,7 @@ import pytest
 
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.envs.live.lost_lock import UNLOCKED_LOOKS
-from soulslab.errors import EntityNotFoundError, PointerError, ProfileError, ResetFailedError
+from soulslab.errors import EntityNotFoundError, EnvironmentUsageError, PointerError, ProfileError, ResetFailedError
 from support.souls_env import BOSSES
 
 N_TRIES = 4
@@ -49,9 +49,12 @@ def test_a_boss_that_is_not_there(make, caplog, game, boss):
     souls.check_fight()
 
 
-def test_another_boss_than_was_asked_for(make, caplog):
-    souls = make("dark_souls_3", "iudex", max_hp=1999)
-    check_failure(souls, caplog, "boss", "Health(hp=1037, max_hp=1037)")
+@each_boss
+def test_another_boss_than_was_asked_for_is_not_tried_again(make, game, boss):
+    souls = make(game, boss, max_hp=1999)
+    with pytest.raises(EnvironmentUsageError, match=r"health of 1037 in the game, and 1999 in its file.*max_hp = 1037"):
+        souls.env.reset()
+    assert (souls.log.n_retries, souls.log.n_game_restarts) == (0, 0)
 
 
 @each_boss
