@@ -2,7 +2,6 @@
 
 import msgspec
 
-from soulslab.arena.state import TICKS_PER_S
 from soulslab.siphon.clock.frame_rate import FrameRate
 from soulslab.siphon.clock.scaled import ScaledClock
 from soulslab.siphon.local import LocalSession
@@ -10,6 +9,29 @@ from support.masked_game import MaskedSession
 
 #: Wall time of a frame. One passes whenever somebody looks at the game's time, so nothing depends on the real one.
 FRAME_S = 1 / 60
+PACE = ("game.speed", "game.fps", "game.has_fps")
+
+
+def step_by_speed(game, arena):
+    """Have a fake game be stepped by its own speed, which it finds in its memory at its next frame."""
+    profile, table = arena.profile, arena.table
+    passed_s = 0.0
+
+    def game_time():
+        nonlocal passed_s
+        arena.pass_time(FRAME_S)
+        passed_s += FRAME_S * arena.fight.speed
+        return passed_s
+
+    speed = profile.clock.speed_attribute
+    game.clock = ScaledClock(
+        lambda: table.read(speed),
+        lambda value: table.write({speed: value}),
+        game_time=game_time,
+        frames=FrameRate(profile.clock, table.read, table.write),
+    )
+    game.info = msgspec.structs.replace(game.info, clock_grade="scaled")
+    return game
 
 
 class ScaledSession(MaskedSession):
@@ -22,28 +44,14 @@ class ScaledSession(MaskedSession):
     left: tuple[float, ...] = ()
 
     def _start(self, profile, options):
-        game = super()._start(profile, options)
-        arena, table = self.arena, self.arena.table
-
-        def game_time():
-            arena.pass_time(FRAME_S)
-            return arena.fight.n_ticks / TICKS_PER_S
-
-        speed = profile.clock.speed_attribute
-        game.clock = ScaledClock(
-            lambda: table.read(speed),
-            lambda value: table.write({speed: value}),
-            game_time=game_time,
-            frames=FrameRate(profile.clock, table.read, table.write),
-        )
+        game = step_by_speed(super()._start(profile, options), self.arena)
         # Of a known version: nobody waits for the self-check, in which a game runs on by itself.
-        version = profile.process.versions[0]
-        game.info = msgspec.structs.replace(game.info, clock_grade="scaled", version=version)
+        game.info = msgspec.structs.replace(game.info, version=profile.process.versions[0])
         return game
 
     def pace(self):
         """Return the game's speed and the cap of its frame rate, as they stand in memory."""
-        return tuple(self.arena.table.read(name) for name in ("game.speed", "game.fps", "game.has_fps"))
+        return tuple(self.arena.table.read(name) for name in PACE if name in self.profile.attributes)
 
     def close(self):
         """Close the session, look what it left, then unmap the game; a second call does nothing."""

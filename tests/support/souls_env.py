@@ -27,7 +27,7 @@ class Souls:
         folder: For the game's program.
         arrange: Called with each start of the game, to break it.
         reload_minutes: See `SoulsEntrance`.
-        version, facts_of: See `SoulsSession`.
+        of_session: More arguments of `SoulsSession`.
         max_hp: Full health that the boss is expected to have; None for what it has.
         options: Of the environment.
 
@@ -46,11 +46,10 @@ class Souls:
         *,
         reload_minutes=None,
         max_hp=None,
-        version="",
-        facts_of=None,
+        of_session=None,
         **options,
     ):
-        self.session = SoulsSession(game, boss, folder, arrange, version=version, facts_of=facts_of)
+        self.session = SoulsSession(game, boss, folder, arrange, **(of_session or {}))
         facts = self.session.facts
         if max_hp is not None:
             facts = msgspec.structs.replace(facts, max_hp=max_hp)

@@ -25,6 +25,7 @@ from soulslab.siphon.places import resolve_places
 from soulslab.siphon.profile import Attribute, load_profile
 from soulslab.siphon.session import SessionOptions
 from support.masked_game import MaskedArena, MaskedSession
+from support.scaled_game import step_by_speed
 from support.souls_flags import make_flags
 
 #: Game time of a death, of a load, of the way through the fog, and until a boss that was beaten is gone.
@@ -301,6 +302,7 @@ class SoulsSession(MaskedSession):
         boss: Whose world it is.
         folder: For the game's program.
         arrange: Called with each start of the game, to break it.
+        is_scaled: Its own speed steps it.
         version: Of the game; "" for one that the profile knows.
         facts_of: Facts of attributes that are other ones in this profile, by attribute.
 
@@ -309,8 +311,9 @@ class SoulsSession(MaskedSession):
         facts: What is known of the boss, as the game has it.
     """
 
-    def __init__(self, game, boss, folder, arrange=None, *, version="", facts_of=None):
+    def __init__(self, game, boss, folder, arrange=None, *, is_scaled=False, version="", facts_of=None):
         self._folder, self._name, self.arrange, self._version = folder, game, arrange, version
+        self._is_scaled = is_scaled
         self.facts = facts_of_stand_in(game, boss)
         self.arena = None
         profile = with_areas(with_boss(load_profile(profile_path(Path(game))), self.facts))
@@ -327,4 +330,5 @@ class SoulsSession(MaskedSession):
             self.arrange(self.arena)
         info = fake_info(PID, profile.process.executable, WINDOW_PX, options)
         info = msgspec.structs.replace(info, version=self._version or profile.process.versions[0])
-        return FakeGame(self.arena, self.arena.table, options, info)
+        game = FakeGame(self.arena, self.arena.table, options, info)
+        return step_by_speed(game, self.arena) if self._is_scaled else game

@@ -19,6 +19,7 @@ from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.process_settings import tick_s
 from soulslab.envs.process_start import Deadline
 from soulslab.errors import (
+    ClockUnavailableError,
     InvalidValueError,
     ProfileError,
     ReadOnlyError,
@@ -36,7 +37,15 @@ Seen: TypeAlias = dict[str, Any]
 """Quantities that were read together; empty while they cannot be read, because the game loads."""
 
 #: What no retry helps against: somebody's mistake.
-MISTAKES = (ProfileError, InvalidValueError, ReadOnlyError, SelfCheckError, UnknownAttributeError, UnknownKeyError)
+MISTAKES = (
+    ClockUnavailableError,
+    ProfileError,
+    InvalidValueError,
+    ReadOnlyError,
+    SelfCheckError,
+    UnknownAttributeError,
+    UnknownKeyError,
+)
 #: How long keys are held, and after which time they are pressed again if nothing came of it (game time).
 HOLD_S = 0.05
 AGAIN_S = 1.0

@@ -17,6 +17,7 @@ import msgspec
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.entrance import Visit
 from soulslab.envs.souls.long_lock import WANTED, LongLock
+from soulslab.envs.souls.standstill import Standstill
 from soulslab.envs.version_gate import VersionGate
 from soulslab.errors import EnvironmentUsageError, ProfileError, ResetFailedError, WaitTimeoutError
 from soulslab.games.axes import Position
@@ -133,7 +134,7 @@ class SoulsEntrance:
         self._limits = limits
         self._game: SoulsGame | None = None
         self._loaded_at_s = time.monotonic()
-        self._lock = LongLock()
+        self._lock, self._standstill = LongLock(), Standstill()
         #: The start of the game in which all that is needed has passed the self-check, or did not have to.
         self._checked: tuple[int, int] | None = None
 
@@ -152,6 +153,8 @@ class SoulsEntrance:
         is_another = way.go(is_old=is_old)
         if is_unchecked:
             VersionGate(needed_by(session.profile))(session)
+            with _state("boss", "the game to stand at a speed of 0"):
+                self._standstill.check(session)
         self._checked = start
         if is_another:
             self._loaded_at_s = time.monotonic()
@@ -160,9 +163,10 @@ class SoulsEntrance:
         return is_another
 
     def leave(self, game: DuelGame) -> None:
-        """See `Entrance.leave`: the lock-on reaches as far as ever."""
-        if self._lock.is_set:
-            self._lock.put_back(game.session)
+        """See `Entrance.leave`: the lock-on reaches as far as ever, and no flag is set for the speed."""
+        for change in (self._lock, self._standstill):
+            if change.is_set:
+                change.put_back(game.session)
 
 
 class _Way:

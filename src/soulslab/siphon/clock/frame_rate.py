@@ -76,11 +76,13 @@ class FrameRate:
     def look(self, speed: float) -> None:
         """Look at the last frame of a step at this speed; after some long ones in a row steps get slower."""
         facts = self._facts
-        if not facts.frame_time_attribute:
+        # At a speed of 1 frames are as long as the game has them, and long ones while it loads say nothing of it.
+        if not facts.frame_time_attribute or speed <= 1.0:
+            self._n_long = 0
             return
         frame_s = float(self._read(facts.frame_time_attribute))
         self._n_long = self._n_long + 1 if frame_s > facts.max_frame_s * _SLACK else 0
-        if self._n_long < LONG_STEPS or speed <= 1.0:
+        if self._n_long < LONG_STEPS:
             return
         self._n_long = 0
         self._highest_speed = max(speed * facts.max_frame_s / frame_s, 1.0)

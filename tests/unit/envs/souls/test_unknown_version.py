@@ -10,9 +10,13 @@ from support.souls_env import BOSSES
 VERSION = "9.9.9.9"
 
 
+def unknown(facts_of=None):
+    return {"version": VERSION, "facts_of": facts_of}
+
+
 @pytest.mark.parametrize(("game", "boss"), BOSSES)
 def test_a_game_at_its_title_is_let_in_and_checked_once_there_is_a_fight(make, caplog, game, boss):
-    souls = make(game, boss, version=VERSION)
+    souls = make(game, boss, of_session=unknown())
     with caplog.at_level(logging.WARNING):
         souls.env.reset()
     assert sum(VERSION in record.getMessage() for record in caplog.records) == 2
@@ -24,7 +28,7 @@ def test_a_game_at_its_title_is_let_in_and_checked_once_there_is_a_fight(make, c
 
 
 def test_a_game_that_was_started_again_is_checked_again(make, caplog):
-    souls = make("dark_souls_3", "iudex", version=VERSION)
+    souls = make("dark_souls_3", "iudex", of_session=unknown())
     souls.env.reset()
     caplog.clear()
     souls.env.reset(options={"restart": True})
@@ -33,7 +37,7 @@ def test_a_game_that_was_started_again_is_checked_again(make, caplog):
 
 
 def test_what_can_be_seen_at_the_title_is_checked_there(make):
-    souls = make("dark_souls_3", "iudex", version=VERSION, facts_of={"game.speed": {"range": (5.0, 6.0)}})
+    souls = make("dark_souls_3", "iudex", of_session=unknown({"game.speed": {"range": (5.0, 6.0)}}))
     with pytest.raises(SelfCheckError, match=r"'game\.speed' out of range"):
         souls.env.reset()
     assert souls.world.at == "title"
@@ -50,9 +54,7 @@ def test_what_can_be_seen_at_the_title_is_checked_there(make):
     ],
 )
 def test_what_the_way_writes_is_checked_before(make, game, boss, name):
-    souls = make(
-        game, boss, lambda world: world.rest_elsewhere(), version=VERSION, facts_of={name: {"is_moving": True}}
-    )
+    souls = make(game, boss, lambda world: world.rest_elsewhere(), of_session=unknown({name: {"is_moving": True}}))
     rest = souls.game.session.read(souls.game.last_rest)
     for _ in range(2):
         with pytest.raises(SelfCheckError, match=rf"'{name}' does not move"):
@@ -63,7 +65,7 @@ def test_what_the_way_writes_is_checked_before(make, game, boss, name):
 
 @pytest.mark.parametrize(("game", "boss"), BOSSES)
 def test_what_is_of_the_boss_is_checked_before_it_is_held(make, game, boss):
-    souls = make(game, boss, version=VERSION, facts_of={"boss.max_hp": {"is_moving": True, "is_holding": False}})
+    souls = make(game, boss, of_session=unknown({"boss.max_hp": {"is_moving": True, "is_holding": False}}))
     with pytest.raises(SelfCheckError, match=r"'boss\.max_hp' does not move"):
         souls.env.reset()
     assert souls.world.at == "fight"

@@ -144,3 +144,11 @@ def test_elden_ring_is_limited_by_its_frames():
     with pytest.raises(ClockUnavailableError, match="ask for 2x or less"):
         FrameRate(facts, Game().read, Game().write).follow(2.1)
     FrameRate(facts, Game().read, Game().write).follow(2.0)
+
+
+def test_long_frames_at_a_speed_of_1_say_nothing_of_faster_ones():
+    frames_s = iter((0.5, 0.5, 0.5, 0.5, 0.5))
+    rate = FrameRate(ClockFacts(frame_rate_hz=60.0, frame_time_attribute="t"), lambda _: next(frames_s), dict)
+    for speed in (1.0, 1.0, 1.0, 2.0):
+        rate.look(speed)
+    assert rate.limited(2.0) == 2.0
