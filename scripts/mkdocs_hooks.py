@@ -143,6 +143,8 @@ def results_table(what: str) -> str:
         tables.setdefault(title, []).append(row)
     if what == "fights":
         tables = {title: _by_phase(group) for title, group in tables.items()}
+    # For whoever reads the file; too long for a page.
+    tables.pop("each run", None)
     parts = []
     for title, group in tables.items():
         body = _table(tuple(group[0]), ([_cell(value) for value in row.values()] for row in group))

@@ -165,4 +165,4 @@ def verdict(loss: Mean) -> Cell:
         return None
     if loss.mean > loss.margin:
         return "earns its place"
-    return "does harm" if loss.mean < -loss.margin else "makes no clear difference"
+    return "does harm" if loss.mean < -loss.margin else "unclear"
