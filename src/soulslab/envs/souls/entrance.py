@@ -284,13 +284,7 @@ class _Way:
             way, needed_m = (other[0] - fog[0], other[1] - fog[1]), BEYOND_M
         length_m = math.hypot(*way)
         is_beyond = length_m > 0.0 and (x * way[0] + y * way[1]) / length_m >= needed_m
-        return is_beyond and self._is_in_arena(position, math.hypot(x, y))
-
-    def _is_in_arena(self, position: Position, distance_m: float) -> bool:
-        limits_m = self._facts.arena.limits_m
-        if limits_m is None or self._facts.frame != "player.position":
-            return distance_m <= ARENA_M
-        return all(low <= value <= high for value, (low, high) in zip(position, limits_m, strict=True))
+        return is_beyond and _is_in_arena(self._facts, position, math.hypot(x, y))
 
     # --- the states -----------------------------------------------------------------------------------------
 
@@ -354,7 +348,7 @@ class _Way:
         forward = _key(self._game.session, "forward")
         with _state("fog", what):
             self._game.teleport(self._game.pose_of(self._facts, "fog_wall"))
-            self._look_ahead()
+            _look_through_fog(self._game, self._facts)
             stands = "the player to be in control before the fog"
             self._await(stands, self._player, lambda player: player.can_act, self._patience(self._limits.fog_s))
             try:
@@ -363,16 +357,6 @@ class _Way:
                 # It may stand a step too far away.
                 self._press((forward, self._interact))
             self._await(what, self._place, self._is_through, self._patience(self._limits.fog_s))
-
-    def _look_ahead(self) -> None:
-        """Have the camera look through the fog, where that is known: who walks forward walks where it looks."""
-        if self._facts.poses.behind_fog_wall is None:
-            return
-        fog, behind = (self._game.pose_of(self._facts, name).position_m for name in ("fog_wall", "behind_fog_wall"))
-        x, y = behind[0] - fog[0], behind[1] - fog[1]
-        length_m = math.hypot(x, y)
-        if length_m > 0.0:
-            self._game.camera.turn((x / length_m, y / length_m, 0.0))
 
     def _press(self, keys: tuple[str, ...]) -> None:
         """Press keys until the game heeds them: it takes the player's control away, or has it through."""
@@ -409,18 +393,9 @@ class _Way:
             try:
                 self._await(what, self._read_boss, self._is_it, self._patience(self._limits.boss_s))
             except WaitTimeoutError:
-                self._refuse_another()
+                if (boss := self._boss()) is not None and not self._is_it(boss):
+                    _refuse_another(self._facts, boss)
                 raise
-
-    def _refuse_another(self) -> None:
-        """Raise `EnvironmentUsageError` if another boss is there than that of the file, which no retry helps."""
-        boss, facts = self._boss(), self._facts
-        if boss is not None and boss.hp > 0 and not self._is_it(boss):
-            raise EnvironmentUsageError(
-                f"{facts.name} has a full health of {boss.max_hp} in the game, and {facts.max_hp} in its file: that is "
-                f"another boss, or a later journey through the game; to fight this one give boss= the path of a copy "
-                f"of the file with max_hp = {boss.max_hp} (docs/bosses.md)"
-            )
 
     # --- waiting --------------------------------------------------------------------------------------------
 
@@ -455,6 +430,35 @@ def _state(name: str, what: str) -> Iterator[None]:
         raise ResetFailedError(error.what, error.waited_s, state=name, saw=error.hint.removeprefix(SAW)) from error
     except LOADING as error:
         raise ResetFailedError(what, 0.0, state=name, saw=str(error)) from error
+
+
+def _is_in_arena(facts: BossFacts, position: Position, distance_m: float) -> bool:
+    """Tell whether a position, so far from the fog, is within the limits of the arena, as far as they are known."""
+    limits_m = facts.arena.limits_m
+    if limits_m is None or facts.frame != "player.position":
+        return distance_m <= ARENA_M
+    return all(low <= value <= high for value, (low, high) in zip(position, limits_m, strict=True))
+
+
+def _look_through_fog(game: SoulsGame, facts: BossFacts) -> None:
+    """Have the camera look through the fog, where that is known: who walks forward walks where it looks."""
+    if facts.poses.behind_fog_wall is None:
+        return
+    fog, behind = (game.pose_of(facts, name).position_m for name in ("fog_wall", "behind_fog_wall"))
+    x, y = behind[0] - fog[0], behind[1] - fog[1]
+    length_m = math.hypot(x, y)
+    if length_m > 0.0:
+        game.camera.turn((x / length_m, y / length_m, 0.0))
+
+
+def _refuse_another(facts: BossFacts, boss: Health) -> None:
+    """Raise `EnvironmentUsageError` if it is alive, and not the boss of the file, which no retry helps."""
+    if boss.hp > 0:
+        raise EnvironmentUsageError(
+            f"{facts.name} has a full health of {boss.max_hp} in the game, and {facts.max_hp} in its file: that is "
+            f"another boss, or a later journey through the game; to fight this one give boss= the path of a copy "
+            f"of the file with max_hp = {boss.max_hp} (docs/bosses.md)"
+        )
 
 
 def _written(game: SoulsGame, facts: BossFacts) -> tuple[str, ...]:
