@@ -25,17 +25,18 @@ class BenchFlags:
 
     Attributes:
         quick: Rough numbers, and no learning to speak of, in less than a minute.
-        config: What train, bosses and transfer train with (demo.toml), or learner, learner-doom and ablation
+        config: What train, bosses, transfer and souls train with (demo.toml), or learner, learner-doom and ablation
             (rainbow.toml).
         boss: Name, or path of a boss file, of the only boss to meet (fights, bosses, window).
         steps: Environment steps per measurement (arena, window, live, soak); game decisions of a run (learner: of
             each other learner's; learner-doom; ablation).
-        fights: Fights per row (fights, train, bosses, doom, pixels, learner-doom; transfer: those in lockstep), or
-            per evaluation (learner, ablation).
+        fights: Fights per row (fights, train, bosses, doom, pixels, learner-doom; transfer, souls: those in
+            lockstep), or per evaluation (learner, ablation).
         seeds: Seeds of the training runs (train, bosses, learner, ablation), or the only one (doom, learner-doom,
             pixels, soak).
-        limit_s: Longest training time of a run in seconds (train, bosses, doom, learner-doom, pixels, transfer).
-        policy: Policy file, in place of training one (transfer).
+        limit_s: Longest training time of a run in seconds (train, bosses, doom, learner-doom, pixels, transfer,
+            souls).
+        policy: Policy file, in place of training one (transfer, souls).
         processes: Training runs at a time, each on a core of its own (learner, ablation).
         json: Also write the rows of the tables to this file; all also writes one per benchmark into bench-results/.
     """
@@ -64,6 +65,7 @@ def bench(
         "live",
         "pixels",
         "transfer",
+        "souls",
         "learner",
         "learner-doom",
         "updates",
@@ -83,7 +85,8 @@ def bench(
             beside that of stable-baselines3; bosses: one config trained on each boss; siphon: the process bridge, and
             Doom stepped with it; doom: PPO on Doom, with its curve in bench-results/; window: pictures and
             steps of the game on screen; live: steps and resets of the live environment, beside EldenGym's;
-            transfer: the simulator's policy in the window; soak: hours of several games with faults at random;
+            transfer: the simulator's policy in the window; souls: the same in the environments of real games, which
+            the window stands in for; soak: hours of several games with faults at random;
             pixels: PPO on pictures of the window; learner: our Rainbow beside the DQN of stable-baselines3 and
             others, in game decisions until fights are won (hours; it goes on where it was interrupted); learner-doom:
             the same config on Doom; ablation: that config with one component dropped at a time (hours); updates: how

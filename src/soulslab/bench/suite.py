@@ -6,12 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
 from soulslab.bench.result import Result
 from soulslab.errors import ConfigError
+
+if TYPE_CHECKING:
+    from soulslab.bench.transfer import TransferBenchSettings
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -122,14 +125,25 @@ def _live(options: BenchOptions) -> list[Result]:
 
 
 def _transfer(options: BenchOptions) -> list[Result]:
-    from soulslab.bench.transfer import TransferBenchSettings, measure_transfer
+    from soulslab.bench.transfer import measure_transfer
+
+    return measure_transfer(_transfer_settings(options))
+
+
+def _souls(options: BenchOptions) -> list[Result]:
+    from soulslab.bench.transfer import measure_souls
+
+    return measure_souls(_transfer_settings(options))
+
+
+def _transfer_settings(options: BenchOptions) -> TransferBenchSettings:
+    from soulslab.bench.transfer import TransferBenchSettings
     from soulslab.config import load_settings
     from soulslab.learn.settings import TrainSettings
 
     settings = TransferBenchSettings(train=load_settings(TrainSettings, _config(options)))
     settings = settings.quick() if options.is_quick else settings
-    settings = _with(settings, policy=options.policy, n_fights=options.fights, limit_s=options.limit_s)
-    return measure_transfer(settings)
+    return _with(settings, policy=options.policy, n_fights=options.fights, limit_s=options.limit_s)
 
 
 def _window(options: BenchOptions) -> list[Result]:
@@ -258,6 +272,7 @@ BENCHMARKS: Final = {
     "live": Benchmark(_live, frozenset({"steps"})),
     "pixels": Benchmark(_pixels, frozenset({"seeds", "limit_s", "fights"})),
     "transfer": Benchmark(_transfer, frozenset({"policy", "limit_s", "fights"})),
+    "souls": Benchmark(_souls, frozenset({"policy", "limit_s", "fights"})),
     "learner": Benchmark(_learner, frozenset({"steps", "fights", "seeds", "processes"})),
     "learner-doom": Benchmark(_learner_doom, frozenset({"steps", "fights", "seeds", "limit_s"})),
     "updates": Benchmark(_updates, frozenset()),

@@ -1,13 +1,13 @@
-"""``soulslab bench transfer``: a policy of the simulator in the real window, through memory, keys and game time alone.
+"""A policy of the simulator in the real window, through memory, keys and game time alone.
 
-The policy is the demo's, unchanged. It fights in the simulator; in the window in lockstep and in real time, there also
-with a delay from a look to its keys as real games have it; in the window laid out as other games are; and there as the
-boss of the real game, by that game's own environment.
+The policy is the demo's, unchanged. For ``soulslab bench transfer`` it fights in the simulator; in the window in
+lockstep and in real time, there also with a delay from a look to its keys as real games have it; and in the window laid
+out as other games are. For ``soulslab bench souls`` it fights in the environments of real games, stood in for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
@@ -119,19 +119,43 @@ def measure_transfer(settings: TransferBenchSettings) -> list[Result]:
         SiphonError: Xvfb is not installed, or the window does not start.
         PolicyError: The policy file is malformed.
     """
+    boss = settings.train.env.options.get("boss", "judge")
+    title = f"The policy of the simulator, unchanged, against {boss} (95 % intervals)"
+    return [_compare(settings, _places(settings), title)]
+
+
+def measure_souls(settings: TransferBenchSettings) -> list[Result]:
+    """Let the policy fight in the environments of real games, where the window stands in for the game.
+
+    Raises:
+        SiphonError: Xvfb is not installed, or the window does not start.
+        PolicyError: The policy file is malformed.
+    """
+    title = "The policy of the simulator, unchanged, in the environments of a real game (95 % intervals)"
+    return [_compare(settings, _souls_places(settings), title)]
+
+
+def _compare(settings: TransferBenchSettings, places: Iterable[_Place], title: str) -> Result:
+    """Let the policy fight in each place, the simulator first."""
     policy = _policy(settings)
-    found = [(place, _fight(policy, place, settings)) for place in _places(settings)]
-    rows = [_row(place, evaluation, found[0][1]) for place, evaluation in found]
-    title = f"The policy of the simulator, unchanged, against {settings.train.env.options.get('boss', 'judge')}"
-    return [Result(title=f"{title} (95 % intervals)", rows=rows)]
+    found = [(place, _fight(policy, place, settings)) for place in places]
+    return Result(title=title, rows=[_row(place, fights, found[0][1]) for place, fights in found])
 
 
 def _places(settings: TransferBenchSettings) -> Iterator[_Place]:
-    n_simulated = 10 * settings.n_fights
-    yield _Place(SIMULATOR, ARENA_ID, {}, 0.0, n_simulated, n_simulated)
+    yield _simulator(settings)
     yield _live("window, lockstep", 0.0, settings)
     yield from (_live("window, real time", delay, settings, timing="realtime") for delay in (0.0, *settings.delays_ms))
     yield from (_live(f"window as {mask}, lockstep", 0.0, settings, mask=mask) for mask in settings.masks)
+
+
+def _simulator(settings: TransferBenchSettings) -> _Place:
+    n_fights = 10 * settings.n_fights
+    return _Place(SIMULATOR, ARENA_ID, {}, 0.0, n_fights, n_fights)
+
+
+def _souls_places(settings: TransferBenchSettings) -> Iterator[_Place]:
+    yield _simulator(settings)
     for env_id in settings.souls_ids:
         n_fights = max(settings.n_fights // 2, 1)
         yield _Place(f"{env_id}, stood in for", env_id, {"stand_in": True}, 0.0, n_fights, settings.n_games)
@@ -149,7 +173,7 @@ def _live(name: str, delay_ms: float, settings: TransferBenchSettings, **options
 def _fight(policy: Policy, place: _Place, settings: TransferBenchSettings) -> _Fights:
     options = {**settings.train.env.options, **place.options}
     if "stand_in" in place.options:
-        del options["boss"]  # the id names it
+        options.pop("boss", None)  # the id names it
     if place.delay_ms:
         options["latency_ms"] = place.delay_ms
     where = EvaluationSettings(

@@ -81,7 +81,7 @@ def find_installation(
         game: ``elden_ring`` or ``dark_souls_3``.
         executable: Name of its program.
         folder: Of its program; None looks into the libraries of Steam.
-        proton: Program that starts it; None takes the last by name of those that Steam has.
+        proton: Program that starts it; None takes the latest of those that Steam has.
         home: Of the user; None for that of who runs this.
 
     Raises:
@@ -99,7 +99,8 @@ def find_installation(
     if found is None:
         looked = ", ".join(map(str, folders))
         raise LaunchError(f"{executable} is not in {looked}; install the game with Steam, or give its folder")
-    protons = sorted(one for library in libraries for one in (library / "steamapps/common").glob("Proton*/proton"))
+    programs = (one for library in libraries for one in (library / "steamapps/common").glob("Proton*/proton"))
+    protons = sorted(programs, key=lambda one: _version_of(one.parent.name))
     starter = proton or next(reversed(protons), None)
     if starter is None or not starter.is_file():
         raise LaunchError(
@@ -130,6 +131,11 @@ def launchable(profile: Profile, installation: Installation) -> Profile:
         directory=str(installation.folder),
     )
     return msgspec.structs.replace(profile, process=process)
+
+
+def _version_of(name: str) -> tuple[list[int], str]:
+    """Return what orders the names of Protons: their numbers; one without any, as Experimental, comes first."""
+    return [int(number) for number in re.findall(r"\d+", name)], name
 
 
 def _libraries(steam: Path) -> Iterator[Path]:

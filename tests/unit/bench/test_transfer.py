@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from soulslab.bench import transfer
-from soulslab.bench.transfer import SIMULATOR, TransferBenchSettings, measure_transfer
-from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
+from soulslab.bench.transfer import SIMULATOR, TransferBenchSettings, measure_souls, measure_transfer
+from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID, IUDEX_DEMO_ID, IUDEX_ID
 from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.learn.evaluate import Evaluation
 from soulslab.learn.statistics import wilson_interval
@@ -59,6 +59,29 @@ def test_every_place_has_a_row_that_is_compared_with_the_simulator(settings, mon
     assert [row["won (%)"] for row in result.rows] == [100, 50, 0, 0, 0]
     assert [row["beside the simulator (points)"] for row in result.rows] == [0, -50, -100, -100, -100]
     assert all(row["from"] <= row["won (%)"] <= row["to"] for row in result.rows)
+
+
+def test_environments_of_real_games_are_compared_with_the_simulator(settings, monkeypatch):
+    asked = []
+
+    def evaluate(policy, where, *, sinks=()):
+        asked.append(where)
+        interval = wilson_interval(where.n_fights, where.n_fights)
+        return Evaluation(
+            n_fights=where.n_fights,
+            mean_return=0.0,
+            mean_decisions=1.0,
+            n_wins=where.n_fights,
+            win_rate=1.0,
+            interval=interval,
+        )
+
+    monkeypatch.setattr(transfer, "evaluate", evaluate)
+    (result,) = measure_souls(settings)
+    assert [where.env_id for where in asked] == [ARENA_ID, IUDEX_ID, IUDEX_DEMO_ID]
+    assert [where.env_options.get("stand_in", False) for where in asked] == [False, True, True]
+    assert all("boss" not in where.env_options for where in asked[1:])
+    assert [row["fights"] for row in result.rows] == [20, 1, 1]
 
 
 def test_a_policy_fights_in_the_window_with_what_it_saw_in_the_simulator(settings, monkeypatch):

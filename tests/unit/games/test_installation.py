@@ -24,13 +24,13 @@ exec -a "$2" sleep 600
 
 @pytest.fixture
 def home(tmp_path):
-    """Steam with a library elsewhere, which has the game, and two Protons."""
+    """Steam with a library elsewhere, which has the game, and several Protons."""
     steam, library = tmp_path / ".steam/steam/steamapps", tmp_path / "games/steamapps"
     for folder in (steam / "common", library / "common/DARK SOULS III/Game", library / "compatdata/374320"):
         folder.mkdir(parents=True)
     (library / "common/DARK SOULS III/Game" / EXE).touch()
     (steam / "libraryfolders.vdf").write_text(f'"0"\n{{\n\t"path"\t\t"{tmp_path / "games"}"\n}}\n')
-    for name in ("Proton 8.0", "Proton 9.0"):
+    for name in ("Proton 9.0", "Proton 10.0", "Proton - Experimental"):
         proton = steam / "common" / name / "proton"
         proton.parent.mkdir()
         proton.write_text(PROTON)
@@ -42,7 +42,7 @@ def test_a_game_is_found_in_any_library(home):
     found = find_installation("dark_souls_3", EXE, home=home)
     assert found.folder == home / "games/steamapps/common/DARK SOULS III/Game"
     assert found.prefix == home / "games/steamapps/compatdata/374320"
-    assert found.proton.parent.name == "Proton 9.0"
+    assert found.proton.parent.name == "Proton 10.0"
     given = find_installation("dark_souls_3", EXE, home=home, folder=found.folder, proton=found.proton)
     assert given == found
 

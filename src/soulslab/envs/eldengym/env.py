@@ -94,7 +94,9 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
         self._timing = Lockstep(self._duel.options.times)
         self._look = Look(self._view.attributes, self._view.frame)
         keeper = self._duel.game.keeper
-        keeper.check = VersionGate((*needed_by(self._duel.profile), *self._view.attributes))
+        needed = (*needed_by(self._duel.profile), *self._view.attributes)
+        # The entrance checks again, once there is a world.
+        keeper.check = VersionGate(needed, may_be_loading=not passed_on.get("stand_in"))
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "render_fps": max(1, round(1000 / given.step_ms))}
         self.scenario_name = scenario_name

@@ -133,7 +133,8 @@ class SoulsEntrance:
         self._reload_s = math.inf if reload_minutes is None else 60.0 * reload_minutes
         self._limits = limits
         self._game: SoulsGame | None = None
-        self._loaded_at_s = time.monotonic()
+        # When the game last loaded on our way; until then, when we first saw it.
+        self._loaded_at_s: float | None = None
         self._lock, self._standstill = LongLock(), Standstill()
         #: The start of the game in which all that is needed has passed the self-check, or did not have to.
         self._checked: tuple[int, int] | None = None
@@ -145,6 +146,8 @@ class SoulsEntrance:
             self._game = self._kind(session)
         start = (session.info.pid, session.info.n_starts)
         is_unchecked = self._checked != start
+        if self._loaded_at_s is None:
+            self._loaded_at_s = time.monotonic()
         is_old = time.monotonic() - self._loaded_at_s > self._reload_s
         way = _Way(self._facts, self._limits, self._game, visit)
         way.come_into_world()

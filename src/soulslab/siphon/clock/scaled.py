@@ -54,7 +54,9 @@ class ScaledClock:
         self._lock = threading.RLock()
         self._is_closed = False
         self._speed = float(read_speed())
-        self._was_held = self._speed == 0.0
+        # Who only looks on leaves the game as it is; who has set its speed lets it run in the end, also one that stood
+        # at the beginning: a program that was killed leaves it so.
+        self._has_set_speed = False
         self._since_s = time.monotonic()
         self._passed_s = 0.0  # up to _since_s
         self._counted_s = game_time() if game_time else 0.0
@@ -136,7 +138,7 @@ class ScaledClock:
             try:
                 with suppress(ProcessExitedError):  # a game that has ended needs no speed
                     self._check()
-                    if not self._was_held and self._speed != 1.0:
+                    if self._has_set_speed and self._speed != 1.0:
                         self._write_speed(1.0)
                     if self._frames is not None:
                         self._frames.put_back()
@@ -168,6 +170,7 @@ class ScaledClock:
                 now_s = time.monotonic()
                 self._passed_s += (now_s - self._since_s) * self._speed
                 self._since_s = now_s
+            self._has_set_speed = True
             # A game whose own time cannot be read, as it loads, can be stopped all the same.
             self._write_speed(speed)
             got = self._read_speed()

@@ -160,10 +160,17 @@ def test_a_program_that_ends_without_closing_leaves_no_game_standing():
     assert done.stdout.split() == ["0.0", "1.0"]
 
 
-@pytest.mark.parametrize(("before", "after"), [(1.0, 1.0), (0.0, 0.0)])
-def test_closing_lets_it_run_unless_it_was_held_before(before, after):
+@pytest.mark.parametrize("before", [1.0, 0.0, 0.5])
+def test_closing_lets_it_run_also_if_a_killed_program_had_left_it_standing(before):
     game = Game(speed=before)
     clock = ScaledClock(game.read, game.write)
     clock.pause()
     clock.close()
-    assert game.read() == after
+    assert game.read() == 1.0
+
+
+@pytest.mark.parametrize("before", [1.0, 0.0, 0.5])
+def test_who_only_looks_on_leaves_it_as_it_is(before):
+    game = Game(speed=before)
+    ScaledClock(game.read, game.write).close()
+    assert game.read() == before
