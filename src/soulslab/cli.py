@@ -123,7 +123,9 @@ def envs() -> None:
     for name, spec in sorted(gymnasium.registry.items()):
         if spec.namespace == "soulslab" and isinstance(spec.entry_point, str):
             doc = load_env_creator(spec.entry_point).__doc__ or ""
-            console.print(f"{name}  {doc.strip().splitlines()[0] if doc else ''}", markup=False, highlight=False)
+            first = doc.strip().splitlines()[0] if doc else ""
+            own = ", ".join(f"{option}={value}" for option, value in spec.kwargs.items())
+            console.print(f"{name}  {first}{f' ({own})' if own else ''}", markup=False, highlight=False)
 
 
 @app.command

@@ -84,7 +84,10 @@ class Choice:
         is_news = is_decided or way is not self.way or tuple(problems) != self._problems
         self.way, self.is_decided, self._problems = way, is_decided, tuple(problems)
         if is_news:
-            _log.info(
+            # That the first way holds is as expected, and there are dozens of such attributes.
+            level = logging.INFO if problems or not is_decided else logging.DEBUG
+            _log.log(
+                level,
                 "attribute %r: %r %s, as it gives %r%s",
                 self.name,
                 way.source,

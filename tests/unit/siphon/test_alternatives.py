@@ -82,7 +82,7 @@ def test_the_own_way_holds_if_it_is_plausible(caplog):
     game.put(B + 0x10, 1.0)
     game.put(C + 0x10, 1.5)
     assert game.table.sources == {"speed": ""}
-    with caplog.at_level(logging.INFO, LOGGER):
+    with caplog.at_level(logging.DEBUG, LOGGER):
         assert game.table.read("speed") == 1.0
     assert game.table.sources == {"speed": OWN}
     assert [record.message for record in caplog.records] == [f"attribute 'speed': \"{OWN}\" holds, as it gives 1.0"]
