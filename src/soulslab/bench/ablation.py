@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any, Final
 
 import msgspec
@@ -59,6 +60,8 @@ def measure_ablation(settings: AblationSettings) -> list[Result]:
     ]
     runs = play_all(tasks, settings.folder, settings.n_processes)
     by_name = {name: [run for task, run in zip(tasks, runs, strict=True) if task.name == name] for name in variants}
+    # What is missed most comes first, behind the whole.
+    by_name = dict(sorted(by_name.items(), key=lambda one: (one[0] != NOTHING, mean(run.area() for run in one[1]))))
     rows = [_row(name, runs, by_name[NOTHING]) for name, runs in by_name.items()]
     return [
         Result(
