@@ -28,7 +28,7 @@ class Souls:
         arrange: Called with each start of the game, to break it.
         reload_minutes: See `SoulsEntrance`.
         of_session: More arguments of `SoulsSession`.
-        max_hp: Full health that the boss is expected to have; None for what it has.
+        expected: Facts that are expected to be otherwise than they are in the world.
         options: Of the environment.
 
     Attributes:
@@ -45,14 +45,12 @@ class Souls:
         arrange=None,
         *,
         reload_minutes=None,
-        max_hp=None,
+        expected=None,
         of_session=None,
         **options,
     ):
         self.session = SoulsSession(game, boss, folder, arrange, **(of_session or {}))
-        facts = self.session.facts
-        if max_hp is not None:
-            facts = msgspec.structs.replace(facts, max_hp=max_hp)
+        facts = msgspec.structs.replace(self.session.facts, **(expected or {}))
         setup = DuelSetup(
             profile=self.session.profile,
             source=str(profile_path(Path(game))),

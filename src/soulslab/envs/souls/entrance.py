@@ -199,6 +199,8 @@ class _Way:
 
     def go(self, *, is_old: bool) -> bool:
         """Go on from there to the fight; tell whether it is another one."""
+        with _state("load", "the player to be read"):
+            _refuse_another_player(self._facts, self._game.player.max_hp)
         if self._is_in_fight() and not is_old and not self._is_another_wanted():
             return False
         self._make_fight(must_warp=is_old or self._must_warp())
@@ -461,6 +463,16 @@ def _refuse_another(facts: BossFacts, boss: Health) -> None:
             f"{facts.name} has a full health of {boss.max_hp} in the game, and {facts.max_hp} in its file: that is "
             f"another boss, or a later journey through the game; to fight this one give boss= the path of a copy "
             f"of the file with max_hp = {boss.max_hp} (docs/bosses.md)"
+        )
+
+
+def _refuse_another_player(facts: BossFacts, max_hp: int) -> None:
+    """Raise `EnvironmentUsageError` if another character plays than the file is for, before it goes all the way."""
+    if facts.player_max_hp not in (None, max_hp):
+        raise EnvironmentUsageError(
+            f"the player has a full health of {max_hp} in the game, and {facts.player_max_hp} in the file of "
+            f"{facts.name}: load the character that agents were trained with, or give boss= the path of a copy of the "
+            f"file with player_max_hp = {max_hp} (docs/bosses.md)"
         )
 
 

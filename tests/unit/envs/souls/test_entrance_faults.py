@@ -51,10 +51,18 @@ def test_a_boss_that_is_not_there(make, caplog, game, boss):
 
 @each_boss
 def test_another_boss_than_was_asked_for_is_not_tried_again(make, game, boss):
-    souls = make(game, boss, max_hp=1999)
+    souls = make(game, boss, expected={"max_hp": 1999})
     with pytest.raises(EnvironmentUsageError, match=r"health of 1037 in the game, and 1999 in its file.*max_hp = 1037"):
         souls.env.reset()
     assert (souls.log.n_retries, souls.log.n_game_restarts) == (0, 0)
+
+
+@each_boss
+def test_another_character_is_told_before_it_goes_all_the_way(make, game, boss):
+    souls = make(game, boss, expected={"player_max_hp": 600})
+    with pytest.raises(EnvironmentUsageError, match=r"full health of 454 in the game, and 600 .*player_max_hp = 454"):
+        souls.env.reset()
+    assert souls.world.at == "outside"
 
 
 @each_boss
