@@ -147,7 +147,7 @@ class DemonstrationError(SoulslabError):
 
 
 class ChannelError(SoulslabError):
-    """The memory that an actor and a learner share cannot be used.
+    """What the processes of a run share cannot be used: its folder, or the memory of an actor and a learner.
 
     Attributes:
         path: Its file or folder.

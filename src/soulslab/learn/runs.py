@@ -14,12 +14,14 @@ from soulslab.errors import CheckpointError, IncompatibleCheckpointError
 from soulslab.learn.archive import Tensors, write_atomically, writing
 from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
 from soulslab.learn.policy import describe_options, require_functions
+from soulslab.learn.process_lock import ProcessLock
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.tracker import Milestone
 
 CONFIG_NAME: Final = "config.toml"
 POLICY_NAME: Final = "policy.safetensors"
+LOCK_NAME: Final = "run.lock"
 CHECKPOINTS_NAME: Final = "checkpoints"
 
 
@@ -94,16 +96,24 @@ class RunFolder(Generic[_Settings]):
             raise CheckpointError(path, "holds a run already; resume it, or choose another folder")
         env = msgspec.structs.replace(settings.env, options=describe_options(self.options))
         self.settings: _Settings = msgspec.structs.replace(settings, env=env)
+        self._lock: ProcessLock | None = None
 
     def begin(self) -> None:
-        """Make the folder, and write the settings into it.
+        """Make the folder, keep others out of it until `close`, and write the settings into it.
 
         Raises:
             CheckpointError: It could not be written.
+            ChannelError: Another process learns in it.
         """
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = ProcessLock(self.path / LOCK_NAME, "another soulslab train")
         write_atomically(self.path / CONFIG_NAME, dump_settings(self.settings).encode())
+
+    def close(self) -> None:
+        """Let others into the folder; a second call does nothing. The end of the process does the same."""
+        if self._lock is not None:
+            self._lock.release()
 
 
 def part(tensors: Tensors, name: str) -> Tensors:

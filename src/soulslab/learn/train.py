@@ -81,11 +81,16 @@ def train(
         ConfigError: An option names a Python function that was not passed again.
         EnvironmentUsageError: The environment cannot be trained on.
         NonFiniteError: The environment gave NaN or infinity.
+        ChannelError: Another process learns in the folder.
         SoulslabError: The game is gone, say. Whatever ends a run under way, the learner was saved before.
     """
     try:
         folder = RunFolder(run_dir, settings, env_options, resume=resume)
-        with one_core(), closing(make_vector(settings.env.id, settings.env.n_envs, folder.options)) as env:
+        with (
+            one_core(),
+            closing(folder),
+            closing(make_vector(settings.env.id, settings.env.n_envs, folder.options)) as env,
+        ):
             run = _Run(folder, env, sinks)
             run.begin()
             return run.run()

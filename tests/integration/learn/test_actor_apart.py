@@ -14,10 +14,10 @@ from soulslab.config import dump_settings
 from soulslab.errors import ActorError, ChannelError
 from soulslab.learn.archive import read_archive
 from soulslab.learn.checkpoint import CheckpointStore
+from soulslab.learn.process_lock import is_held
 from soulslab.learn.rainbow.apart import lock as lock_module
 from soulslab.learn.rainbow.apart import process as process_module
 from soulslab.learn.rainbow.apart.actor import main
-from soulslab.learn.rainbow.apart.lock import is_held
 from soulslab.learn.rainbow.apart.place import ACTOR_LOCK, find_place
 from soulslab.learn.rainbow.apart.status import ActorState, open_status
 from soulslab.learn.rainbow.run import train_rainbow

@@ -13,6 +13,7 @@ import pytest
 
 from soulslab.config import load_settings
 from soulslab.errors import (
+    ChannelError,
     CheckpointError,
     ConfigError,
     EnvironmentUsageError,
@@ -21,7 +22,8 @@ from soulslab.errors import (
 )
 from soulslab.learn.archive import read_archive, write_archive
 from soulslab.learn.players import load_player
-from soulslab.learn.runs import StopReason
+from soulslab.learn.process_lock import ProcessLock
+from soulslab.learn.runs import LOCK_NAME, StopReason
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import run_sinks
 from soulslab.learn.telemetry import CheckpointSaved, TrainFinished, TrainProgress, TrainStarted
@@ -222,6 +224,20 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(corridor, tmp_path):
     with pytest.raises(CheckpointError, match="holds a run already"):
         train(corridor, tmp_path / "run", sinks=[listener])
     assert listener.n_closed == 1
+
+
+def test_one_process_at_a_time_learns_in_a_folder(corridor, tmp_path):
+    run_dir = tmp_path / "run"
+    train(with_run(corridor, total_steps=500), run_dir)
+    kept = sorted(path.name for path in (run_dir / "checkpoints").iterdir())
+    longer = with_run(corridor, total_steps=1000)
+    with (
+        ProcessLock(run_dir / LOCK_NAME, "another"),
+        pytest.raises(ChannelError, match=r"run.lock: another soulslab train is at work on this run"),
+    ):
+        train(longer, run_dir, resume=True)
+    assert sorted(path.name for path in (run_dir / "checkpoints").iterdir()) == kept
+    assert train(longer, run_dir, resume=True).env_steps >= 1000
 
 
 def test_resuming_needs_a_run_with_the_same_settings(corridor, tmp_path):

@@ -99,11 +99,12 @@ def train_rainbow(
         DemonstrationError: The recorded fights are of another environment, or damaged.
         NonFiniteError: The environment gave NaN or infinity.
         ActorError: The process that plays failed too often.
+        ChannelError: Another process learns in the folder.
         SoulslabError: The game is gone, say. Whatever ends a run under way, everything learned was saved before.
     """
     try:
         folder = RunFolder(run_dir, settings, env_options, resume=resume)
-        with one_core():
+        with one_core(), closing(folder):
             opened = open_run(folder)
             with closing(opened.playing):
                 run = _Run(folder, opened, sinks)

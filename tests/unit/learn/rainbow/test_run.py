@@ -16,6 +16,7 @@ import torch
 
 from soulslab.config import load_settings
 from soulslab.errors import (
+    ChannelError,
     CheckpointError,
     ConfigError,
     DemonstrationError,
@@ -25,9 +26,10 @@ from soulslab.errors import (
 from soulslab.learn.archive import read_archive
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.players import load_player
+from soulslab.learn.process_lock import ProcessLock
 from soulslab.learn.rainbow.run import train_rainbow
 from soulslab.learn.rainbow.settings import DemonstrationSettings, RainbowSettings
-from soulslab.learn.runs import StopReason
+from soulslab.learn.runs import LOCK_NAME, StopReason
 from soulslab.learn.settings import EnvSettings
 from soulslab.learn.sinks import PROGRESS_NAME, JsonLinesSink, read_json_lines
 from soulslab.learn.telemetry import (
@@ -324,6 +326,20 @@ def test_a_run_of_which_no_rows_are_whole_says_so_and_leaves_all_as_it_is(corrid
         train_rainbow(settings, tmp_path / "run", resume=True)
     assert caplog.text.count("passing over") == 3
     assert sorted((tmp_path / "run").rglob("*")) == before
+
+
+def test_one_process_at_a_time_learns_in_a_folder(corridor, tmp_path):
+    run_dir = tmp_path / "run"
+    train_rainbow(with_run(corridor, total_steps=500), run_dir)
+    kept = sorted(path.name for path in (run_dir / "checkpoints").iterdir())
+    longer = with_run(corridor, total_steps=1000)
+    with (
+        ProcessLock(run_dir / LOCK_NAME, "another"),
+        pytest.raises(ChannelError, match=r"run.lock: another soulslab train is at work on this run"),
+    ):
+        train_rainbow(longer, run_dir, resume=True)
+    assert sorted(path.name for path in (run_dir / "checkpoints").iterdir()) == kept
+    assert train_rainbow(longer, run_dir, resume=True).env_steps >= 1000
 
 
 def test_resuming_needs_a_run_with_the_same_settings(corridor, tmp_path):

@@ -23,9 +23,9 @@ from soulslab.errors import ChannelError, SoulslabError
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector
 from soulslab.learn.interrupt import StopRequest
 from soulslab.learn.policy import require_functions
+from soulslab.learn.process_lock import ProcessLock, is_held
 from soulslab.learn.rainbow.actor import Actor, step_shape
 from soulslab.learn.rainbow.apart.ends import SharedActorEnd
-from soulslab.learn.rainbow.apart.lock import ProcessLock, is_held
 from soulslab.learn.rainbow.apart.memory import Memory, open_memory, read_header
 from soulslab.learn.rainbow.apart.place import ACTOR_LOCK, LEARNER_LOCK, find_place
 from soulslab.learn.rainbow.apart.priority import Precedence, go_normally

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from soulslab.errors import ChannelError
-from soulslab.learn.rainbow.apart.lock import is_held
+from soulslab.learn.process_lock import is_held
 
 ACTOR_LOCK: Final = "actor.lock"
 LEARNER_LOCK: Final = "learner.lock"

@@ -13,9 +13,9 @@ import numpy as np
 from soulslab.errors import ActorError
 from soulslab.learn.archive import Tensors, writing
 from soulslab.learn.policy import require_functions
+from soulslab.learn.process_lock import ProcessLock
 from soulslab.learn.rainbow.actor import step_shape
 from soulslab.learn.rainbow.apart.ends import SharedLearnerEnd
-from soulslab.learn.rainbow.apart.lock import ProcessLock
 from soulslab.learn.rainbow.apart.memory import (
     Memory,
     create_memory,

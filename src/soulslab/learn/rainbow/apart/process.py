@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from soulslab.errors import ActorError
-from soulslab.learn.rainbow.apart.lock import is_held
+from soulslab.learn.process_lock import is_held
 from soulslab.learn.rainbow.apart.place import ACTOR_LOCK
 from soulslab.learn.rainbow.apart.status import StatusBoard
 
