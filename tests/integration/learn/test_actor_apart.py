@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from soulslab.config import dump_settings
 from soulslab.errors import ActorError, ChannelError
+from soulslab.learn import process_lock as lock_module
 from soulslab.learn.archive import read_archive
 from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.process_lock import is_held
-from soulslab.learn.rainbow.apart import lock as lock_module
 from soulslab.learn.rainbow.apart import process as process_module
 from soulslab.learn.rainbow.apart.actor import main
 from soulslab.learn.rainbow.apart.place import ACTOR_LOCK, find_place
