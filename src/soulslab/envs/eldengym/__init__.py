@@ -9,6 +9,9 @@
     observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
 """
 
+from typing import TYPE_CHECKING, NoReturn
+
+from soulslab.envs.eldengym.absent import OF_PACKAGE
 from soulslab.envs.eldengym.env import EldenGymEnv
 from soulslab.envs.eldengym.rewards import BossDefeatReward, CustomReward, RewardFunction, ScoreDeltaReward
 from soulslab.envs.eldengym.scenarios import list_envs, make
@@ -22,3 +25,12 @@ __all__ = [
     "list_envs",
     "make",
 ]
+
+if not TYPE_CHECKING:  # for mypy, a module with it has every name
+
+    def __getattr__(name: str) -> NoReturn:
+        """Say what does here what EldenGym has by that name."""
+        if name not in OF_PACKAGE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # ``from soulslab.envs.eldengym import ...`` would put words of its own in the place of an AttributeError's.
+        raise ImportError(f"{__name__} has no {name!r}; {OF_PACKAGE[name]}", name=__name__)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from soulslab.envs.eldengym.absent import OF_CLIENT
 from soulslab.envs.eldengym.attributes import PUBLIC_ATTRIBUTES
 from soulslab.envs.eldengym.observation import IN_BLOCK, PLAYER, positions
 from soulslab.errors import UnknownAttributeError
@@ -18,7 +19,7 @@ class EldenClient:
     """Reads and writes the game, as the methods of those names in eldengym 0.6.0 do.
 
     It takes names of ours, too. What fails raises, where there it answers ``success=False`` or 0. Keys and time are the
-    environment's alone.
+    environment's alone; whoever asks for a method that is not here is told what does it.
 
     Args:
         session: Of the game.
@@ -57,6 +58,11 @@ class EldenClient:
             value = whole
         self._session.write({attribute: value})
         return {"success": True, "message": ""}
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say what does here what EldenGym's client does by that name."""
+        advice = f"; {OF_CLIENT[name]}" if name in OF_CLIENT else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{advice}", name=name, obj=self)
 
     # --- the player -----------------------------------------------------------------------------------------
 
@@ -127,6 +133,11 @@ class EldenClient:
     def target_animation_id(self) -> int:
         """Animation of the boss."""
         return int(self._read("NpcAnimId"))
+
+    @property
+    def local_target_coords(self) -> Position:
+        """Where the boss is in the frame of the Havok engine: x, y, height, m."""
+        return from_memory(self._session.read("boss.havok_position"))
 
     @property
     def global_target_coords(self) -> Position:

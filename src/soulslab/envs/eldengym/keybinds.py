@@ -72,7 +72,7 @@ class Keyboard:
             bits = np.asarray(action)
         except ValueError:  # a ragged list
             bits = np.zeros(0, object)
-        if bits.shape != (len(self.names),) or bits.dtype.kind not in "biu" or not ((bits == 0) | (bits == 1)).all():
+        if bits.shape != (len(self.names),) or bits.dtype.kind not in "biuf" or not ((bits == 0) | (bits == 1)).all():
             raise InvalidActionError(
                 f"action {action!r}: must be {len(self.names)} bits of 0 and 1, one for each of {', '.join(self.names)}"
             )

@@ -81,6 +81,11 @@ class EldenGymOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise EnvironmentUsageError(f"max_steps must be a whole number from 1 or None, not {self.max_steps!r}")
         if not isinstance(self.launch_game, bool):
             raise EnvironmentUsageError(f"launch_game must be True or False, not {self.launch_game!r}")
+        if self.launch_game and self.host:
+            raise EnvironmentUsageError(
+                "launch_game starts the game on this machine: give no host with it, and start the game of a server "
+                "where the server is"
+            )
         if self.save_file_name or self.save_file_dir:
             raise EnvironmentUsageError(
                 "save_file_name and save_file_dir: a reset brings the fight back without a save file; put one back "
@@ -109,6 +114,9 @@ def split_options(options: Mapping[str, Any]) -> tuple[EldenGymOptions, dict[str
             raise EnvironmentUsageError(f"EldenGym's environment has no option {name!r}{_hint(name, own)}")
     given = EldenGymOptions(**{name: value for name, value in options.items() if name in own})
     given.check()
+    for name in ("token", "tls"):
+        if options.get(name) and not given.host:
+            raise EnvironmentUsageError(f"{name} is for a server; say which with host='host:port'")
     if "frame_format" in options or "frame_quality" in options:
         _log.info("frame_format and frame_quality have no effect: pictures come as they are")
     return given, {name: value for name, value in options.items() if name in PASSED_ON}

@@ -44,7 +44,7 @@ class _OverWithDeath(RewardFunction):
     def is_done(self, obs: Observation, info: Info) -> bool:
         """Tell whether one of the two is dead."""
         del obs
-        return _is_dead(info, PLAYER) or _is_dead(info, BOSS)
+        return is_over(info)
 
 
 class ScoreDeltaReward(_OverWithDeath):
@@ -164,6 +164,11 @@ def call(function: Any, obs: Observation, info: Info, prev_info: Info) -> tuple[
     if not math.isfinite(reward):
         raise EnvironmentUsageError(f"{type(function).__name__}.calculate must return a finite number, not {reward}")
     return reward, bool(function.is_done(obs, info))
+
+
+def is_over(info: Info) -> bool:
+    """Tell whether one of the two is dead."""
+    return _is_dead(info, PLAYER) or _is_dead(info, BOSS)
 
 
 def _at_the_end(info: Info, win: float, loss: float) -> float:

@@ -3,6 +3,7 @@
 import eldengym as public
 import numpy as np
 import pytest
+from shapely.geometry import Polygon
 
 from soulslab.envs.eldengym.attributes import PUBLIC_ATTRIBUTES
 from soulslab.errors import ReadOnlyError, UnknownAttributeError
@@ -29,6 +30,7 @@ def test_it_reads_what_is_observed(env):
     assert client.target_player_distance == pytest.approx(float(seen["dist_to_boss"]), abs=1e-3)
     for name in PUBLIC_ATTRIBUTES:
         assert client.get_attribute(name)["success"]
+    assert [client.get_attribute(f"NpcLocalPos{axis}")["value"] for axis in "XYZ"] == list(client.local_target_coords)
     assert client.get_attribute("HeroLocalPosZ")["value"] == client.local_player_coords[2]
     assert client.get_attribute("boss.poise")["value"] == env.session.read("boss.poise")
 
@@ -59,6 +61,16 @@ def test_what_cannot_be_is_told(env):
         env.client.set_attribute("NpcMaxHp", 5)
 
 
+def test_methods_of_eldengym_s_client_that_are_not_here_are_told_what_does_it(env):
+    for name in dir(public.EldenClient):
+        # Types of pysiphon's own are no methods, and scenarios is no attribute of the class.
+        if not name.startswith("_") and name != "FrameStreamHandle" and not hasattr(type(env.client), name):
+            with pytest.raises(AttributeError, match=f"has no attribute '{name}'; "):
+                getattr(env.client, name)
+    with pytest.raises(AttributeError, match=r"'nothing'$"):
+        env.client.nothing  # noqa: B018
+
+
 def test_eldengym_s_own_wrappers_go_over_it(make):
     env = public.DictFrameStack(public.DictGrayscaleFrame(public.DictResizeFrame(make(), width=64, height=36)))
     env = public.NormalizeMemoryAttributes(public.AnimFrameWrapper(public.HPRefundWrapper(env)), {"NpcHp": (0, 1037)})
@@ -70,6 +82,21 @@ def test_eldengym_s_own_wrappers_go_over_it(make):
     assert seen["NpcHp"] == 1.0
     assert "elapsed_frames" in seen
     assert wait(env)[4]["player_hp_normalized"] == 1.0
+
+
+def test_the_wrappers_of_eldengym_s_dodge_example_go_over_it(make):
+    env = make(actions=["move_left", "dodge_roll/dash"], frame_px=None)
+    corners = [(-40, -40), (40, -40), (40, 40), (-40, 40)]
+    x, y, _ = env.reset(seed=0)[1]["player_xyz"]
+    boundary = public.ArenaBoundary(Polygon([(y + a, -x + b) for a, b in corners]), resolution=4.0)
+    env = public.SDFObsWrapper(public.AnimFrameWrapper(public.HPRefundWrapper(env)), boundary)
+    env = public.DodgePolicyRewardWrapper(public.OOBSafetyWrapper(env, boundary), dodge_action_idx=1)
+    env.reset(seed=0)
+    env.unwrapped.client.set_player_hp(100)
+    seen, reward, _, _, info = env.step(np.array([0, 1], np.int8))
+    assert -44 < seen["sdf_value"] < -35
+    assert (info["oob_detected"], info["reward_hit_penalty"]) == (False, -1.0)
+    assert reward == pytest.approx(-354 / 454 - 1.0 - 0.01, abs=1e-4)
 
 
 def test_eldengym_s_own_boundary_brings_a_player_back(make):

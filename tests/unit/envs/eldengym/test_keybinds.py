@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import eldengym as public
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +43,11 @@ def test_the_mouse_does_what_it_has_a_button_for():
 @given(st.lists(st.booleans(), min_size=13, max_size=13))
 def test_each_bit_is_a_key(bits):
     assert ALL.held(bits) == tuple(key for key, bit in zip(ALL.keys, bits, strict=True) if bit)
+
+
+def test_bits_may_be_of_any_kind_of_number():
+    for one in (np.zeros(13), np.ones(13, np.float32), np.ones(13, bool), [1] * 13, np.ones(13, np.uint8)):
+        assert ALL.held(one) == ALL.held(np.asarray(one, np.int8))
 
 
 def test_two_actions_may_share_a_key_and_indices_may_have_gaps():
