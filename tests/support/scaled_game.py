@@ -9,6 +9,8 @@ from support.masked_game import MaskedSession
 
 #: Wall time of a frame. One passes whenever somebody looks at the game's time, so nothing depends on the real one.
 FRAME_S = 1 / 60
+#: Frames between two looks of a self-check, in which any other game runs on by itself.
+LOOK_FRAMES = 15
 PACE = ("game.speed", "game.fps", "game.has_fps")
 
 
@@ -23,6 +25,12 @@ def step_by_speed(game, arena):
         passed_s += FRAME_S * arena.fight.speed
         return passed_s
 
+    def examine(names=None, look=table.examine):
+        for _ in range(LOOK_FRAMES):
+            game_time()
+        return look(names)
+
+    table.examine = examine
     speed = profile.clock.speed_attribute
     game.clock = ScaledClock(
         lambda: table.read(speed),
@@ -45,7 +53,6 @@ class ScaledSession(MaskedSession):
 
     def _start(self, profile, options):
         game = step_by_speed(super()._start(profile, options), self.arena)
-        # Of a known version: nobody waits for the self-check, in which a game runs on by itself.
         game.info = msgspec.structs.replace(game.info, version=profile.process.versions[0])
         return game
 

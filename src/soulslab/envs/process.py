@@ -18,12 +18,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.process_options import find_profile, make_keeper, make_options, make_settings
 from soulslab.envs.process_rewards import Rewards
 from soulslab.envs.process_settings import tick_s
 from soulslab.envs.process_spaces import ActionKeys, StateSpace
 from soulslab.envs.process_start import Deadline, EpisodeStart
-from soulslab.envs.version_gate import VersionGate
 from soulslab.errors import (
     ClockStalledError,
     EnvironmentUsageError,
@@ -79,7 +79,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         self._start = EpisodeStart(settings, self.profile, given.read_only)
         self._keeper = make_keeper(given, self.profile, render_mode)
         self._look = self._make_look()
-        self._keeper.check = VersionGate((*(self._look.attributes or ()), *self._start.names))
+        self._keeper.check = AttributeGate((*(self._look.attributes or ()), *self._start.names))
         self.observation_space = self._state.space
         self.action_space = self._actions.space
         self.action_names = self._actions.names

@@ -37,8 +37,8 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
         token: The server's token.
         tls: File with the server's certificate, for one on another machine.
         display: See `SessionOptions.display`; "" with ``render_mode="human"``.
-        allow_unknown_version: Attach although the profile does not know this version of the game. Then every value that
-            is needed has to pass the self-check (docs/games.md) before anything else happens.
+        allow_unknown_version: Attach although the profile does not know this version of the game. As in any other,
+            every value that is needed has to pass the self-check (docs/games.md) before anything else happens.
         read_only: Never write to the game's memory; a start that would write restarts the game instead.
         session: An open session, or what opens one, in place of all that is said above about it.
     """

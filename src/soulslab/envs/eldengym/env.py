@@ -20,7 +20,7 @@ from soulslab.envs.live.actions import Keys
 from soulslab.envs.live.timing import Lockstep, Look
 from soulslab.envs.process_start import Deadline
 from soulslab.envs.souls.env import SoulsDuelEnv
-from soulslab.envs.version_gate import VersionGate
+from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.errors import EnvironmentUsageError, NotResetError, SiphonError
 from soulslab.games.self_check import needed_by
 from soulslab.siphon.session import LOADING, Session, Step, StepResult
@@ -96,7 +96,7 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
         keeper = self._duel.game.keeper
         needed = (*needed_by(self._duel.profile), *self._view.attributes)
         # The entrance checks again, once there is a world.
-        keeper.check = VersionGate(needed, may_be_loading=not passed_on.get("stand_in"))
+        keeper.check = AttributeGate(needed, may_be_loading=not passed_on.get("stand_in"))
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "render_fps": max(1, round(1000 / given.step_ms))}
         self.scenario_name = scenario_name

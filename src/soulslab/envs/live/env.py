@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from soulslab.arena.state import Record
 from soulslab.arena.vocabulary import NOTHING
+from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.live.actions import Actions
 from soulslab.envs.live.demo import DemoEpisode
 from soulslab.envs.live.duel_game import DuelGame
@@ -27,7 +28,6 @@ from soulslab.envs.live.scenario import Scenario
 from soulslab.envs.live.terms import FightScore
 from soulslab.envs.live.timing import StepTimes, make_timing
 from soulslab.envs.process_start import Deadline, GameKeeper
-from soulslab.envs.version_gate import VersionGate
 from soulslab.errors import EnvironmentUsageError, NotResetError, SiphonError
 from soulslab.games.self_check import needed_by
 from soulslab.siphon.profile import Profile
@@ -98,7 +98,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self._observer = Observer(options.observation, setup.scenario, options.picture, last)
         game = DuelGame(setup.keeper, setup.profile, setup.source, setup.scenario.frame)
         game.step_deadline_s = options.step_deadline_s
-        setup.keeper.check = VersionGate(needed_by(setup.profile), may_be_loading=setup.entrance is not None)
+        setup.keeper.check = AttributeGate(needed_by(setup.profile), may_be_loading=setup.entrance is not None)
         episode = make_episode(options, setup.scenario, setup.entrance)
         timing = make_timing(options.timing, times)
         is_late = options.skip_locked and options.timing == "lockstep"

@@ -14,11 +14,11 @@ from typing import TypeVar
 
 import msgspec
 
+from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.entrance import Visit
 from soulslab.envs.souls.long_lock import WANTED, LongLock
 from soulslab.envs.souls.standstill import Standstill
-from soulslab.envs.version_gate import VersionGate
 from soulslab.errors import EnvironmentUsageError, ProfileError, ResetFailedError, WaitTimeoutError
 from soulslab.games.axes import Position
 from soulslab.games.boss_facts import BossFacts
@@ -136,7 +136,7 @@ class SoulsEntrance:
         # When the game last loaded on our way; until then, when we first saw it.
         self._loaded_at_s: float | None = None
         self._lock, self._standstill = LongLock(), Standstill()
-        #: The start of the game in which all that is needed has passed the self-check, or did not have to.
+        #: The start of the game in which all that is needed has passed the self-check.
         self._checked: tuple[int, int] | None = None
 
     def enter(self, game: DuelGame, visit: Visit) -> bool:
@@ -152,10 +152,10 @@ class SoulsEntrance:
         way = _Way(self._facts, self._limits, self._game, visit)
         way.come_into_world()
         if is_unchecked:
-            VersionGate(_written(self._game, self._facts))(session)
+            AttributeGate(_written(self._game, self._facts))(session)
         is_another = way.go(is_old=is_old)
         if is_unchecked:
-            VersionGate(needed_by(session.profile))(session)
+            AttributeGate(needed_by(session.profile))(session)
             with _state("boss", "the game to stand at a speed of 0"):
                 self._standstill.check(session)
         self._checked = start

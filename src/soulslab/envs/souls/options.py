@@ -24,8 +24,8 @@ class SoulsOptions(OriginOptions, frozen=True, kw_only=True):
         stand_in: Play the built-in fight in the game's place: its window, with memory laid out as the game's. Nothing
             but soulslab has to be installed. With `pid`, `server` or `session` it is the one that runs there
             (``soulslab arena --mask``).
-        allow_unknown_version: Attach although the profile does not know this version of the game. Then every value
-            that is needed has to pass the self-check (docs/games.md) before anything is written.
+        allow_unknown_version: Attach although the profile does not know this version of the game. As in any other,
+            every value that is needed has to pass the self-check (docs/games.md) before anything is written.
     """
 
     boss: str | Path = ""

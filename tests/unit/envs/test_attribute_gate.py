@@ -1,11 +1,13 @@
-"""Environments on a version of a game that the profile does not know: the self-check is the gate."""
+"""The self-check is the gate to an environment, on versions of a game that the profile knows and on others."""
+
+import logging
 
 import msgspec
 import pytest
 
+from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.live.arena import ArenaLiveEnv
 from soulslab.envs.process import ProcessEnv
-from soulslab.envs.version_gate import VersionGate
 from soulslab.errors import SelfCheckError
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.games.arena.fake import FakeArenaSession
@@ -35,8 +37,9 @@ def test_a_version_that_fits_is_played():
     env.close()
 
 
-def test_an_attribute_that_fails_is_refused_by_name_before_anything_is_written():
-    session = ToySession(is_moving=True)
+@pytest.mark.parametrize("versions", [("2.0",), ("", "2.0")], ids=["unknown version", "known version"])
+def test_an_attribute_that_fails_is_refused_by_name_before_anything_is_written(versions):
+    session = ToySession(versions, is_moving=True)
     before = dict(session.toy.values)
     env = ProcessEnv(session=session)
     with pytest.raises(SelfCheckError, match="'hp' does not move") as caught:
@@ -51,8 +54,16 @@ def test_an_attribute_that_fails_is_refused_by_name_before_anything_is_written()
     env.close()
 
 
-def test_a_known_version_is_not_checked():
-    env = ProcessEnv(session=ToySession(versions=("", "2.0"), is_moving=True))
+@pytest.mark.parametrize(("versions", "level"), [(("2.0",), logging.WARNING), (("", "2.0"), logging.INFO)])
+def test_what_passed_is_told_and_louder_for_an_unknown_version(caplog, versions, level):
+    with caplog.at_level(logging.INFO):
+        AttributeGate(("hp", "x"))(ToySession(versions))
+    told = [record for record in caplog.records if "all 2 attributes" in record.getMessage()]
+    assert [record.levelno for record in told] == [level]
+
+
+def test_a_profile_without_versions_is_not_checked():
+    env = ProcessEnv(session=ToySession(versions=(), is_moving=True))
     env.reset()
     assert not env.needs_reset
     env.close()
@@ -71,13 +82,28 @@ def test_a_restarted_game_is_checked_again():
     env.close()
 
 
+def test_what_holds_a_pose_for_a_moment_passes():
+    session = ToySession(is_moving=True)
+    looks = []
+
+    def examine(names=None, examine=session.examine):
+        looks.append(len(looks))
+        session.toy.values["hp"] = 50 if len(looks) > 8 else 100
+        return examine(names)
+
+    session.examine = examine
+    AttributeGate(("hp",))(session)
+    # Five looks a check, of which only the second saw it move.
+    assert len(looks) == 10
+
+
 def test_a_game_that_does_not_load_is_named():
     session = ToySession()
     session.toy.is_loading = True
     with pytest.raises(SelfCheckError, match=r"'hp' not loaded .*is a null pointer"):
-        VersionGate(("hp",), loading_s=0.0)(session)
+        AttributeGate(("hp",), loading_s=0.0)(session)
     session.toy.is_loading = False
-    VersionGate(("hp",), loading_s=0.0)(session)
+    AttributeGate(("hp",), loading_s=0.0)(session)
 
 
 def test_a_duel_on_an_unknown_version():

@@ -1,4 +1,4 @@
-"""What keeps an environment from a version of a game that its profile does not know, until the self-check passes."""
+"""What keeps an environment from a game in which an attribute that it needs does not pass the self-check."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from soulslab.siphon.session import Session
 
 #: Wall time that a game may take to load what is needed.
 LOADING_S = 30.0
+#: Checks in a row, each of a second, after which what stands is taken to stand for good: a boss may hold a pose.
+N_CHECKS = 3
 
 _log = logging.getLogger(__name__)
 
 
-class VersionGate:
-    """Refuses a game of an unknown version in which a needed attribute fails; a known version passes unchecked.
+class AttributeGate:
+    """Refuses a game in which a needed attribute fails, be its version known or not.
+
+    Games whose profile names no versions pass unchecked: soulslab starts the very program that they were made for.
 
     Args:
         needed: The attributes that have to be well. Nothing is written before they are.
@@ -37,26 +41,25 @@ class VersionGate:
             SelfCheckError: It names each attribute that failed, and why.
             SiphonError: The session failed as such.
         """
-        versions = session.profile.process.versions
-        if not versions or session.info.version in versions:
+        if not session.profile.process.versions:
             return
-        deadline = time.monotonic() + self._loading_s
+        deadline, n_checks = time.monotonic() + self._loading_s, 0
         while True:
-            check = check_session(session, self._needed)
-            verdicts = {row.verdict for row in check.rows if row.is_needed}
+            check, n_checks = check_session(session, self._needed), n_checks + 1
+            verdicts = {row.verdict for row in check.rows if row.is_needed} - {Verdict.OK}
             if self._may_be_loading and Verdict.NOT_LOADED in verdicts:
                 standing = {row.name for row in check.rows if row.verdict is Verdict.STANDS}
                 moving = tuple(name for name in self._needed if name not in standing)
                 check.require(*moving, may_be_loading=True)
                 return
-            is_loading = Verdict.NOT_LOADED in verdicts and verdicts <= {Verdict.OK, Verdict.NOT_LOADED}
-            if not is_loading or time.monotonic() >= deadline:
+            is_loading = verdicts == {Verdict.NOT_LOADED} and time.monotonic() < deadline
+            may_move = verdicts == {Verdict.STANDS} and n_checks < N_CHECKS
+            if not (is_loading or may_move):
                 break
         check.require(*self._needed)
-        _log.warning(
-            "%s is of version %s, which the profile does not know; all %d attributes that are needed passed the "
-            "self-check",
-            check.game,
-            check.version or "none",
-            len(self._needed),
-        )
+        passed = f"all {len(self._needed)} attributes that are needed passed the self-check"
+        if check.is_known_version:
+            _log.info("%s %s: %s", check.game, check.version, passed)
+        else:
+            of = f"{check.game} is of version {check.version or 'none'}, which the profile does not know"
+            _log.warning("%s; %s", of, passed)

@@ -1,4 +1,4 @@
-"""A version of a real game that its profile does not know: what is not loaded at the title is checked on the way."""
+"""What the way to a fight and the fight need is checked on the way: at the title next to nothing is loaded."""
 
 import logging
 
@@ -8,15 +8,12 @@ from soulslab.errors import SelfCheckError
 from support.souls_env import BOSSES
 
 VERSION = "9.9.9.9"
-
-
-def unknown(facts_of=None):
-    return {"version": VERSION, "facts_of": facts_of}
+each_version = pytest.mark.parametrize("version", ["", VERSION], ids=["known", "unknown"])
 
 
 @pytest.mark.parametrize(("game", "boss"), BOSSES)
 def test_a_game_at_its_title_is_let_in_and_checked_once_there_is_a_fight(make, caplog, game, boss):
-    souls = make(game, boss, of_session=unknown())
+    souls = make(game, boss, of_session={"version": VERSION})
     with caplog.at_level(logging.WARNING):
         souls.env.reset()
     assert sum(VERSION in record.getMessage() for record in caplog.records) == 2
@@ -28,7 +25,7 @@ def test_a_game_at_its_title_is_let_in_and_checked_once_there_is_a_fight(make, c
 
 
 def test_a_game_that_was_started_again_is_checked_again(make, caplog):
-    souls = make("dark_souls_3", "iudex", of_session=unknown())
+    souls = make("dark_souls_3", "iudex", of_session={"version": VERSION})
     souls.env.reset()
     caplog.clear()
     souls.env.reset(options={"restart": True})
@@ -36,14 +33,17 @@ def test_a_game_that_was_started_again_is_checked_again(make, caplog):
     souls.check_fight()
 
 
-def test_what_can_be_seen_at_the_title_is_checked_there(make):
-    souls = make("dark_souls_3", "iudex", of_session=unknown({"game.speed": {"range": (5.0, 6.0)}}))
+@each_version
+def test_what_can_be_seen_at_the_title_is_checked_there(make, version):
+    facts = {"game.speed": {"range": (5.0, 6.0)}}
+    souls = make("dark_souls_3", "iudex", of_session={"version": version, "facts_of": facts})
     with pytest.raises(SelfCheckError, match=r"'game\.speed' out of range"):
         souls.env.reset()
     assert souls.world.at == "title"
     assert souls.keys_down() == []
 
 
+@each_version
 @pytest.mark.parametrize(
     ("game", "boss", "name"),
     [
@@ -53,8 +53,9 @@ def test_what_can_be_seen_at_the_title_is_checked_there(make):
         ("elden_ring", "margit", "world.last_grace"),
     ],
 )
-def test_what_the_way_writes_is_checked_before(make, game, boss, name):
-    souls = make(game, boss, lambda world: world.rest_elsewhere(), of_session=unknown({name: {"is_moving": True}}))
+def test_what_the_way_writes_is_checked_before(make, game, boss, name, version):
+    of_session = {"version": version, "facts_of": {name: {"is_moving": True}}}
+    souls = make(game, boss, lambda world: world.rest_elsewhere(), of_session=of_session)
     rest = souls.game.session.read(souls.game.last_rest)
     for _ in range(2):
         with pytest.raises(SelfCheckError, match=rf"'{name}' does not move"):
@@ -63,9 +64,11 @@ def test_what_the_way_writes_is_checked_before(make, game, boss, name):
     assert souls.session.read(souls.game.last_rest) == rest
 
 
+@each_version
 @pytest.mark.parametrize(("game", "boss"), BOSSES)
-def test_what_is_of_the_boss_is_checked_before_it_is_held(make, game, boss):
-    souls = make(game, boss, of_session=unknown({"boss.max_hp": {"is_moving": True, "is_holding": False}}))
+def test_what_is_of_the_boss_is_checked_before_it_is_held(make, game, boss, version):
+    facts = {"boss.max_hp": {"is_moving": True, "is_holding": False}}
+    souls = make(game, boss, of_session={"version": version, "facts_of": facts})
     with pytest.raises(SelfCheckError, match=r"'boss\.max_hp' does not move"):
         souls.env.reset()
     assert souls.world.at == "fight"
