@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import gymnasium
-import numpy as np
 from gymnasium import spaces
 
-from soulslab.arena.duel_state import DUEL_STATE
+from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.eldengym.client import EldenClient
 from soulslab.envs.eldengym.keybinds import Given, Keyboard
 from soulslab.envs.eldengym.names import GAME, boss_of
-from soulslab.envs.eldengym.observation import BOSS_HP, PLAYER_HP, View
+from soulslab.envs.eldengym.observation import View
 from soulslab.envs.eldengym.options import split_options
-from soulslab.envs.eldengym.rewards import call
+from soulslab.envs.eldengym.rewards import call, is_over
 from soulslab.envs.live.actions import Keys
 from soulslab.envs.live.timing import Lockstep, Look
 from soulslab.envs.process_start import Deadline
 from soulslab.envs.souls.env import SoulsDuelEnv
-from soulslab.envs.attribute_gate import AttributeGate
-from soulslab.errors import EnvironmentUsageError, NotResetError, SiphonError
+from soulslab.errors import EnvironmentUsageError, NotResetError, SiphonError, WaitTimeoutError
+from soulslab.games.camera import Camera
 from soulslab.games.self_check import needed_by
+from soulslab.games.waiting import Patience
 from soulslab.siphon.session import LOADING, Session, Step, StepResult
 
 Info = dict[str, Any]
 Observation = dict[str, Any]
+
+#: Attribute and key.
+LOCK_ON: Final = "lock_on"
+#: A second press would let go again, and the boss does not wait.
+ONE_PRESS: Final = Patience(deadline_s=0.5, poll_s=0.5)
+
+_log = logging.getLogger(__name__)
 
 
 class EldenGymEnv(gymnasium.Env[Observation, Any]):
@@ -107,7 +117,6 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
         self.observation_space = self._view.space
         self.action_space = spaces.MultiBinary(len(self.action_keys))
         self.step_count = 0
-        self._state = np.zeros(1, DUEL_STATE)[0]
         self._is_ready = False
         self._start_s = 0.0
         self._n_restarts = 0
@@ -117,6 +126,8 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, Info]:
         """Begin a fight; see `gymnasium.Env.reset`. Brings the game back if it is gone.
+
+        It ends with a press of the key of the lock-on, where the game has none by then.
 
         Args:
             seed: Draws what is drawn.
@@ -132,6 +143,7 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
             game.keeper.is_lost = True
         n_restarts = game.keeper.n_restarts
         episode.begin(game, self.np_random, seed, Deadline(self._duel.options.reset_deadline_s))
+        self._ask_for_lock()
         self._timing.begin(self.session)
         result = self._played(None)
         self._start_s = result.snapshot.game_time_s
@@ -163,7 +175,7 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
         self.step_count += 1
         observation = self._observation(result)
         reward, is_done = call(self.reward_function, observation, self._info, before)
-        is_terminated = is_done or bool(self._duel.episode.verdict(self._state))
+        is_terminated = is_done or is_over(self._info)
         is_truncated = not is_terminated and self.max_steps is not None and self.step_count >= self.max_steps
         self._is_ready = not (is_terminated or is_truncated)
         return observation, reward, is_terminated, is_truncated, dict(self._info)
@@ -197,21 +209,36 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
 
     def _played(self, held: tuple[str, ...] | None) -> StepResult:
         """Play a step with these keys held, or only look, with no key down, and take note of what was seen."""
-        game, self._late_s = self._duel.game, 0.0
-        try:
+        self._late_s = 0.0
+        with self._noting_loss():
             if held is None:
                 look = Step(held=(), attributes=self._look.attributes, frame=self._look.frame)
                 result = self.session.step(look)
             else:
                 result, self._late_s = self._timing.play(self.session, Keys(held, ()), self._look)
+        return result
+
+    def _ask_for_lock(self) -> None:
+        """Press the key of the lock-on once; a boss that it does not reach is fought without, as in EldenGym."""
+        profile = self.session.profile
+        if LOCK_ON not in profile.keys or LOCK_ON not in profile.attributes:
+            return
+        with self._noting_loss():
+            try:
+                Camera(self.session).lock_on(ONE_PRESS)
+            except WaitTimeoutError as error:
+                _log.info("the fight begins without a lock-on: %s", error)
+
+    @contextmanager
+    def _noting_loss(self) -> Iterator[None]:
+        """Note that the game has to be brought back if something fails."""
+        try:
+            yield
         except LOADING:
             raise  # a game that loads comes round by itself, and the next reset waits for it
         except SiphonError:
-            game.keeper.is_lost = True
+            self._duel.game.keeper.is_lost = True
             raise
-        self._state.player_hp, self._state.boss_hp = result.snapshot[PLAYER_HP], result.snapshot[BOSS_HP]
-        self._duel.episode.account(game, self._state, {})  # of what it asks for, Elden Ring tells nothing
-        return result
 
     def _observation(self, result: StepResult) -> Observation:
         return self._view.observation(result.snapshot, None if result.frame is None else result.frame.pixels)

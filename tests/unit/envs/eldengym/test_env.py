@@ -1,5 +1,6 @@
 """EldenGym's environment: its spaces, what it shows and pays, how it plays, and how it meets wrong use."""
 
+import eldengym as public
 import gymnasium
 import numpy as np
 import pytest
@@ -16,11 +17,13 @@ from soulslab.errors import (
     NotResetError,
     ProcessExitedError,
     SiphonError,
+    WindowGoneError,
 )
 from soulslab.games.elden_ring import EldenRing
 from soulslab.games.save_files import restore
 
 STEP_S = 1 / 60
+REWARDS = ("ScoreDeltaReward", "BossDefeatReward", "CustomReward")
 
 
 def bits(env, *actions):
@@ -70,6 +73,47 @@ def test_everything_of_an_observation_is_of_one_moment(make, session):
     picture = session.capture(env._view.frame).pixels
     assert (seen["frame"] == picture).all()
     assert arena.input.held == {"W"}
+
+
+def test_a_step_asks_the_game_once(make, session, monkeypatch):
+    env = make(memory_attributes=list(PUBLIC_ATTRIBUTES))
+    env.reset(seed=0)
+    calls = []
+    for name in ("step", "snapshot", "capture", "read"):
+        real = getattr(session, name)
+
+        def counted(*args, name=name, real=real):
+            calls.append((name, *args))
+            return real(*args)
+
+        monkeypatch.setattr(session, name, counted)
+    env.step(bits(env, "attack"))
+    [(name, asked)] = calls
+    assert (name, asked.frame) == ("step", env._view.frame)
+    assert {attribute for attribute, _ in PUBLIC_ATTRIBUTES.values()} <= set(asked.attributes)
+
+
+def test_the_lock_on_is_asked_for_where_the_game_has_none(make, session):
+    env = make(memory_attributes=["lock_on"], frame_px=None)
+    session.arrange = lambda arena: setattr(arena, "is_lock_lost", True)
+    seen, info = env.reset(seed=0, options={"restart": True})
+    assert (seen["lock_on"], info["boss_hp_normalized"]) == (1, 1.0)
+    assert [key for key, is_press in session.arena.input.events if is_press].count("B") == 1
+    env.step(bits(env))
+    assert not session.arena.input.held
+
+
+def test_a_boss_that_the_lock_on_does_not_reach_is_fought_without(make, session, caplog):
+    def arrange(arena):
+        arena.is_lock_lost = True
+        arena._buttons.pop("B")  # which the game does not heed
+
+    env = make(memory_attributes=["lock_on"], frame_px=None)
+    session.arrange = arrange
+    with caplog.at_level("INFO", "soulslab.envs.eldengym"):
+        assert env.reset(seed=0, options={"restart": True})[0]["lock_on"] == 0
+    assert "begins without a lock-on: waited 0.5 s for the camera to lock on" in caplog.text
+    env.step(bits(env))
 
 
 def test_a_step_is_so_much_of_the_game_and_no_more(make, session):
@@ -179,6 +223,17 @@ def test_no_value_is_made_up_where_none_can_be_read(make, session):
     assert env.reset()[1]["boss_hp_normalized"] == 1.0
 
 
+def test_no_picture_is_made_up_where_none_can_be_taken(make, session):
+    env = make()
+    env.reset(seed=0)
+    session.arena.has_window = False
+    with pytest.raises(WindowGoneError):
+        env.step(bits(env))
+    seen, info = env.reset()
+    assert info["n_restarts"] == 1
+    assert seen["frame"].std() > 5.0
+
+
 def test_a_game_that_died_is_brought_back_by_a_reset(make, session):
     env = make()
     env.reset(seed=0)
@@ -234,6 +289,8 @@ def test_calls_as_eldengym_has_them(session, margit):
         ({"save_file_name": "margit.sl2"}, "save_files.restore"),
         ({"reward_function": eldengym.CustomReward}, "must be an object"),
         ({"host": "localhost:50051"}, "only one of"),
+        ({"host": "localhost:50051", "launch_game": True}, "give no host with it"),
+        ({"token": "secret"}, "say which with host="),
     ],
 )
 def test_wrong_options_are_refused(make, options, problem):
@@ -257,3 +314,26 @@ def test_use_before_the_first_reset_is_refused(make):
     with pytest.raises(InvalidActionError):
         env.step([1, 0])
     assert env.render().shape[2] == 3
+
+
+def test_names_of_eldengym_that_are_not_here_are_told_what_does_it():
+    ours = set(eldengym.__all__) & set(public.__all__)
+    assert ours == {"EldenGymEnv", "RewardFunction", *REWARDS, "make", "list_envs"}
+    for name in set(public.__all__) - ours:
+        with pytest.raises(ImportError, match=f"eldengym has no '{name}'; "):
+            getattr(eldengym, name)
+    with pytest.raises(ImportError, match="import it from eldengym"):
+        from soulslab.envs.eldengym import HPRefundWrapper  # noqa: F401, PLC0415  (it is what is tried)
+    with pytest.raises(AttributeError):
+        eldengym.Margit  # noqa: B018
+
+
+def test_gymnasium_registers_a_fight_of_ones_own(session, margit):
+    fight = {"scenario_name": margit, "session": lambda: session, "frame_px": None}
+    gymnasium.register("MyFight-v0", entry_point="soulslab.envs.eldengym:EldenGymEnv", kwargs=fight)
+    try:
+        with gymnasium.make("MyFight-v0", max_steps=1) as env:
+            env.reset(seed=0)
+            assert env.step(env.action_space.sample())[3]
+    finally:
+        del gymnasium.registry["MyFight-v0"]
