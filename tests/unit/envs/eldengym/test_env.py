@@ -1,5 +1,7 @@
 """EldenGym's environment: its spaces, what it shows and pays, how it plays, and how it meets wrong use."""
 
+import time
+
 import eldengym as public
 import gymnasium
 import numpy as np
@@ -91,6 +93,18 @@ def test_a_step_asks_the_game_once(make, session, monkeypatch):
     [(name, asked)] = calls
     assert (name, asked.frame) == ("step", env._view.frame)
     assert {attribute for attribute, _ in PUBLIC_ATTRIBUTES.values()} <= set(asked.attributes)
+
+
+def test_a_reset_waits_in_game_time_and_sleeps_through_nothing(make, session, monkeypatch):
+    slept = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    env = make(frame_px=None)
+    env.reset(seed=0)
+    session.write({"player.hp": 0})
+    assert env.step(bits(env))[2]
+    n_loads = session.arena.n_loads
+    env.reset()
+    assert (slept, session.arena.n_loads - n_loads) == ([], 1)
 
 
 def test_the_lock_on_is_asked_for_where_the_game_has_none(make, session):
