@@ -38,6 +38,7 @@ class BenchFlags:
             souls).
         policy: Policy file, in place of training one (transfer, souls).
         processes: Training runs at a time, each on a core of its own (learner, ablation).
+        components: The only components to drop, by their names in the table (ablation).
         json: Also write the rows of the tables to this file; all also writes one per benchmark into bench-results/.
     """
 
@@ -50,6 +51,7 @@ class BenchFlags:
     limit_s: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
     policy: Path | None = None
     processes: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    components: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
     json: Path | None = None
 
 
@@ -111,6 +113,7 @@ def bench(
         limit_s=flags.limit_s,
         policy=flags.policy,
         processes=flags.processes,
+        components=tuple(flags.components) if flags.components else None,
     )
     if what != "all":
         check_options(what, options)

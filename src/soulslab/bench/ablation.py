@@ -14,6 +14,7 @@ from soulslab.bench.learner_pool import play_all
 from soulslab.bench.learner_run import LearnerRun, LearnerTask
 from soulslab.bench.learner_tables import Mean, decision_cells, mean_of, run_row
 from soulslab.bench.result import Cell, MoreThan, Result, Row
+from soulslab.errors import ConfigError
 from soulslab.learn.rainbow.settings import RainbowSettings
 
 NOTHING: Final = "(nothing)"
@@ -28,6 +29,7 @@ class AblationSettings(msgspec.Struct, frozen=True, kw_only=True):
         limit: Game decisions of each run.
         n_processes: Runs at a time.
         folder: Where the runs are kept.
+        components: The only ones to drop; empty for all.
     """
 
     config: RainbowSettings
@@ -35,6 +37,7 @@ class AblationSettings(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 80_000
     n_processes: int = 1
     folder: Path = Path("bench-results") / "learner"
+    components: tuple[str, ...] = ()
 
     def quick(self) -> AblationSettings:
         """Return settings that show that it works, within a minute; nothing is learned in that time."""
@@ -50,9 +53,10 @@ def measure_ablation(settings: AblationSettings) -> list[Result]:
 
     Raises:
         BenchmarkError: A run failed.
+        ConfigError: The config has no such component.
     """
     config = replace(settings.config, run=replace(settings.config.run, total_steps=settings.limit))
-    variants = {NOTHING: config} | without(config)
+    variants = {NOTHING: config} | _chosen(without(config), settings.components)
     tasks = [
         LearnerTask(name=name, kind="rainbow", settings=replace(variant, run=replace(variant.run, seed=seed)))
         for seed in settings.seeds
@@ -119,6 +123,14 @@ def without(config: RainbowSettings) -> dict[str, RainbowSettings]:
         ("time left", inputs.time_left_decisions > 0, {"inputs": replace(inputs, time_left_decisions=0)}),
     ]
     return {name: replace(config, **changes) for name, has_it, changes in candidates if has_it}
+
+
+def _chosen(variants: dict[str, RainbowSettings], names: Sequence[str]) -> dict[str, RainbowSettings]:
+    """Return the variants without these components; all where none is named."""
+    for name in names:
+        if name not in variants:
+            raise ConfigError(f"no component {name!r}; the config has {', '.join(map(repr, variants))}")
+    return {name: variant for name, variant in variants.items() if not names or name in names}
 
 
 def _is_relative(config: RainbowSettings) -> bool:

@@ -32,6 +32,7 @@ class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
         limit_s: Training time per run, at most (s).
         policy: File of a policy that is there already.
         processes: Training runs at a time.
+        components: The only ones to drop.
     """
 
     config: Path | None = None
@@ -43,6 +44,7 @@ class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     limit_s: float | None = None
     policy: Path | None = None
     processes: int | None = None
+    components: tuple[str, ...] | None = None
 
 
 class Benchmark(msgspec.Struct, frozen=True):
@@ -59,8 +61,9 @@ class Benchmark(msgspec.Struct, frozen=True):
 
 def check_options(name: str, options: BenchOptions) -> None:
     """Raise `ConfigError` for an option that the benchmark does not know; it would change nothing."""
-    for option in ("boss", "steps", "fights", "seeds", "limit_s", "policy", "processes"):
-        if getattr(options, option) is not None and option not in BENCHMARKS[name].takes:
+    takes = BENCHMARKS[name].takes | {"config", "is_quick"}
+    for option in BenchOptions.__struct_fields__:
+        if getattr(options, option) is not None and option not in takes:
             raise ConfigError(f"means nothing to bench {name}", source=f"--{option.replace('_', '-')}")
 
 
@@ -192,7 +195,13 @@ def _ablation(options: BenchOptions) -> list[Result]:
 
     settings = AblationSettings(config=load_settings(RainbowSettings, _config(options, "rainbow.toml")))
     settings = settings.quick() if options.is_quick else settings
-    settings = _with(settings, seeds=options.seeds, limit=options.steps, n_processes=options.processes)
+    settings = _with(
+        settings,
+        seeds=options.seeds,
+        limit=options.steps,
+        n_processes=options.processes,
+        components=options.components,
+    )
     return measure_ablation(_with_fights(settings, options.fights))
 
 
@@ -278,6 +287,6 @@ BENCHMARKS: Final = {
     "updates": Benchmark(_updates, frozenset()),
     "replay": Benchmark(_replay, frozenset()),
     "apart": Benchmark(_apart, frozenset()),
-    "ablation": Benchmark(_ablation, frozenset({"steps", "fights", "seeds", "processes"})),
+    "ablation": Benchmark(_ablation, frozenset({"steps", "fights", "seeds", "processes", "components"})),
     "soak": Benchmark(_soak, frozenset({"steps", "seeds"})),
 }

@@ -6,6 +6,7 @@ from scipy import stats
 
 from soulslab.bench.ablation import NOTHING, AblationSettings, difference, measure_ablation, verdict, without
 from soulslab.bench.learner_tables import Mean
+from soulslab.errors import ConfigError
 from soulslab.learn.inputs import ExtraInputs
 from soulslab.learn.rainbow.settings import QLearningSettings, QNetworkSettings, RainbowSettings, ReplaySettings
 from soulslab.learn.settings import EnvSettings
@@ -91,3 +92,16 @@ def test_a_table_in_short(tmp_path):
     assert [row["without"] for row in table.rows] == [NOTHING, "double"]
     assert [row["verdict"] for row in table.rows] == [None, None]  # one seed says nothing
     assert len(decisions.rows) == len(runs.rows) == 2
+
+
+def test_only_some_components():
+    env = EnvSettings(n_envs=1)
+    settings = AblationSettings(config=replace(FULL, env=env), components=("dueling", "priority"))
+    with pytest.raises(ConfigError, match=r"no component 'priority'; the config has 'double', 'dueling'"):
+        measure_ablation(settings)
+
+
+def test_a_table_of_some_components(tmp_path):
+    config = replace(BARE, env=EnvSettings(n_envs=1), learner=replace(BARE.learner, is_double=True, weight_decay=0.01))
+    settings = replace(AblationSettings(config=config, components=("weight decay",)).quick(), folder=tmp_path)
+    assert [row["without"] for row in measure_ablation(settings)[0].rows] == [NOTHING, "weight decay"]

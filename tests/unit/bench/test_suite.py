@@ -19,7 +19,14 @@ def elsewhere(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "option"),
-    [("arena", "seeds"), ("arena", "fights"), ("fights", "limit_s"), ("bosses", "steps"), ("train", "boss")],
+    [
+        ("arena", "seeds"),
+        ("arena", "fights"),
+        ("fights", "limit_s"),
+        ("bosses", "steps"),
+        ("train", "boss"),
+        ("learner", "components"),
+    ],
 )
 def test_an_option_that_would_change_nothing_is_an_error(name, option):
     options = BenchOptions(config=Path("demo.toml"), **{option: (1,) if option == "seeds" else 1})

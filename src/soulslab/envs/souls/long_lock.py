@@ -8,8 +8,8 @@ from soulslab.errors import SiphonError
 from soulslab.siphon.profile import Value
 from soulslab.siphon.session import Session
 
-#: The lock-on of Dark Souls III reaches 15 m, and an episode begins 19 m from Iudex. SoulsGym makes that 50 m, and has
-#: it last 99 s without a line of sight, which are else 2 s.
+#: The lock-on of Dark Souls III reaches 15 m, and an episode begins 19 m from Iudex. SoulsGym 1.1.0 makes that
+#: 60 m, and has it last 99 s without a line of sight, which are else 2 s.
 WANTED: dict[str, Value] = {"lock.bonus_range_m": 35.0, "lock.sight_time_s": 99.0}
 
 

@@ -164,7 +164,7 @@ class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     epsilon_decisions: Positive = 60_000
     cloning_updates: Count = 3_000
     cloning_every: Count = 2
-    cloning_decisions: Positive = 20_000
+    cloning_decisions: Positive = 60_000
     cloning_lr: Rate = 5e-4
     cloning_temperature: Annotated[float, Meta(gt=0.0)] = 1.0
 
