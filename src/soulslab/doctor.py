@@ -28,6 +28,7 @@ OLDEST_PYTHON = (3, 11)
 ENOUGH_DISK_GB = 2.0
 VIDEO_CODECS = ("libx264", "mpeg4")
 EXTRAS_A_USER_NEEDS = frozenset({"", "learn"})
+SET_UP = r"run: py scripts\bootstrap.py setup" if sys.platform == "win32" else "run: make setup"
 
 
 class State(enum.Enum):
@@ -61,7 +62,7 @@ def examine() -> list[Check]:
         try:
             found += check()
         except Exception as error:  # noqa: BLE001  (whatever breaks here is what the doctor is asked to report)
-            found.append(Check(name, State.MISSING, f"{type(error).__name__}: {error}", "run: make setup"))
+            found.append(Check(name, State.MISSING, f"{type(error).__name__}: {error}", SET_UP))
     return found
 
 
@@ -104,6 +105,8 @@ def check_packages() -> Iterator[Check]:
     """Compare each declared package with what is installed and with the version that is tested."""
     pins = _pins()
     for requirement in metadata.requires("soulslab") or []:
+        if not _is_for_this_system(requirement):
+            continue
         name, extra = _name_and_extra(requirement)
         is_needed = extra in EXTRAS_A_USER_NEEDS
         remedy = f"pip install 'soulslab[{extra}]'" if extra else "pip install soulslab"
@@ -114,7 +117,7 @@ def check_packages() -> Iterator[Check]:
             continue
         pin = pins.get(_normal(name), version)
         if version != pin:
-            yield Check(name, State.WARNING, f"{version}, tested with {pin}", "run: make setup")
+            yield Check(name, State.WARNING, f"{version}, tested with {pin}", SET_UP)
         elif is_needed:
             yield Check(name, State.OK, version)
 
@@ -131,6 +134,12 @@ def _pins() -> dict[str, str]:
 def _normal(name: str) -> str:
     """Return a package name in the one spelling that all its spellings share (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _is_for_this_system(requirement: str) -> bool:
+    """Tell whether ``xcffib>=1.5; sys_platform == "linux"`` is asked for here."""
+    system = re.search(r"""sys_platform == ["'](\w+)["']""", requirement)
+    return system is None or system[1] == sys.platform
 
 
 def _name_and_extra(requirement: str) -> tuple[str, str]:
@@ -246,7 +255,7 @@ def check_memory() -> Iterator[Check]:
     """Read the memory of a process that is not a child of ours, where the system says whether we may."""
     scope = Path("/proc/sys/kernel/yama/ptrace_scope")
     if sys.platform != "linux":
-        yield Check("reading games", State.WARNING, sys.platform, "the bridge to real games needs Linux")
+        yield Check("reading games", State.WARNING, sys.platform, "only on Linux; games of a server can be played")
     elif not scope.exists() or scope.read_text(encoding="ascii").strip() == "0":
         yield Check("reading games", State.OK, "all of your own processes")
     else:

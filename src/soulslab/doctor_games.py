@@ -25,18 +25,23 @@ def check_real_games() -> Iterator[Check]:
     """Look for the games that come with a profile, and say what was never checked."""
     from soulslab.games import known_games, profile_path
     from soulslab.games.installation import APPS
-    from soulslab.siphon.launch import find_program
     from soulslab.siphon.profile import load_profile
 
     for name in known_games():
         process = load_profile(profile_path(Path(name))).process
         if name in APPS:
             yield from _check_bought(name, process)
-        else:
-            found = find_program(process.command[0])
-            remedy = "" if found else f"install {process.command[0]} to play it"
-            detail = found or f"no {process.command[0]}"
-            yield Check(f"game {name}", State.OK if found else State.WARNING, detail, remedy)
+        elif sys.platform == "linux":
+            yield _free(name, process.command[0])
+
+
+def _free(name: str, program: str) -> Check:
+    """Look for a game that costs nothing."""
+    from soulslab.siphon.launch import find_program
+
+    found = find_program(program)
+    remedy = "" if found else f"install {program} to play it"
+    return Check(f"game {name}", State.OK if found else State.WARNING, found or f"no {program}", remedy)
 
 
 def _check_bought(name: str, process: Process) -> Iterator[Check]:
@@ -45,6 +50,8 @@ def _check_bought(name: str, process: Process) -> Iterator[Check]:
         f"own and start {process.executable} yourself, then: soulslab games check {name}; "
         f"without it: soulslab arena --mask {name}, or stand_in=True; docs/{name}.md leads through it"
     )
+    if sys.platform != "linux":
+        remedy = f"play that of a server on Linux, with server=; docs/{name}.md leads through it"
     yield Check(f"game {name}", State.WARNING, PROVEN, remedy)
     if sys.platform == "linux":
         yield _installed(name, process)

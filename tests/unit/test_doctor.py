@@ -68,6 +68,12 @@ def test_package_that_is_not_there(monkeypatch, requirement, state, remedy):
     assert only(doctor.check_packages()) == Check("no-such-thing", state, "not installed", remedy)
 
 
+def test_packages_of_other_systems_are_not_missing(monkeypatch):
+    requirement = 'no-such-thing>=1; sys_platform == "plan9" and extra == "siphon"'
+    monkeypatch.setattr(metadata, "requires", lambda _: [requirement])
+    assert list(doctor.check_packages()) == []
+
+
 def test_full_disk(monkeypatch):
     usage = namedtuple("usage", "total used free")(10**12, 10**12, 10**8)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)

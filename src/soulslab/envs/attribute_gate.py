@@ -23,7 +23,8 @@ class AttributeGate:
     Games whose profile names no versions pass unchecked: soulslab starts the very program that they were made for.
 
     Args:
-        needed: The attributes that have to be well. Nothing is written before they are.
+        needed: The attributes that have to be well. Nothing is written before they are, but the speed of a game that
+            stands.
         loading_s: Wall time to wait for what is not loaded yet.
         may_be_loading: Let a game pass that is at its title or loads, if nothing else fails: what is not loaded, and
             what stands as there is no world, somebody else checks before it is relied on.
@@ -43,6 +44,10 @@ class AttributeGate:
         """
         if not session.profile.process.versions:
             return
+        clock = session.clock
+        if clock.grade == "scaled" and not clock.speed:
+            # As whoever played it before on its server has left it; of what stands nothing could be told.
+            clock.run(1.0)
         deadline, n_checks = time.monotonic() + self._loading_s, 0
         while True:
             check, n_checks = check_session(session, self._needed), n_checks + 1

@@ -289,7 +289,11 @@ def open_session(profile: Profile, options: SessionOptions | None = None) -> Loc
         GameVersionError, AntiCheatError: It is not to be attached to.
         PatternError, WindowNotFoundError, ClockUnavailableError: The profile does not fit it.
         WaitTimeoutError: It was not ready before the deadline.
+        ProcessError: This is no Linux.
     """
+    from soulslab.siphon.process import require_linux  # noqa: PLC0415  (psutil only when it is needed)
+
+    require_linux()
     from soulslab.siphon.opening import RealGameOpener  # noqa: PLC0415  (X11 and hyperscan only when they are needed)
 
     return LocalSession(profile, options or SessionOptions(), RealGameOpener())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
@@ -21,6 +22,7 @@ from soulslab.errors import (
     AmbiguousProcessError,
     AntiCheatError,
     GameVersionError,
+    ProcessError,
     ProcessExitedError,
     ProcessNotFoundError,
 )
@@ -76,6 +78,16 @@ class _Running(msgspec.Struct, frozen=True):
         return f"{self.pid}, started {started}: {' '.join(self.arguments).strip() or self.comm}"
 
 
+def require_linux() -> None:
+    """Raise `ProcessError` where the bridge cannot reach processes: everywhere but on Linux."""
+    if sys.platform != "linux":
+        raise ProcessError(
+            f"games are attached to and started on Linux only, and this is {sys.platform}; serve the game on the Linux "
+            "machine that it runs on (soulslab siphon serve), and play it from here: environments take "
+            "server='host:port', commands host:port in place of the game (docs/remote.md)"
+        )
+
+
 def find_process(process: Process, pid: int = 0) -> int:
     """Find the process of a game.
 
@@ -115,7 +127,9 @@ def refuse_anti_cheat(pid: int, process: Process) -> None:
     Raises:
         AntiCheatError: EasyAntiCheat, BattlEye or one that the profile names is there.
         ProcessExitedError, AttachDeniedError: It cannot be told.
+        ProcessError: This is no Linux.
     """
+    require_linux()
     patterns = (*ANTI_CHEAT, *(name.casefold() for name in process.anti_cheat))
     modules = {file_name(region.path) for region in read_regions(pid) if region.path}
     found = [f"module {name}" for name in sorted(modules) if _is_one_of(name, patterns)]

@@ -12,6 +12,8 @@ from soulslab.errors import SiphonError
 from soulslab.games import profile_path
 from soulslab.games.arena import stand_in
 from soulslab.siphon.local import open_session
+from soulslab.siphon.profile import load_profile
+from soulslab.siphon.rpc.server import serve
 from soulslab.siphon.session import SessionOptions
 
 #: As SoulsGym's pictures are.
@@ -57,6 +59,24 @@ def test_a_window_that_runs_already_stands_in():
         _, info = env.reset(seed=1)
         assert env.step(int(info["action_mask"].argmax()))[4]["game_time_s"] == pytest.approx(0.1)
         env.close()
+
+
+def test_a_window_that_a_server_has_stands_in():
+    """As with ``soulslab arena --mask`` and ``soulslab siphon serve``: the game's own profile, and its clock."""
+    path = profile_path(Path("dark_souls_3"))
+    with (
+        open_session(stand_in(path), SessionOptions(launch="always")) as window,
+        open_session(load_profile(path), SessionOptions(launch="never", pid=window.info.pid)) as game,
+        serve(game) as server,
+    ):
+        window.clock.run(1.0)
+        for _ in range(2):  # the first leaves the game standing
+            env = SoulsDuelEnv("dark_souls_3", "iudex", server=server.address, token=server.token, stand_in=True)
+            _, info = env.reset(seed=1)
+            info = env.step(int(info["action_mask"].argmax()))[4]
+            assert info["clock"] == "scaled"
+            assert info["game_time_s"] == pytest.approx(0.1, abs=0.05)
+            env.close()
 
 
 def test_the_wrong_window():

@@ -114,7 +114,8 @@ def _profile(given: SoulsOptions, path: Path, facts: BossFacts) -> Profile:
                 f"stand_in: the built-in fight stands in for what the profile calls {GROUP!r}, and {facts.name} has "
                 f"attributes of its own ({facts.attributes!r})"
             )
-        profile = stand_in(path)
+        # A server has opened its window already, with the clock that it says.
+        profile = load_profile(path) if given.server else stand_in(path)
         named = profile.entities[GROUP].id if GROUP in profile.entities else None
         if named is not None and facts.entity_id != named:
             raise EnvironmentUsageError(

@@ -12,17 +12,20 @@ stays at its last commit while HDF5 closes its own structures.
 
 from __future__ import annotations
 
-import fcntl
 import io
 import os
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 
 from soulslab.errors import RecordingError
+
+if sys.platform != "win32":
+    import fcntl
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -56,10 +59,13 @@ class CommittedFile(io.RawIOBase):
 
     Raises:
         OSError: It cannot be created.
+        RecordingError: This is Windows, whose files cannot be held as this one has to be.
     """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
+        if sys.platform == "win32":
+            raise RecordingError(path, "recordings are not written on Windows; record on the machine of the server")
         self.path = path
         self.failure: OSError | None = None
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -187,12 +193,9 @@ def is_being_written(path: Path) -> bool:
     """Tell whether a `CommittedFile` writes the file now."""
     try:
         with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+            return not _lock(file)
     except OSError:
         return False
-    return False
 
 
 def finish_commit(path: Path) -> bool:
@@ -212,9 +215,7 @@ def finish_commit(path: Path) -> bool:
         return False
     try:
         with path.open("r+b") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _lock(file):
                 return False
             commit = _read_journal(journal)
             # A journal that is incomplete was never begun to be carried out.
@@ -228,6 +229,17 @@ def finish_commit(path: Path) -> bool:
     except OSError as error:
         raise RecordingError(path, f"its journal {journal.name} cannot be carried out: {error.strerror}") from error
     return commit is not None
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """Lock a file until it is closed; tell whether nobody writes it."""
+    if sys.platform == "win32":
+        return True  # no recording is written there
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _write_journal(path: Path, journal: _Journal) -> None:
