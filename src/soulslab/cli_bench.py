@@ -39,6 +39,7 @@ class BenchFlags:
         policy: Policy file, in place of training one (transfer, souls).
         processes: Training runs at a time, each on a core of its own (learner, ablation).
         components: The only components to drop, by their names in the table (ablation).
+        tuned_peers: The other libraries play with our settings too, which takes twice as long (learner).
         json: Also write the rows of the tables to this file; all also writes one per benchmark into bench-results/.
     """
 
@@ -52,6 +53,7 @@ class BenchFlags:
     policy: Path | None = None
     processes: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     components: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
+    tuned_peers: Annotated[bool, Parameter(negative="")] = False
     json: Path | None = None
 
 
@@ -114,6 +116,7 @@ def bench(
         policy=flags.policy,
         processes=flags.processes,
         components=tuple(flags.components) if flags.components else None,
+        tuned_peers=flags.tuned_peers or None,
     )
     if what != "all":
         check_options(what, options)

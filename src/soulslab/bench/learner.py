@@ -48,6 +48,7 @@ class LearnerBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
         limit: Game decisions that each of the others has.
         n_processes: Runs at a time.
         folder: Where the runs are kept, and the recorded fights.
+        has_tuned_peers: The peers play with our settings too; it takes twice as long.
         is_quick: Rough speeds.
     """
 
@@ -56,6 +57,7 @@ class LearnerBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 300_000
     n_processes: int = 1
     folder: Path = Path("bench-results") / "learner"
+    has_tuned_peers: bool = False
     is_quick: bool = False
 
     def quick(self) -> LearnerBenchSettings:
@@ -79,7 +81,9 @@ def measure_learner(settings: LearnerBenchSettings) -> list[Result]:
     except ImportError as error:
         raise MissingDependencyError("sb3-contrib", "peers") from error
     shown = record_fights(settings.config.env, settings.folder)
-    tasks = contestants(settings.config, settings.seeds, settings.limit, shown)
+    tasks = contestants(
+        settings.config, settings.seeds, settings.limit, shown, has_tuned_peers=settings.has_tuned_peers
+    )
     runs = play_all(tasks, settings.folder, settings.n_processes)
     speed = SpeedSettings().quick() if settings.is_quick else SpeedSettings()
     speeds, speed_targets = measure_speed(settings.config, speed)

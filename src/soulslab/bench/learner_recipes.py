@@ -16,7 +16,9 @@ SHOWN: Final = "soulslab, 20 recorded fights"
 PUBLISHED: Final = "published recipe"
 
 
-def contestants(config: RainbowSettings, seeds: Sequence[int], limit: int, shown: Path | None) -> list[LearnerTask]:
+def contestants(
+    config: RainbowSettings, seeds: Sequence[int], limit: int, shown: Path | None, *, has_tuned_peers: bool = False
+) -> list[LearnerTask]:
     """Return all runs: of all learners with one seed before the next.
 
     Args:
@@ -24,6 +26,7 @@ def contestants(config: RainbowSettings, seeds: Sequence[int], limit: int, shown
         seeds: Of the runs.
         limit: Game decisions of each of the others, at most; they end when they win often enough.
         shown: Data set of recorded fights; None leaves out the learner that is shown them.
+        has_tuned_peers: The peers play with our settings too, as far as they know them.
     """
     tasks: list[LearnerTask] = []
     for seed in seeds:
@@ -39,9 +42,12 @@ def contestants(config: RainbowSettings, seeds: Sequence[int], limit: int, shown
             LearnerTask(name=PUBLISHED, kind="rainbow", settings=published(unlike)),
             LearnerTask(name="SB3 DQN, defaults", kind="dqn", is_tuned=False, settings=unlike),
             LearnerTask(name="QR-DQN, defaults", kind="qr_dqn", is_tuned=False, settings=unlike),
-            LearnerTask(name="SB3 DQN, our settings", kind="dqn", settings=others),
-            LearnerTask(name="QR-DQN, our settings", kind="qr_dqn", settings=others),
         ]
+        if has_tuned_peers:
+            tasks += [
+                LearnerTask(name="SB3 DQN, our settings", kind="dqn", settings=others),
+                LearnerTask(name="QR-DQN, our settings", kind="qr_dqn", settings=others),
+            ]
     return tasks
 
 

@@ -33,6 +33,7 @@ class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
         policy: File of a policy that is there already.
         processes: Training runs at a time.
         components: The only ones to drop.
+        tuned_peers: The peers play with our settings too.
     """
 
     config: Path | None = None
@@ -45,6 +46,7 @@ class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     policy: Path | None = None
     processes: int | None = None
     components: tuple[str, ...] | None = None
+    tuned_peers: bool | None = None
 
 
 class Benchmark(msgspec.Struct, frozen=True):
@@ -184,7 +186,13 @@ def _learner(options: BenchOptions) -> list[Result]:
 
     settings = LearnerBenchSettings(config=load_settings(RainbowSettings, _config(options, "rainbow.toml")))
     settings = settings.quick() if options.is_quick else settings
-    settings = _with(settings, seeds=options.seeds, limit=options.steps, n_processes=options.processes)
+    settings = _with(
+        settings,
+        seeds=options.seeds,
+        limit=options.steps,
+        n_processes=options.processes,
+        has_tuned_peers=options.tuned_peers,
+    )
     return measure_learner(_with_fights(settings, options.fights))
 
 
@@ -282,7 +290,7 @@ BENCHMARKS: Final = {
     "pixels": Benchmark(_pixels, frozenset({"seeds", "limit_s", "fights"})),
     "transfer": Benchmark(_transfer, frozenset({"policy", "limit_s", "fights"})),
     "souls": Benchmark(_souls, frozenset({"policy", "limit_s", "fights"})),
-    "learner": Benchmark(_learner, frozenset({"steps", "fights", "seeds", "processes"})),
+    "learner": Benchmark(_learner, frozenset({"steps", "fights", "seeds", "processes", "tuned_peers"})),
     "learner-doom": Benchmark(_learner_doom, frozenset({"steps", "fights", "seeds", "limit_s"})),
     "updates": Benchmark(_updates, frozenset()),
     "replay": Benchmark(_replay, frozenset()),

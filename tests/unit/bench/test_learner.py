@@ -89,7 +89,9 @@ def test_everything_in_short(tmp_path, monkeypatch):
     # One of each kind: what each of them does alone is tested beside `play`.
     some = (OURS, PUBLISHED, "SB3 DQN, defaults")
     all_of_them = learner.contestants
-    monkeypatch.setattr(learner, "contestants", lambda *args: [t for t in all_of_them(*args) if t.name in some])
+    monkeypatch.setattr(
+        learner, "contestants", lambda *args, **more: [t for t in all_of_them(*args, **more) if t.name in some]
+    )
     config = load_settings(RainbowSettings, config_path("rainbow.toml"))
     network = replace(config.network, widths=(8,), n_quantiles=2)
     settings = replace(LearnerBenchSettings(config=replace(config, network=network)).quick(), folder=tmp_path)

@@ -18,7 +18,7 @@ def config():
 
 
 def test_everybody_plays_the_same(config):
-    tasks = contestants(config, (3, 4), 1000, Path("shown"))
+    tasks = contestants(config, (3, 4), 1000, Path("shown"), has_tuned_peers=True)
     assert [task.settings.run.seed for task in tasks] == [3] * 7 + [4] * 7
     for task in tasks:
         run = task.settings.run
@@ -32,16 +32,17 @@ def test_everybody_plays_the_same(config):
             assert (run.total_steps, run.stop_win_rate) == (1000, MOST)
     shown = next(task for task in tasks if task.name == SHOWN)
     assert shown.settings.demonstrations.path == "shown"
+    assert len(contestants(config, (0,), 1000, Path("shown"))) == 5
     assert SHOWN not in {task.name for task in contestants(config, (0,), 1000, None)}
 
 
 def test_runs_are_told_apart_by_all_that_matters(config):
-    tasks = contestants(config, (0, 1), 1000, Path("shown"))
+    tasks = contestants(config, (0, 1), 1000, Path("shown"), has_tuned_peers=True)
     digests = [task.digest() for task in tasks]
     assert len(set(digests)) == len(tasks)
-    assert [task.digest() for task in contestants(config, (0, 1), 1000, Path("shown"))] == digests
+    assert [task.digest() for task in contestants(config, (0, 1), 1000, Path("shown"), has_tuned_peers=True)] == digests
     assert replace(tasks[0], name="another name").digest() == digests[0]
-    other = contestants(config, (0, 1), 1001, Path("shown"))
+    other = contestants(config, (0, 1), 1001, Path("shown"), has_tuned_peers=True)
     changed = [a != b.digest() for a, b in zip(digests, other, strict=True)]
     assert changed == ([False] * 2 + [True] * 5) * 2
 
