@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -22,6 +23,8 @@ from soulslab.siphon.pattern import Pattern
 from soulslab.siphon.profile import Base, CodeOffset, Profile
 
 N_BYTES = {"u8": 1, "i8": 1, "u32": 4, "i32": 4}
+
+_log = logging.getLogger(__name__)
 
 
 class Places(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,6 +162,8 @@ def _pick(one: _Sought, matches: Sequence[int]) -> int:
         raise one.error(f"{where}; make it longer, or choose one with pick", matches)
     if pick is not None and pick >= len(matches):
         raise one.error(f"{where}; pick counts from 0 and is {pick}", matches, "pick")
+    if len(matches) > 1:
+        _log.info("%s: %s; number %d is taken, counted from 0", one.place, where, pick)
     return matches[pick or 0]
 
 

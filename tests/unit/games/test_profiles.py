@@ -60,6 +60,14 @@ def test_every_fact_names_a_public_source(game):
 
 
 @pytest.mark.parametrize("game", REAL)
+def test_a_pattern_is_where_it_is_found_first_as_the_sources_have_it(game):
+    profile = own(game)
+    patterns = [one for one in (*profile.bases.values(), *profile.code_offsets.values()) if one.pattern]
+    assert patterns
+    assert {one.pick for one in patterns} == {0}
+
+
+@pytest.mark.parametrize("game", REAL)
 def test_nothing_is_there_twice(game):
     profile = own(game)
     seen = {}

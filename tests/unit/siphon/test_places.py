@@ -84,6 +84,13 @@ def test_pick_chooses():
         resolve({"x": pattern_base("E8 01", pick=3)}, code)
 
 
+def test_the_places_that_are_not_taken_are_logged(caplog):
+    code = code_with((0x100, b"\xe8\x01"), (0x200, b"\xe8\x01"))
+    with caplog.at_level("INFO"):
+        resolve({"x": pattern_base("E8 01", pick=0)}, code)
+    assert f"bases.x: 'E8 01' was found in 2 places: {START + 0x100:#x}, {START + 0x200:#x}; number 0" in caplog.text
+
+
 def test_no_match_says_where_was_searched_and_what_else_is_wrong():
     bases = {"x": pattern_base("12 34 56"), "fine": pattern_base("E8 01"), "y": pattern_base("65 43 21")}
     with pytest.raises(PatternError) as caught:
