@@ -37,6 +37,7 @@ class DuelGame:
         source: See above.
         binding: Which attribute holds which quantity.
         step_deadline_s: Wall time that the game may take for a step, before it counts as frozen.
+        looked_at: Quantities that are read with each step.
 
     Raises:
         ProfileError: The profile has no ``[duel]`` table, or a wrong one, or does not tell the frame.
@@ -48,6 +49,7 @@ class DuelGame:
         self.source = source
         self.binding = Binding(profile.duel, profile.attributes, source)
         self.step_deadline_s = 10.0
+        self.looked_at: tuple[str, ...] = ()
         self._is_shifted = frame != POSITION
         if self._is_shifted and not self.has(frame):
             raise ProfileError(

@@ -62,6 +62,7 @@ class InPlaceEpisode:
         self._least_hp = float(scenario.phase_two_hp) if settings.phase == "full" else 0.0
         self._start = Start(scenario.player_pose, scenario.boss_pose, -1)
         self._game_phase = 1
+        self._may_be_second = False
         self._is_forcing = False
         self._has_no_death = self._has_held = False
         self._lock = LostLock()
@@ -123,17 +124,21 @@ class InPlaceEpisode:
 
     def _begin_fight(self, game: DuelGame, visit: Visit) -> None:
         """Bring the game into a fight in the phase that the episode begins in."""
-        is_other_phase = not visit.is_fresh and self._phase_of(game) > self.start_phase
+        is_other_phase = self._phase_of(game) > self.start_phase or (self._may_be_second and self.start_phase == 1)
         if visit.is_fresh:
-            self._game_phase = 1
+            is_other_phase = False
+            self._begin_first_phase()
         if is_other_phase:
             visit = msgspec.structs.replace(visit, needs_another=True)
         if self._entrance.enter(game, visit):
-            self._game_phase = 1
+            self._begin_first_phase()
         if self._phase_of(game) < self.start_phase:
             hold(game, is_on=False, keep=("player.no_death",))
             reach(game, (transform_state(game, self._scenario),), visit.deadline)
             self._game_phase = 2
+
+    def _begin_first_phase(self) -> None:
+        self._game_phase, self._may_be_second = 1, False
 
     def _settle(self, game: DuelGame, start: Start, deadline: Deadline) -> None:
         """Bring both to rest, and watch whether the boss changes its phase meanwhile."""
@@ -157,6 +162,8 @@ class InPlaceEpisode:
         """See `Episode.account`: losses are counted, and the game's health is topped up."""
         self._lock.see(state)
         self.player.see(float(state.player_hp))
+        # Whatever was counted: a boss that is dead in the game has no second phase, and nothing brings it back.
+        is_dead = float(state.boss_hp) <= 0.0
         self._see_boss(game, state, read)
         self._game_phase = int(state.phase)
         stage = read.get("game.stage")
@@ -167,7 +174,7 @@ class InPlaceEpisode:
         ) or float(state.player_pose[2]) < self._scenario.fall_m
         if stage_name == "lost" or has_fallen or float(state.player_hp) <= least:
             self.player.end()
-        elif stage_name == "won":
+        elif stage_name == "won" or is_dead:
             self.boss.left = min(self.boss.left, self._goal_hp)
         state.player_hp, state.boss_hp = self.player.left, self.boss.left
         if stage_name == "fighting" and not self.verdict(state):
@@ -187,6 +194,9 @@ class InPlaceEpisode:
 
     def _see_boss(self, game: DuelGame, state: Record, read: dict[str, object]) -> None:
         is_changing = read.get("boss.animation") == self._scenario.phase_two_animation
+        if not game.has("phase") and self._scenario.phase_two_animation:
+            # All that tells of the change is its animation, which may pass while nobody looks: between two episodes.
+            self._may_be_second |= float(state.boss_hp) <= self._scenario.phase_two_hp
         if self._is_forcing:
             # Its health was written, and hits do not count before the second phase.
             self.boss.real = float(state.boss_hp)
@@ -196,7 +206,7 @@ class InPlaceEpisode:
         in_first = self._game_phase == 1
         self.boss.see(float(state.boss_hp), self._least_hp if in_first else 0.0)
         is_due = state.phase == 1 and 0.0 < self.boss.left <= self._least_hp and not is_changing
-        if is_due and self._settings.phase == "full":
+        if is_due and self.boss.real > 0.0 and self._settings.phase == "full":
             self._is_forcing = True
             game.write({"boss.hp": forcing_hp(self._scenario)})
 

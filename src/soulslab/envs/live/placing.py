@@ -85,14 +85,17 @@ def is_busy(animation: str, scenario: Scenario) -> bool:
 
 
 def refill(game: DuelGame, scenario: Scenario) -> None:
-    """Fill up the health of both and the player's stamina."""
+    """Fill up the health of both and the player's stamina; a boss that is dead stays so, with whatever number."""
     vitals = game.vitals(scenario)
     full = {
         "player.hp": vitals.hp,
         "player.sp": vitals.sp,
         "boss.hp": scenario.boss_max_hp,
     }
-    game.write({name: value for name, value in full.items() if is_writable(game, name)})
+    values = {name: value for name, value in full.items() if is_writable(game, name)}
+    if "boss.hp" in values and game.read("boss.hp")["boss.hp"] <= 0:
+        del values["boss.hp"]
+    game.write(values)
 
 
 def settle_state(game: DuelGame, scenario: Scenario, start: Start, on_change: Callable[[], None]) -> ResetState:

@@ -69,6 +69,7 @@ class DuelPlay:
         bound = game.binding.attributes
         wanted = dict.fromkeys((*self._reader.quantities, *episode.quantities, *game.frame_quantities))
         self._quantities = [(quantity, bound[quantity]) for quantity in wanted if quantity in bound]
+        game.looked_at = tuple(quantity for quantity, _ in self._quantities)
         self._late_frame = frame if is_late_frame else None
         self._look = Look(tuple(name for _, name in self._quantities), None if is_late_frame else frame)
         self.open = np.ones(N_ACTIONS, np.bool_)

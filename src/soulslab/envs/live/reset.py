@@ -123,6 +123,16 @@ def reach(game: DuelGame, states: Iterable[ResetState], deadline: Deadline) -> S
     return seen
 
 
+def _check_start(game: DuelGame) -> None:
+    """Refuse a start that no step can be played from; after the reset nobody would try again."""
+    if not game.looked_at:
+        return
+    seen = game.read(*game.looked_at)
+    health = {name: seen[name] for name in ("player.hp", "boss.hp")}
+    if min(health.values()) <= 0:
+        raise ResetFailedError("both to be alive at the start", 0.0, state="start", saw=_in_words(health))
+
+
 def _reach(game: DuelGame, state: ResetState, deadline: Deadline) -> Seen:
     quantities = tuple(name for name in state.quantities if game.has(name))
     poll_s = state.poll_s or tick_s(game.profile)
@@ -203,6 +213,7 @@ class ResetRunner:
         for n in range(self._max_retries + 1):
             try:
                 attempt(n, self._take_hold(game, deadline))
+                _check_start(game)
                 break
             except MISTAKES:
                 raise

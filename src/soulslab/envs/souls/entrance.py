@@ -19,7 +19,7 @@ from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.entrance import Visit
 from soulslab.envs.souls.long_lock import WANTED, LongLock
 from soulslab.envs.souls.standstill import Standstill
-from soulslab.errors import EnvironmentUsageError, ProfileError, ResetFailedError, WaitTimeoutError
+from soulslab.errors import EnvironmentUsageError, ProfileError, ResetFailedError, SelfCheckError, WaitTimeoutError
 from soulslab.games.axes import Position
 from soulslab.games.boss_facts import BossFacts
 from soulslab.games.dark_souls_3 import DarkSouls3
@@ -152,10 +152,10 @@ class SoulsEntrance:
         way = _Way(self._facts, self._limits, self._game, visit)
         way.come_into_world()
         if is_unchecked:
-            AttributeGate(_written(self._game, self._facts))(session)
+            _check(self._game, _written(self._game, self._facts))
         is_another = way.go(is_old=is_old)
         if is_unchecked:
-            AttributeGate(needed_by(session.profile))(session)
+            _check(self._game, needed_by(session.profile))
             with _state("boss", "the game to stand at a speed of 0"):
                 self._standstill.check(session)
         self._checked = start
@@ -435,6 +435,16 @@ def _state(name: str, what: str) -> Iterator[None]:
         raise ResetFailedError(error.what, error.waited_s, state=name, saw=error.hint.removeprefix(SAW)) from error
     except LOADING as error:
         raise ResetFailedError(what, 0.0, state=name, saw=str(error)) from error
+
+
+def _check(game: SoulsGame, names: tuple[str, ...]) -> None:
+    """Refuse attributes that fail the self-check; where there is no world any more, that is why, and no mistake."""
+    try:
+        AttributeGate(names)(game.session)
+    except SelfCheckError as error:
+        if game.screen == "world" and game.player.hp > 0:
+            raise
+        raise ResetFailedError("the world to stay for a self-check", 0.0, state="check", saw=str(error)) from error
 
 
 def _is_in_arena(facts: BossFacts, position: Position, distance_m: float) -> bool:

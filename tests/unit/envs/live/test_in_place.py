@@ -10,7 +10,7 @@ from soulslab.arena.state import ATTACKING
 from soulslab.envs.live.episode import EpisodeSettings
 from soulslab.envs.live.in_place import InPlaceEpisode
 from soulslab.envs.live.lost_lock import UNLOCKED_LOOKS
-from soulslab.envs.live.placing import JITTER_M, draw_start, forcing_hp
+from soulslab.envs.live.placing import JITTER_M, draw_start, forcing_hp, refill
 from soulslab.envs.process_start import Deadline
 from soulslab.errors import ResetFailedError
 from soulslab.siphon.session import Step
@@ -280,6 +280,51 @@ def test_the_second_phase_alone(less):
 def test_the_forcing_health_brings_the_second_phase_and_survives_a_blow():
     live = LiveDuel()
     assert 300 < forcing_hp(live.scenario) < live.scenario.phase_two_hp
+
+
+@pytest.mark.parametrize("keys", [(), ("restart",)])
+def test_a_change_that_nobody_saw_is_followed_by_another_fight(keys):
+    live = LiveDuel(profile_without(quantities=("phase",), keys=keys))
+    episode = in_place(live)
+    live.begin(episode)
+    live.duel.b_hp = live.scenario.phase_two_hp
+    live.look(episode, 1 / 60)
+    live.game.session.clock.advance(10.0)  # nobody looks, as between two episodes
+    assert live.duel.phase == 2
+    number = live.arena.fight.n_fights
+    check_start(live, episode, live.begin(episode))
+    assert live.duel.phase == 1
+    assert live.arena.fight.n_fights == number + 1
+
+
+@pytest.mark.parametrize("is_forcing", [False, True])
+def test_a_boss_that_dies_in_the_game_is_beaten_and_not_brought_back(is_forcing):
+    live = LiveDuel(profile_without(quantities=("game.stage", "fight.number", "fight.tick"), keys=("restart",)))
+    episode = in_place(live)
+    live.begin(episode)
+    if is_forcing:
+        live.duel.b_hp = live.scenario.phase_two_hp
+        live.look(episode, 0.0)
+        assert live.arena.fight.duel.b_hp < live.scenario.phase_two_hp
+    # A blow is greater than what was left; the fight's own rules know no such blow in the first phase.
+    live.duel.phase, live.duel.b_hp = 2, 0.0
+    state = live.look(episode, 0.0)
+    assert episode.verdict(state) == "won"
+    assert live.duel.b_hp == 0.0
+    number = live.arena.fight.n_fights
+    check_start(live, episode, live.begin(episode))
+    assert live.arena.fight.n_fights == number + 1
+
+
+def test_a_boss_that_dies_in_a_reset_is_not_brought_back():
+    live = LiveDuel()
+    live.begin(in_place(live))
+    live.duel.b_hp = 0.0
+    refill(live.game, live.scenario)
+    assert live.duel.b_hp == 0.0
+    live.duel.b_hp = 1.0
+    refill(live.game, live.scenario)
+    assert live.duel.b_hp == live.scenario.boss_max_hp
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------

@@ -168,6 +168,32 @@ def test_the_final_error_has_all_reasons(duel):
     assert "gone" in str(caught.value)
 
 
+def test_a_start_that_no_step_can_look_at_is_tried_again(duel):
+    duel.game.looked_at = ("player.hp", "boss.hp", "lock_on")
+    session, problems = duel.game.session, ["is a null pointer"]
+    read = session.snapshot
+
+    def snapshot(names=None):
+        if problems and "lock_on" in names:
+            raise PointerError(problems.pop(), attribute="lock_on", level=0, address=0, pid=1, is_null=True)
+        return read(names)
+
+    session.snapshot = snapshot
+    calls, log = run(duel)
+    assert calls == [(0, True), (1, False)]
+    assert log.reasons == {"PointerError": 1}
+
+
+@pytest.mark.parametrize("who", ["player", "boss"])
+def test_who_is_dead_begins_no_episode(duel, who):
+    duel.game.looked_at = ("player.hp", "boss.hp")
+    dead = {f"{who}.hp": 0.0}
+    with pytest.raises(ResetFailedError, match="both to be alive") as caught:
+        ResetRunner(ResetLog(), 0, None).run(duel.game, Deadline(20), lambda *_: duel.game.write(dead))
+    assert caught.value.state == "start"
+    assert f"{who}.hp 0" in caught.value.saw
+
+
 def test_after_the_deadline_no_game_is_started_again(duel):
     log = ResetLog()
     with pytest.raises(ResetFailedError, match="gone"):

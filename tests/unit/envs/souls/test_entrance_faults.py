@@ -1,11 +1,14 @@
 """What goes wrong on the way into a real game's fight, and in it: clear errors, bounded retries, and a next reset."""
 
 import logging
+from functools import partial
 
 import pytest
 
 from soulslab.arena.vocabulary import NOTHING
+from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.live.lost_lock import UNLOCKED_LOOKS
+from soulslab.envs.souls import entrance
 from soulslab.errors import EntityNotFoundError, EnvironmentUsageError, PointerError, ProfileError, ResetFailedError
 from support.souls_env import BOSSES
 
@@ -129,6 +132,25 @@ def test_flags_that_are_nowhere(make, caplog):
 
     souls = make("dark_souls_3", "iudex", arrange)
     check_failure(souls, caplog, "flags", "the world has no block 0 of area 40")
+
+
+def test_a_world_that_goes_away_in_a_self_check_is_no_mistake(make, monkeypatch):
+    monkeypatch.setattr(entrance, "AttributeGate", partial(AttributeGate, loading_s=0.0))
+    souls = make("dark_souls_3", "vordt")
+    examine, at = souls.session.examine, []
+
+    def leave_at_first(names=None):
+        if souls.world.at == "outside" and not at:
+            at.append(souls.world.at)
+            souls.world.leave()
+        return examine(names)
+
+    souls.session.examine = leave_at_first
+    souls.env.reset()
+    assert at
+    assert souls.log.reasons == {"check": 1}
+    assert "failed the self-check" in souls.log.latest[0]
+    souls.check_fight()
 
 
 def test_no_state_outlasts_the_wall_time_of_the_reset(make):
