@@ -1,6 +1,7 @@
 """What the tests of the bridge share: a program to read, a display with somebody who paints on it, Wine's Windows."""
 
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -59,6 +60,20 @@ def painter(shared_painter: Painter) -> Iterator[Painter]:
     """A painter without windows, and none left over."""
     yield shared_painter
     shared_painter.close_all()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return a self-signed certificate and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    pair = folder / "certificate.pem", folder / "key.pem"
+    words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=soulslab"
+    subprocess.run(
+        [*words.split(), "-addext", "subjectAltName=IP:127.0.0.1", "-out", pair[0], "-keyout", pair[1]],
+        check=True,
+        capture_output=True,
+    )
+    return pair
 
 
 @pytest.fixture(scope="session")

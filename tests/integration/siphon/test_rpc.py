@@ -203,20 +203,6 @@ def shared_by_us():
 # --- over a real line ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    """Return a self-signed certificate and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    pair = folder / "certificate.pem", folder / "key.pem"
-    words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=soulslab"
-    subprocess.run(
-        [*words.split(), "-addext", "subjectAltName=IP:127.0.0.1", "-out", pair[0], "-keyout", pair[1]],
-        check=True,
-        capture_output=True,
-    )
-    return pair
-
-
 def test_other_machines_come_with_tls_and_token(toys, certificate):
     options = ServerOptions(
         address="0.0.0.0:0",
