@@ -9,4 +9,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The same examples in every run, so that red is red for everybody; and no limit in time, as machines differ.
 settings.register_profile("soulslab", derandomize=True, deadline=None)
-settings.load_profile("soulslab")
+settings.register_profile("long", settings.get_profile("soulslab"), max_examples=2000)
+
+
+def pytest_addoption(parser):
+    """Take ``--long``: the same tests with more resets, frames, fights and examples, where they have such a form."""
+    parser.addoption("--long", action="store_true", help="run the long form of each test that has one (make bench)")
+
+
+def pytest_configure(config):
+    """Choose the number of hypothesis's examples before any test is read."""
+    settings.load_profile("long" if config.getoption("long") else "soulslab")

@@ -218,6 +218,14 @@ class SoulsWorld(MaskedArena):
         self.n_loads += 1
         self._change("loading")
 
+    def leave(self):
+        """Leave for the title, as somebody who quits."""
+        self._change("title")
+
+    def base(self, name):
+        """Return where the pointer of a base is."""
+        return self._bases[name]
+
     @property
     def _home_m(self):
         bonfire = self.facts.poses.bonfire
