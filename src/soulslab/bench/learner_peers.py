@@ -1,6 +1,6 @@
 """The learners that soulslab's Rainbow is compared with: stable-baselines3's DQN and sb3-contrib's QR-DQN.
 
-Each plays twice: with its defaults, and with soulslab's settings, as far as its interface has them. What it has not:
+Each plays with its defaults and, if asked, with soulslab's settings, as far as its interface has them. What it has not:
 masks (a closed action is carried out as "nothing"), double and dueling networks, priorities, resets, layer
 normalisation, a discount per game decision, annealing of discount and n. All play the same single environment.
 """
