@@ -38,6 +38,7 @@ class AttachFlags:
         option: Change a launch option of the profile, as skill=2; may be given many times.
         clock: Grade of the clock: lockstep, scaled or realtime; the best by default.
         allow_unknown_version: Attach although the profile does not know this version of the game.
+        boss: Boss of the game whose boss.* are meant: its name, or the path of its file; the profile's own by default.
     """
 
     pid: Annotated[int, Parameter(validator=Number(gte=0))] = 0
@@ -47,6 +48,7 @@ class AttachFlags:
     option: Annotated[list[str] | None, Parameter(negative="")] = None
     clock: Literal["lockstep", "scaled", "realtime"] | None = None
     allow_unknown_version: Annotated[bool, Parameter(negative="")] = False
+    boss: str = ""
 
 
 @Parameter(name="*")  # its fields are flags of the commands
@@ -83,7 +85,7 @@ def _connect(address: str, flags: AttachFlags, client: ClientFlags) -> RemoteSes
     from soulslab.siphon.rpc.client import connect
     from soulslab.siphon.rpc.running import read_token
 
-    for name in ("pid", "window_title", "start", "private", "option", "clock", "allow_unknown_version"):
+    for name in ("pid", "window_title", "start", "private", "option", "clock", "allow_unknown_version", "boss"):
         if getattr(flags, name):
             raise ConfigError("is for a game of this machine; the server has opened its game", source=_flag(name))
     token = "" if client.token_file is None else read_token(client.token_file)
@@ -92,9 +94,8 @@ def _connect(address: str, flags: AttachFlags, client: ClientFlags) -> RemoteSes
 
 def _open_local(game: Path, flags: AttachFlags, *, is_read_only: bool, with_window: bool) -> LocalSession:
     """Attach to a game of this machine, or start it."""
-    from soulslab.games import profile_path
+    from soulslab.games.boss_facts import load_profile_with
     from soulslab.siphon.local import open_session
-    from soulslab.siphon.profile import load_profile
     from soulslab.siphon.session import SessionOptions
 
     _check_start(flags.pid, is_started=flags.start, is_private=flags.private)
@@ -109,7 +110,7 @@ def _open_local(game: Path, flags: AttachFlags, *, is_read_only: bool, with_wind
         clock=flags.clock or "",
         allow_unknown_version=flags.allow_unknown_version,
     )
-    return open_session(load_profile(profile_path(game)), options)
+    return open_session(load_profile_with(game, flags.boss), options)
 
 
 def _check_start(pid: int, *, is_started: bool, is_private: bool) -> None:

@@ -72,6 +72,8 @@ def test_help_loads_nothing_heavy():
         (["attach", "doom", "--start", "--option", "skil=2"], "did you mean 'skill'"),
         (["attach", "doom", "--clock", "exact"], "Choose from"),
         (["attach", "doom", "--token-file", "token"], "doom is no address"),
+        (["read", "elden_ring", "boss.max_hp", "--boss", "godrik"], "did you mean 'godrick'"),
+        (["read", "127.0.0.1:1", "--boss", "vordt"], "--boss: is for a game of this machine"),
         (["watch", "doom", "--rate-hz", "0"], "Must be > 0"),
         (["read", "127.0.0.1:1", "--token-file", "no_such_file"], "no_such_file: cannot be read"),
         (["read", "127.0.0.1:99999"], "neither host:port"),

@@ -157,5 +157,12 @@ def _refuse_other(theirs: Profile, ours: Profile, server: str) -> None:
     for name in ("attributes", "keys", "clock"):
         if getattr(theirs, name) != getattr(ours, name):
             raise EnvironmentUsageError(
-                f"the server at {server} has a profile with other {name}; copy its file and give that"
+                f"the server at {server} has a profile with other {name}; copy its file and give that, or serve "
+                f"this one (with --boss, for a boss that the profile of a real game does not name)"
+            )
+    for name, entity in ours.entities.items():
+        # Where an id is from two files may tell differently.
+        if name not in theirs.entities or theirs.entities[name].id != entity.id:
+            raise EnvironmentUsageError(
+                f"the server at {server} does not look for the {name} with the id {entity.id}; serve that one (--boss)"
             )

@@ -20,7 +20,7 @@ def profile_path(game: Path) -> Path:
     Raises:
         ConfigError: There is neither such a game nor such a file.
     """
-    if game.exists():
+    if game.is_file():
         return game
     if str(game) in known_games():
         return _FOLDER / game / "profile.toml"

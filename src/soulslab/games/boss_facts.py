@@ -19,8 +19,9 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.errors import ConfigError, MissingFactError, UnknownBossError
+from soulslab.games import profile_path
 from soulslab.games.facts import GAMES, FactFile, Id, Text, read_facts, unknown
-from soulslab.siphon.profile import Profile
+from soulslab.siphon.profile import Profile, load_profile
 
 #: The group of attributes, and the entity, that stand for the boss in every profile.
 GROUP = "boss"
@@ -189,6 +190,7 @@ class BossFacts(FactFile, frozen=True, kw_only=True):
 
 _READ = "soulslab siphon read GAME"
 _RECORD = "soulslab siphon record GAME FILE --frames none --attribute"
+_OF = "--boss BOSS"
 _STAND = f"read player.position, or the frame of the file, and player.angle ({_READ} player.position player.angle)"
 _EDGE = f"walk along the edge and record it ({_RECORD} player.position)"
 #: How to find out what is not known, by the name of the fact.
@@ -197,22 +199,22 @@ RECIPES = {
     "defeat_flag": "look it up in the game's event scripts, or compare the flags before and after a win",
     "rested_flag": "look it up in the game's event scripts, or compare the flags before and after a rest",
     "warp_points": f"rest there and read world.last_bonfire or world.last_grace ({_READ})",
-    "max_hp": f"read it in the fight ({_READ} boss.max_hp)",
+    "max_hp": f"read it in the fight ({_READ} boss.max_hp {_OF})",
     "poses.bonfire": f"sit down at the bonfire or site of grace and {_STAND}",
     "poses.fog_wall": f"stand before the fog and {_STAND}",
     "poses.behind_fog_wall": f"walk through the fog and {_STAND}",
     "poses.player_start": f"stand where the fight shall begin and {_STAND}",
     "poses.player_starts": f"stand in some places where the fight may begin and in each {_STAND}",
-    "poses.boss_start": f"read it as the fight begins ({_READ} boss.position boss.angle)",
+    "poses.boss_start": f"read it as the fight begins ({_READ} boss.position boss.angle {_OF})",
     "poses.centre": f"stand in the middle of the arena and {_STAND}",
     "arena.limits_m": f"{_EDGE}, and take the least and greatest x, y and height",
     "arena.polygon_m": f"{_EDGE}, and take the corners",
     "arena.reward_centre_m": f"stand in the middle of the arena and {_STAND}",
-    "animations": f"record a fight ({_RECORD} boss.animation), and list what it holds",
+    "animations": f"record a fight ({_RECORD} boss.animation {_OF}), and list what it holds",
     "player_stats": f"read the stats of the player ({_READ})",
-    "phase_two": f"record a fight ({_RECORD} boss.animation); a boss without a second phase has none",
+    "phase_two": f"record a fight ({_RECORD} boss.animation {_OF}); a boss without a second phase has none",
     "phase_two.animation": (
-        f"record a fight ({_RECORD} boss.animation --attribute boss.hp), and see what comes when it changes"
+        f"record a fight ({_RECORD} boss.animation --attribute boss.hp {_OF}), and see what comes when it changes"
     ),
 }
 
@@ -227,16 +229,32 @@ def load_boss_facts(game: str, boss: str | Path) -> BossFacts:
 
     Args:
         game: ``dark_souls_3`` or ``elden_ring``.
-        boss: Its name (`boss_names`), or the path of a file of one's own.
+        boss: Its name (`boss_names`), or the path of a file of one's own; text is one if it ends with ``.toml``.
 
     Raises:
         UnknownBossError: There is none of that name.
         ConfigError: The file is malformed; ``error.path`` says where.
     """
-    path = boss if isinstance(boss, Path) else GAMES / game / "bosses" / f"{boss}.toml"
-    if isinstance(boss, str) and boss not in boss_names(game):
+    if isinstance(boss, Path) or boss.endswith(".toml"):
+        return read_facts(Path(boss), BossFacts)
+    if boss not in boss_names(game):
         raise UnknownBossError(boss, boss_names(game))
-    return read_facts(path, BossFacts)
+    return read_facts(GAMES / game / "bosses" / f"{boss}.toml", BossFacts)
+
+
+def load_profile_with(game: Path, boss: str = "") -> Profile:
+    """Read the profile of a game, with ``boss.*`` those of a boss.
+
+    Args:
+        game: Its name, or the path of a profile (`soulslab.games.profile_path`).
+        boss: As in `load_boss_facts`; "" for whichever the profile itself names.
+
+    Raises:
+        ConfigError: What `profile_path`, `load_profile`, `load_boss_facts` and `with_boss` raise.
+    """
+    path = profile_path(game)
+    profile = load_profile(path)
+    return with_boss(profile, load_boss_facts(path.parent.name, boss)) if boss else profile
 
 
 def with_boss(profile: Profile, facts: BossFacts) -> Profile:

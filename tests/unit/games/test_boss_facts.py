@@ -13,7 +13,7 @@ from soulslab.arena.knight import load_knight
 from soulslab.arena.window.memory.layout import synthesise
 from soulslab.errors import ConfigError, MissingFactError, UnknownBossError
 from soulslab.games import profile_path
-from soulslab.games.boss_facts import boss_names, load_boss_facts, with_boss
+from soulslab.games.boss_facts import boss_names, load_boss_facts, load_profile_with, with_boss
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.profile_checking import mistakes_of
 
@@ -55,6 +55,18 @@ def test_a_boss_with_attributes_of_its_own_has_them_as_boss():
     assert not any(name.startswith("vordt.") for name in changed.attributes)
     assert changed.duel["attributes"]["boss.hp"] == "boss.hp"
     assert with_boss(profile, load_boss_facts("dark_souls_3", "iudex")) == profile
+
+
+def test_a_profile_is_read_with_a_boss_by_name_or_by_file(tmp_path):
+    path = profile_path(Path("elden_ring"))
+    mine = tmp_path / "mine.toml"
+    mine.write_text('source = "me"\nname = "Mine"\nentity_id = 77\n', encoding="utf-8")
+    ids = {boss: load_profile_with(Path("elden_ring"), boss).entities["boss"].id for boss in ("", "godrick", str(mine))}
+    assert ids == {"": 10000850, "godrick": 10000800, str(mine): 77}
+    assert load_profile_with(path) == own("elden_ring")
+    with pytest.raises(UnknownBossError, match="'godrik'; did you mean 'godrick'"):
+        load_profile_with(path, "godrik")
+    assert "vordt.hp" not in load_profile_with(Path("dark_souls_3"), "vordt").attributes
 
 
 def test_quantities_that_a_boss_lacks_are_not_bound():

@@ -29,6 +29,12 @@ def test_a_file_wins_over_a_game_of_the_same_name(tmp_path, monkeypatch):
     assert profile_path(Path("doom")) == Path("doom")
 
 
+def test_a_folder_of_a_game_s_name_is_no_profile(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "doom").mkdir()
+    assert profile_path(Path("doom")).name == "profile.toml"
+
+
 def test_what_is_neither_is_told_with_a_guess():
     with pytest.raises(ConfigError, match="did you mean 'doom'"):
         profile_path(Path("doum"))

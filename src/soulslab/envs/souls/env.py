@@ -56,7 +56,7 @@ class SoulsDuelEnv(DuelEnv):
 
     def __init__(self, game: str, boss: str | Path = "", render_mode: str | None = None, **options: Any) -> None:
         given = make_duel_options(SoulsOptions, {**options, "boss": boss}, f"{game}, {boss}")
-        self.facts = load_boss_facts(game, given.boss if isinstance(given.boss, Path) else _boss_of(given.boss))
+        self.facts = load_boss_facts(game, given.boss)
         if given.phase != "full":
             self.facts.need("phase_two.animation")
         path = profile_path(Path(game))
@@ -98,15 +98,25 @@ def _as_judge(scenario: Scenario) -> Scenario:
     return msgspec.structs.replace(scenario, boss_max_hp=judge.boss_max_hp, **ours)
 
 
-def _boss_of(boss: str) -> str | Path:
-    """Return the name of a boss, or the path of a file that was given as text."""
-    return Path(boss) if boss.endswith(".toml") else boss
+def _refuse_other_boss(profile: Profile, facts: BossFacts) -> None:
+    """Raise `EnvironmentUsageError` if the boss of a profile is not the one that the facts are about."""
+    if facts.attributes != GROUP:
+        # `with_boss` puts them in the place of the profile's own.
+        is_other = any(name.startswith(f"{facts.attributes}.") for name in profile.attributes)
+    else:
+        is_other = GROUP in profile.entities and facts.entity_id not in (None, profile.entities[GROUP].id)
+    if is_other:
+        raise EnvironmentUsageError(
+            f"session: its profile names another boss than {facts.name}; open it with "
+            f"soulslab.games.boss_facts.with_boss(profile, facts)"
+        )
 
 
 def _profile(given: SoulsOptions, path: Path, facts: BossFacts) -> Profile:
     """Return the profile with the boss's own attributes, and with the way in which the game is started."""
     if given.has_open_session:
         profile: Profile = given.session.profile
+        _refuse_other_boss(profile, facts)
         return profile
     if given.stand_in:
         if facts.attributes != GROUP:

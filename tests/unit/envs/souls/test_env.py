@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import gymnasium
 import pytest
@@ -16,6 +17,9 @@ from soulslab.errors import (
     ProcessNotFoundError,
     UnknownBossError,
 )
+from soulslab.games import profile_path
+from soulslab.siphon.rpc.server import serve
+from support.masked_game import MaskedSession
 
 
 @pytest.mark.parametrize("env_id", SOULS_IDS)
@@ -84,6 +88,29 @@ def test_a_boss_of_whom_too_little_is_known():
         SoulsDuelEnv("elden_ring", "dragonkin_nokstella")
     with pytest.raises(MissingFactError, match=r"phase_two.animation"):
         SoulsDuelEnv("elden_ring", "margit", phase="2")
+
+
+@pytest.mark.parametrize(("game", "boss"), [("elden_ring", "godrick"), ("dark_souls_3", "vordt")])
+def test_a_session_with_another_boss_is_refused(tmp_path, game, boss):
+    words = r"another boss than .*; open it with .*with_boss"
+    with (
+        MaskedSession(profile_path(Path(game)), tmp_path) as session,
+        pytest.raises(EnvironmentUsageError, match=words),
+    ):
+        SoulsDuelEnv(game, boss, session=session)
+
+
+def test_a_server_with_another_boss_is_refused(tmp_path):
+    godrick = tmp_path / "godrick.toml"
+    known = (profile_path(Path("elden_ring")).parent / "bosses/godrick.toml").read_text(encoding="utf-8")
+    godrick.write_text(f"{known}[poses]\nfog_wall = {{ position_m = [1.0, 2.0, 3.0] }}\n", encoding="utf-8")
+    asked = (("elden_ring", godrick, "boss with the id 10000800"), ("dark_souls_3", "vordt", "other attributes"))
+    for game, boss, words in asked:
+        with MaskedSession(profile_path(Path(game)), tmp_path) as session, serve(session) as server:
+            env = SoulsDuelEnv(game, boss, server=server.address, token=server.token)
+            with pytest.raises(EnvironmentUsageError, match=rf"{words}.*--boss"):
+                env.reset()
+            env.close()
 
 
 def test_a_game_that_is_gone_is_told_at_the_first_reset():
