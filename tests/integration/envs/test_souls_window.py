@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from soulslab.envs.live.arena import ArenaLiveEnv
 from soulslab.envs.souls.env import SoulsDuelEnv
 from soulslab.errors import SiphonError
 from soulslab.games import profile_path
@@ -43,6 +44,16 @@ def test_fights_in_place(env_id):
     env.close()
 
 
+def test_several_windows_do_not_fight_the_same_fight():
+    envs = [SoulsDuelEnv("dark_souls_3", "iudex", stand_in=True, **options) for options in ({}, {}, {"launch_seed": 7})]
+    commands = [Path(f"/proc/{env.session.info.pid}/cmdline").read_text().split("\0") for env in envs]
+    seeds = [command[command.index("--seed") + 1] for command in commands]
+    assert seeds[0] != seeds[1]
+    assert seeds[2] == "7"
+    for env in envs:
+        env.close()
+
+
 def test_pictures_of_the_game():
     env = gymnasium.make("soulslab/DarkSouls3IudexPixels-v0", stand_in=True, pixels=PIXELS)
     first, _ = env.reset(seed=0)
@@ -61,7 +72,14 @@ def test_a_window_that_runs_already_stands_in():
         env.close()
 
 
-def test_a_window_that_a_server_has_stands_in():
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (SoulsDuelEnv, {"game": "dark_souls_3", "boss": "iudex", "stand_in": True}),
+        (ArenaLiveEnv, {"mask": "dark_souls_3"}),
+    ],
+)
+def test_a_window_that_a_server_has_stands_in(make, options):
     """As with ``soulslab arena --mask`` and ``soulslab siphon serve``: the game's own profile, and its clock."""
     path = profile_path(Path("dark_souls_3"))
     with (
@@ -71,7 +89,7 @@ def test_a_window_that_a_server_has_stands_in():
     ):
         window.clock.run(1.0)
         for _ in range(2):  # the first leaves the game standing
-            env = SoulsDuelEnv("dark_souls_3", "iudex", server=server.address, token=server.token, stand_in=True)
+            env = make(server=server.address, token=server.token, **options)
             _, info = env.reset(seed=1)
             info = env.step(int(info["action_mask"].argmax()))[4]
             assert info["clock"] == "scaled"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,6 @@ RENDERERS = ("auto", "gpu", "software")
 MAX_SIZE_PX = (1280, 720)
 #: The least that the window takes.
 MIN_SIZE_PX = (64, 64)
-#: Seeds that nobody asked for are drawn below this.
-MAX_DRAWN_SEED = 2**31
 
 
 class ArenaLiveOptions(OriginOptions, frozen=True, kw_only=True):
@@ -35,14 +32,12 @@ class ArenaLiveOptions(OriginOptions, frozen=True, kw_only=True):
         boss: Name of a shipped boss, or the path of a boss file.
         mask: Name of a game that comes with a profile, or the path of one: the fight stands in for that game, its
             memory laid out as the profile says; "" for the arena's own.
-        launch_seed: Of the first fight of a game that takes no seed from a reset (`mask`); None draws one.
         size_px: Width and height of the window.
         renderer: ``"software"``, ``"gpu"`` or ``"auto"``.
     """
 
     boss: str | Path = "judge"
     mask: str | Path = ""
-    launch_seed: int | None = None
     size_px: tuple[int, int] = (320, 180)
     renderer: str = "software"
 
@@ -53,8 +48,6 @@ class ArenaLiveOptions(OriginOptions, frozen=True, kw_only=True):
             raise EnvironmentUsageError(f"boss must be a name or the path of a boss file, not {self.boss!r}")
         if not isinstance(self.mask, str | Path):
             raise EnvironmentUsageError(f"mask must be the name of a game or the path of a profile, not {self.mask!r}")
-        if self.launch_seed is not None and (not _is_whole(self.launch_seed) or self.launch_seed < 0):
-            raise EnvironmentUsageError(f"launch_seed must be a whole number from 0 or None, not {self.launch_seed!r}")
         if self.renderer not in RENDERERS:
             hint = did_you_mean(str(self.renderer), RENDERERS)
             raise EnvironmentUsageError(f"renderer: unknown kind {self.renderer!r}{hint}")
@@ -68,16 +61,12 @@ class ArenaLiveOptions(OriginOptions, frozen=True, kw_only=True):
     def launch_options(self) -> dict[str, str]:
         """Return the options of the command that starts the game."""
         is_in_place = self.episodes == "in_place"
-        seed = self.launch_seed
-        if seed is None:
-            # Several games of one program would all fight the same fight.
-            seed = secrets.randbelow(MAX_DRAWN_SEED) if self.mask else 0
         return {
             "boss": _boss_argument(self.boss),
             # In place, episodes of any phase take place within a whole fight of the game, and are placed by themselves.
             "phase": "full" if is_in_place else str(self.phase),
             "poses": "random" if self.random_pose and not is_in_place else "fixed",
-            "seed": str(seed),
+            "seed": str(self.first_seed if self.mask or self.launch_seed is not None else 0),
             "size": f"{self.size_px[0]}x{self.size_px[1]}",
             "renderer": self.renderer,
         }
@@ -129,7 +118,9 @@ def _profile(given: ArenaLiveOptions) -> tuple[Profile, str]:
     if given.has_open_session:
         return given.session.profile, given.session.profile.name
     path = profile_path(Path(given.mask)) if given.mask else PROFILE_PATH
-    return (stand_in(path) if given.mask else load_profile(path)), str(path)
+    # A server has opened its window already, with the clock that the game's own profile says.
+    is_started_here = given.mask and not given.server
+    return (stand_in(path) if is_started_here else load_profile(path)), str(path)
 
 
 def _boss_argument(boss: str | Path) -> str:
