@@ -19,6 +19,7 @@ from soulslab.games.self_check import Verdict, check_session
 from soulslab.siphon.local import open_session
 from soulslab.siphon.process import find_process
 from soulslab.siphon.session import LOADING, SessionOptions
+from support.long_form import IS_LONG
 from support.souls_program import (
     HEAVY_DAMAGE,
     LIGHT_DAMAGE,
@@ -43,6 +44,8 @@ DOUBTS = {
 SPEEDS = {"elden_ring": (0.5, 1.0, 2.0), "dark_souls_3": (0.5, 1.0, 2.0, 5.0)}
 #: Of the boss's animation in the profile, and the play time of the save, which goes on at any speed.
 TIMES = ("boss.animation_time", "game.time_s")
+#: Rounds in which all is written, and steps by the game's own speed.
+N_ROUNDS, N_STEPS = (20, 300) if IS_LONG else (1, 6)
 #: Play time is counted in whole milliseconds.
 MILLISECOND = 0.001
 
@@ -201,7 +204,7 @@ def test_all_that_may_be_written_is_read_back(game):
     assert len(names) >= 50
     before = session.snapshot()
     assert set(before) == set(session.profile.attributes)
-    for name in names:
+    for name in names * N_ROUNDS:
         wanted = other_value(session, name)
         session.write({name: wanted})
         np.testing.assert_equal(np.asarray(session.read(name)), np.asarray(wanted), err_msg=name)
@@ -294,7 +297,7 @@ def test_its_time_is_scaled_and_paused(game, frames, name):
         last = frames.look(session, TIMES)
         return [last[time] - first[time] for time in TIMES]
 
-    for speed in SPEEDS[name]:
+    for speed in SPEEDS[name] * (5 if IS_LONG else 1):
         session.clock.run(speed)
         game_s, save_s = passed(15)
         assert save_s > 0.0
@@ -316,13 +319,13 @@ def test_a_step_is_exact_to_a_frame(game, frames):
     frames.forget_longest()
     total_s, before_s = 0.0, session.read("boss.animation_time")
     first_s = before_s
-    for _ in range(6):
+    for _ in range(N_STEPS):
         elapsed_s = session.clock.advance(0.1).elapsed_s
         frames.pass_by()
         now_s = session.read("boss.animation_time")
         # The game takes each of the two changes of its speed with a frame.
         assert abs(now_s - before_s - elapsed_s) <= frames.longest_s + MILLISECOND
         total_s, before_s = total_s + elapsed_s, now_s
-    assert total_s == pytest.approx(0.6, abs=0.1)
+    assert total_s == pytest.approx(N_STEPS * 0.1, abs=0.1)
     wait_for(lambda: session.read("boss.animation_time") == now_s)
     assert now_s > first_s

@@ -24,6 +24,7 @@ from soulslab.siphon.places import Places
 from soulslab.siphon.plan import N_ATTEMPTS, N_READS_TO_PACK
 from soulslab.siphon.profile import Attribute, Base, Entity, Process, Profile
 from support.layouts import BadChainError, Layout
+from support.long_form import examples
 
 A, B, C, D = 0x10000, 0x11000, 0x12000, 0x13000
 LIST = 0x20000
@@ -404,7 +405,7 @@ def test_plans_do_not_pile_up():
     assert game.memory.n_reads == before + 3
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.randoms(use_true_random=True))
 def test_reads_what_a_plain_walk_reads_whatever_moves(random: Random):
     layout = Layout(random)

@@ -27,6 +27,7 @@ from soulslab.envs.process_start import GameKeeper
 from soulslab.games.dark_souls_3 import PROFILE_PATH
 from soulslab.siphon.session import SessionOptions
 from support import soulsgym_formulas as formulas
+from support.long_form import IS_LONG
 from support.masked_game import MaskedSession
 from support.soulsgym_moments import IUDEX, PLAYER_HP, PLAYER_SP, Moment
 
@@ -105,7 +106,9 @@ def game(tmp_path_factory):
     one.session.close()
 
 
-many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(
+    max_examples=25_000 if IS_LONG else 150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def cut_off(numbers):
@@ -193,7 +196,7 @@ def test_walks_and_turns_in_a_row_add_up(game):
     game.begin()
     strolls = formulas.StrollTime(STEP_S)
     name, time_s = "WalkFrontBattle", 0.0
-    for k in range(300):
+    for k in range(10_000 if IS_LONG else 300):
         time_s += STEP_S
         if rng.random() < 0.25:
             name = str(rng.choice([other for other in (*walks, "IdleBattle", "Attack3003") if other != name]))

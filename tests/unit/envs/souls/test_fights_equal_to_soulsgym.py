@@ -12,9 +12,11 @@ from soulslab.envs.live.in_place import InPlaceEpisode
 from soulslab.games.dark_souls_3 import PROFILE_PATH
 from soulslab.siphon.session import SessionOptions
 from support import soulsgym_formulas as formulas
+from support.long_form import IS_LONG
 from support.masked_game import MaskedSession
 from support.soulsgym_moments import IUDEX, PLAYER_HP, Moment, iudex_env
 
+N_FIGHTS = 100 if IS_LONG else 2
 CLOSE = {"rtol": 1e-5, "atol": 2e-6}
 
 
@@ -66,7 +68,7 @@ def test_whole_fights_of_the_environment(tmp_path):
     env = iudex_env(session, episodes="in_place", phase="1", observation="dict")
     rng = np.random.default_rng(6)
     n_ends = 0
-    for _ in range(2):
+    for _ in range(N_FIGHTS):
         _, info = env.reset(seed=int(rng.integers(1000)))
         looks = Seen(session.arena)
         player_hp, boss_hp = PLAYER_HP, formulas.BOSS_MAX_HP

@@ -10,6 +10,7 @@ from soulslab.arena.window.memory.code import CodePlan
 from soulslab.errors import LayoutError
 from soulslab.siphon.pattern import Pattern
 from soulslab.siphon.profile import Base, Process, Profile
+from support.long_form import examples
 
 GAP = 16
 
@@ -23,7 +24,7 @@ GAP = 16
         max_size=4,
     )
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_patterns_of_few_bytes_match_as_often_as_they_are_picked(drawn):
     patterns = [" ".join(["48", *parts]) for parts, _ in drawn]
     bases = {

@@ -16,11 +16,12 @@ from soulslab.siphon.places import resolve_places
 from soulslab.siphon.profile import Attribute, Base, Entity
 from soulslab.siphon.profile_checking import mistakes_of
 from support.laid_out import LIST, POINTER, STARTS, WORLD, attach, check_same, lay_out, make, number
+from support.long_form import examples
 from support.random_profiles import profiles, values
 
 
 @given(profiles(), st.data())
-@settings(max_examples=150, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 def test_what_a_random_profile_asks_for_is_found_and_can_be_written(profile, data):
     assume(not list(mistakes_of(profile)))
     true = {name: data.draw(st.integers(0, len(one.alternatives))) for name, one in profile.attributes.items()}

@@ -19,6 +19,7 @@ from soulslab.siphon.image import read_image
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.places import resolve_places
 from soulslab.siphon.profile_checking import mistakes_of
+from support.long_form import examples
 from support.random_profiles import profiles
 
 FLAGS = ("player.no_death", "player.no_gravity", "boss.no_attack", "lock_on")
@@ -70,7 +71,7 @@ def game():
 
 
 @given(profile=profiles())
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 def test_a_fight_is_kept_by_any_profile(game, tmp_path_factory, profile):
     profile = bind(profile)
     assume(profile.duel["attributes"] and not list(mistakes_of(profile)))
