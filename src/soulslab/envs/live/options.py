@@ -28,7 +28,8 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         phase: ``"1"``, ``"2"`` or ``"full"``.
         reward: A preset, a table of terms and weights, or a function (see `soulslab.envs.rewards`).
-        random_pose: Draw the player's start from the poses of the place.
+        random_pose: Draw the player's start from the poses of the place, where there are any. A real game that is not
+            played in place begins where it does.
         observation: ``"features"`` (74 numbers), ``"relative"`` (73 numbers in the player's own frame), ``"dict"`` (the
             15 `DuelState` fields), ``"pixels"``, ``"pixels+state"`` (the fields and ``pixels``) or
             ``"pixels+features"``.

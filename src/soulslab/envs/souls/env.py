@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,8 +24,11 @@ from soulslab.games import profile_path
 from soulslab.games.arena import stand_in
 from soulslab.games.boss_facts import GROUP, BossFacts, load_boss_facts, with_boss
 from soulslab.games.installation import find_installation, launchable
+from soulslab.games.souls_game import LAUNCH
+from soulslab.siphon.local import open_session
 from soulslab.siphon.process import refuse_anti_cheat
 from soulslab.siphon.profile import Profile, load_profile
+from soulslab.siphon.session import Session
 
 #: What the simulator taught is good for this boss: same vitals, ground, animations and actions.
 SIMULATED: Final = ("dark_souls_3", "iudex")
@@ -59,21 +63,22 @@ class SoulsDuelEnv(DuelEnv):
         self.facts = load_boss_facts(game, given.boss)
         if given.phase != "full":
             self.facts.need("phase_two.animation")
+        scenario = scenario_of_facts(self.facts)
         path = profile_path(Path(game))
         profile = _profile(given, path, self.facts)
         process = ProcessOptions(
             profile=profile,
+            options={"seed": given.first_seed} if given.stand_in and not given.is_elsewhere else {},
             pid=given.pid,
-            launch="" if given.launch or given.stand_in else "never",
+            launch="" if given.stand_in else "never",
             server=given.server,
             token=given.token,
             tls=given.tls,
             # A game that runs already runs on somebody's screen.
             display=given.display if given.display is not None or given.stand_in else "",
             allow_unknown_version=given.allow_unknown_version,
-            session=given.session,
+            session=_starter(given, profile) if given.launch else given.session,
         )
-        scenario = scenario_of_facts(self.facts)
         setup = DuelSetup(
             profile=profile,
             source=str(path),
@@ -86,6 +91,14 @@ class SoulsDuelEnv(DuelEnv):
         super().__init__(setup, given, render_mode)
         if (game, str(boss)) == SIMULATED:
             self.metadata = {**self.metadata, "policies_of": (ARENA_ID,)}
+
+
+def _starter(given: SoulsOptions, profile: Profile) -> Callable[[], Session]:
+    """Return what starts the game, with the patience that it takes."""
+    options = msgspec.structs.replace(
+        LAUNCH, display=given.display or LAUNCH.display, allow_unknown_version=given.allow_unknown_version
+    )
+    return lambda: open_session(profile, options)
 
 
 def _as_judge(scenario: Scenario) -> Scenario:

@@ -16,6 +16,8 @@ class SoulsOptions(OriginOptions, frozen=True, kw_only=True):
         boss: Another boss of the same game: a name of `soulslab.games.boss_facts.boss_names`, or the path of a file
             (docs/bosses.md); "" for the one that the id names.
         episodes: As in `DuelOptions`, but ``"in_place"`` unless asked for otherwise: a reset then takes no load.
+        reset_deadline_s: As in `DuelOptions`, but with time for a start of the game and for the loads on its way to
+            the fight.
         reload_minutes: Wall time after which a reset leaves the fight for another load, as SoulsGym 1.1.0 does because
             keys begin to lag; None for never. ``hard_reset_minutes`` restarts the program instead.
         launch: Start the game with Steam's Proton, offline and without its anti-cheat; without, it has to run.
@@ -30,6 +32,7 @@ class SoulsOptions(OriginOptions, frozen=True, kw_only=True):
 
     boss: str | Path = ""
     episodes: str = "in_place"
+    reset_deadline_s: float = 600.0
     reload_minutes: float | None = 15.0
     launch: bool = False
     folder: str | Path = ""
@@ -50,9 +53,19 @@ class SoulsOptions(OriginOptions, frozen=True, kw_only=True):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise EnvironmentUsageError(f"{name} must be True or False, not {value!r}")
-        is_elsewhere = bool(self.server or self.pid or self.session is not None)
-        if self.launch + (self.stand_in or is_elsewhere) > 1:
+        if (self.episodes, str(self.phase)) == ("demo", "2"):
+            raise EnvironmentUsageError(
+                "phase: a fight of the game begins with the first; '2' takes episodes='in_place'"
+            )
+        if self.launch + (self.stand_in or self.is_elsewhere) > 1:
             raise EnvironmentUsageError("launch starts the real game: give no stand_in, server, pid or session with it")
+        if self.launch_seed is not None and (self.is_elsewhere or not self.stand_in):
+            raise EnvironmentUsageError("launch_seed is for a window that stand_in=True starts")
         for name in ("folder", "proton"):
             if getattr(self, name) and not self.launch:
                 raise EnvironmentUsageError(f"{name} is for launch=True")
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the game runs already: as a process, on a server, or in a session."""
+        return bool(self.server or self.pid or self.session is not None)

@@ -62,6 +62,10 @@ def test_full_bars_of_a_character_that_nobody_knows_yet():
         ({"server": "here:1", "pid": 5}, "give only one of server, pid and session"),
         ({"reload_minutes": 0}, "reload_minutes must be a number"),
         ({"folder": "here"}, "folder is for launch=True"),
+        ({"phase": "2", "episodes": "demo"}, "begins with the first; '2' takes episodes='in_place'"),
+        ({"launch_seed": 3}, "launch_seed is for a window that stand_in=True starts"),
+        ({"launch_seed": 3, "stand_in": True, "pid": 5}, "launch_seed is for a window that stand_in=True starts"),
+        ({"launch_seed": -3, "stand_in": True}, "launch_seed must be a whole number from 0"),
         ({"boss": 5}, "boss must be a name or a path"),
         ({"boss": "vordt", "stand_in": True}, "has attributes of its own"),
     ],
@@ -69,6 +73,12 @@ def test_full_bars_of_a_character_that_nobody_knows_yet():
 def test_wrong_options(options, words):
     with pytest.raises(EnvironmentUsageError, match=words):
         gymnasium.make("soulslab/DarkSouls3Iudex-v0", **options)
+
+
+def test_windows_that_stand_in_fight_different_fights_unless_asked():
+    drawn = [SoulsDuelEnv("dark_souls_3", "iudex", stand_in=True).options.first_seed for _ in range(3)]
+    assert len(set(drawn)) == 3
+    assert SoulsDuelEnv("dark_souls_3", "iudex", stand_in=True, launch_seed=7).options.first_seed == 7
 
 
 def test_bosses_by_name_and_file(tmp_path):
