@@ -100,20 +100,26 @@ def test_a_boss_of_whom_too_little_is_known():
         SoulsDuelEnv("elden_ring", "margit", phase="2")
 
 
-@pytest.mark.parametrize(("game", "boss"), [("elden_ring", "godrick"), ("dark_souls_3", "vordt")])
-def test_a_session_with_another_boss_is_refused(tmp_path, game, boss):
-    words = r"another boss than .*; open it with .*with_boss"
-    with (
-        MaskedSession(profile_path(Path(game)), tmp_path) as session,
-        pytest.raises(EnvironmentUsageError, match=words),
-    ):
-        SoulsDuelEnv(game, boss, session=session)
-
-
-def test_a_server_with_another_boss_is_refused(tmp_path):
-    godrick = tmp_path / "godrick.toml"
+@pytest.fixture
+def godrick(tmp_path):
+    """A file of the boss with a place, so that an environment can be made of it."""
+    file = tmp_path / "godrick.toml"
     known = (profile_path(Path("elden_ring")).parent / "bosses/godrick.toml").read_text(encoding="utf-8")
-    godrick.write_text(f"{known}[poses]\nfog_wall = {{ position_m = [1.0, 2.0, 3.0] }}\n", encoding="utf-8")
+    file.write_text(f"{known}[poses]\nfog_wall = {{ position_m = [1.0, 2.0, 3.0] }}\n", encoding="utf-8")
+    return file
+
+
+def test_a_session_with_another_boss_is_refused(tmp_path, godrick):
+    words = r"another boss than .*; open it with .*with_boss"
+    for game, boss in (("elden_ring", godrick), ("dark_souls_3", "vordt")):
+        with (
+            MaskedSession(profile_path(Path(game)), tmp_path) as session,
+            pytest.raises(EnvironmentUsageError, match=words),
+        ):
+            SoulsDuelEnv(game, boss, session=session)
+
+
+def test_a_server_with_another_boss_is_refused(tmp_path, godrick):
     asked = (("elden_ring", godrick, "boss with the id 10000800"), ("dark_souls_3", "vordt", "other attributes"))
     for game, boss, words in asked:
         with MaskedSession(profile_path(Path(game)), tmp_path) as session, serve(session) as server:
