@@ -119,10 +119,17 @@ class Deadline:
         """Whether there is no time left."""
         return self._waited_s > self._seconds
 
-    def check(self, what: str, cause: Exception | None = None) -> None:
-        """Raise `WaitTimeoutError` once it has passed."""
+    def check(self, what: str, cause: Exception | None = None, saw: str = "") -> None:
+        """Raise `WaitTimeoutError` once it has passed.
+
+        Args:
+            what: What is waited for.
+            cause: The last error.
+            saw: What was seen last.
+        """
         if self.has_passed:
-            raise WaitTimeoutError(what, self._waited_s, f"the last error was: {cause}" if cause else "") from cause
+            hint = f"the last error was: {cause}" if cause else saw and f"{saw}, when all {self._seconds:g} s were over"
+            raise WaitTimeoutError(what, self._waited_s, hint) from cause
 
     @property
     def _waited_s(self) -> float:

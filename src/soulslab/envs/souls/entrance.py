@@ -6,6 +6,7 @@ holds already: a game that is in the fight is not touched.
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -18,8 +19,9 @@ from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.entrance import Visit
 from soulslab.envs.souls.long_lock import WANTED, LongLock
+from soulslab.envs.souls.refusals import refuse_another_boss, refuse_another_player
 from soulslab.envs.souls.standstill import Standstill
-from soulslab.errors import EnvironmentUsageError, ProfileError, ResetFailedError, SelfCheckError, WaitTimeoutError
+from soulslab.errors import ProfileError, ResetFailedError, SelfCheckError, WaitTimeoutError
 from soulslab.games.axes import Position
 from soulslab.games.boss_facts import BossFacts
 from soulslab.games.dark_souls_3 import DarkSouls3
@@ -43,6 +45,8 @@ BEYOND_M = 2.0
 BEYOND_SHARE = 0.5
 #: Loads of one entering: the first may show flags that could not be seen before.
 MAX_WARPS = 2
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -200,10 +204,10 @@ class _Way:
     def go(self, *, is_old: bool) -> bool:
         """Go on from there to the fight; tell whether it is another one."""
         with _state("load", "the player to be read"):
-            _refuse_another_player(self._facts, self._game.player.max_hp)
+            refuse_another_player(self._facts, self._game.player.max_hp)
         if self._is_in_fight() and not is_old and not self._is_another_wanted():
             return False
-        self._make_fight(must_warp=is_old or self._must_warp())
+        self._make_fight("the last load is long ago" if is_old else self._why_warp())
         self._pass_fog()
         self._await_inside()
         self._await_boss()
@@ -253,21 +257,21 @@ class _Way:
         is_new = boss is not None and boss.hp >= boss.max_hp and player.hp >= player.max_hp
         return self._visit.needs_another and not (is_new and self._visit.is_fresh and not self._visit.n_tries)
 
-    def _must_warp(self) -> bool:
-        """Tell whether the fight is to be had only after another load."""
+    def _why_warp(self) -> str:
+        """Return why the fight is to be had only after another load; "" if it is without."""
         with _state("load", "the player to be read"):
             position = self._game.player.position_m
             boss = self._boss()
             is_begun = self._is_it(boss) and boss is not None and boss.hp < boss.max_hp
             can_tell = boss is not None or self._facts.poses.behind_fog_wall is not None
-            is_retry = self._visit.n_tries > 0 and not self._visit.is_fresh
-            return (
-                is_retry
-                or is_begun
-                or (can_tell and self._is_inside(position))
-                or self._distance_m(position) > NEAR_M
-                or self._game.last_rest_point not in self._facts.warp_points
-            )
+            reasons = {
+                "the try before failed": self._visit.n_tries > 0 and not self._visit.is_fresh,
+                "the boss has been hurt": is_begun,
+                "the player is in a fight that will not do": can_tell and self._is_inside(position),
+                "the fog is far away": self._distance_m(position) > NEAR_M,
+                "the player rested elsewhere": self._game.last_rest_point not in self._facts.warp_points,
+            }
+            return next((reason for reason, holds in reasons.items() if holds), "")
 
     # --- where the player is --------------------------------------------------------------------------------
 
@@ -304,14 +308,14 @@ class _Way:
         with _state("load", what):
             self._await(what, self._player, lambda player: player.can_act, self._patience(self._limits.load_s))
 
-    def _make_fight(self, *, must_warp: bool) -> None:
+    def _make_fight(self, why_warp: str) -> None:
         """Have the game believe that the boss is there to be fought, and load the place where it is not so already."""
-        is_known = self._has_flags_right(is_sure=must_warp)
+        is_known = self._has_flags_right(is_sure=bool(why_warp))
         for _ in range(MAX_WARPS):
-            if is_known and not must_warp:
+            if is_known and not why_warp:
                 return
-            self._warp()
-            must_warp, is_known = False, self._has_flags_right(is_sure=False)
+            self._warp(why_warp or "its flags were set otherwise")
+            why_warp, is_known = "", self._has_flags_right(is_sure=False)
         if not is_known:
             saw = f"flag {self._facts.defeat_flag} or {', '.join(self._facts.encounter) or 'no other'} set otherwise"
             raise ResetFailedError("the game to take the flags of the fight", 0.0, state="flags", saw=saw)
@@ -339,8 +343,9 @@ class _Way:
                 return False
             raise
 
-    def _warp(self) -> None:
+    def _warp(self, why: str) -> None:
         name = self._facts.warp_points[0]
+        _log.info("to %s by way of %r, because %s", self._facts.name, name, why)
         with _state("warp", f"the game to load {name!r}"):
             self._visit.deadline.check(f"the way to {name!r}")
             loaded = self._patience(self._limits.load_s)
@@ -358,8 +363,9 @@ class _Way:
             self._await(stands, self._player, lambda player: player.can_act, self._patience(self._limits.fog_s))
             try:
                 self._press((self._interact,))
-            except WaitTimeoutError:
+            except WaitTimeoutError as error:
                 # It may stand a step too far away.
+                _log.info("%s; it is tried a step further, with %s pressed too", error, forward)
                 self._press((forward, self._interact))
             self._await(what, self._place, self._is_through, self._patience(self._limits.fog_s))
 
@@ -398,8 +404,8 @@ class _Way:
             try:
                 self._await(what, self._read_boss, self._is_it, self._patience(self._limits.boss_s))
             except WaitTimeoutError:
-                if (boss := self._boss()) is not None and not self._is_it(boss):
-                    _refuse_another(self._facts, boss)
+                if (boss := self._boss()) is not None and boss.hp > 0:
+                    refuse_another_boss(self._facts, boss.max_hp)
                 raise
 
     # --- waiting --------------------------------------------------------------------------------------------
@@ -416,10 +422,18 @@ class _Way:
         press: tuple[str, ...] = (),
     ) -> T:
         """Wait as `wait_until` does, but for no longer than the wall time that is left."""
+        saw = ""
 
         def look_in_time() -> T:
-            self._visit.deadline.check(what)
-            return look()
+            nonlocal saw
+            self._visit.deadline.check(what, saw=saw)
+            try:
+                found = look()
+            except LOADING as error:
+                saw = str(error)
+                raise
+            saw = repr(found)
+            return found
 
         return wait_until(self._game.session, what, look_in_time, is_reached, patience, press)
 
@@ -464,26 +478,6 @@ def _look_through_fog(game: SoulsGame, facts: BossFacts) -> None:
     length_m = math.hypot(x, y)
     if length_m > 0.0:
         game.camera.turn((x / length_m, y / length_m, 0.0))
-
-
-def _refuse_another(facts: BossFacts, boss: Health) -> None:
-    """Raise `EnvironmentUsageError` if it is alive, and not the boss of the file, which no retry helps."""
-    if boss.hp > 0:
-        raise EnvironmentUsageError(
-            f"{facts.name} has a full health of {boss.max_hp} in the game, and {facts.max_hp} in its file: that is "
-            f"another boss, or a later journey through the game; to fight this one give boss= the path of a copy "
-            f"of the file with max_hp = {boss.max_hp} (docs/bosses.md)"
-        )
-
-
-def _refuse_another_player(facts: BossFacts, max_hp: int) -> None:
-    """Raise `EnvironmentUsageError` if another character plays than the file is for, before it goes all the way."""
-    if facts.player_max_hp not in (None, max_hp):
-        raise EnvironmentUsageError(
-            f"the player has a full health of {max_hp} in the game, and {facts.player_max_hp} in the file of "
-            f"{facts.name}: load the character that agents were trained with, or give boss= the path of a copy of the "
-            f"file with player_max_hp = {max_hp} (docs/bosses.md)"
-        )
 
 
 def _written(game: SoulsGame, facts: BossFacts) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What goes wrong on the way into a real game's fight, and in it: clear errors, bounded retries, and a next reset."""
 
 import logging
+import time
 from functools import partial
 
 import pytest
@@ -161,6 +162,33 @@ def test_no_state_outlasts_the_wall_time_of_the_reset(make):
     with pytest.raises(ResetFailedError, match=r"state '(title|load)' of the reset") as caught:
         souls.env.reset()
     assert len(caught.value.reasons) == 1
+
+
+def test_what_was_seen_last_is_told_also_when_the_wall_time_is_over(make):
+    def arrange(world):
+        world.on_advance = lambda: time.sleep(2.5) if world.at == "loading" else None
+
+    souls = make("dark_souls_3", "iudex", arrange, reset_deadline_s=2.0)
+    with pytest.raises(ResetFailedError, match=r"it saw .*(title|loading).*, when all 2 s were over"):
+        souls.env.reset()
+
+
+def test_the_reason_of_each_load_is_in_the_log(make, caplog):
+    souls = make("dark_souls_3", "iudex", lambda world: world.rest_elsewhere())
+    with caplog.at_level(logging.INFO):
+        souls.env.reset()
+    assert "to Iudex Gundyr by way of 'Iudex Gundyr', because the fog is far away" in caplog.text
+
+
+def test_a_second_try_at_the_fog_is_in_the_log(make, caplog):
+    def arrange(world):
+        world.needs_forward = True
+
+    souls = make("dark_souls_3", "iudex", arrange)
+    with caplog.at_level(logging.INFO):
+        souls.env.reset()
+    assert "waited 1.0 s for the fog to be passed, with E pressed before it; it saw last: (True, (" in caplog.text
+    assert "a step further, with W pressed too" in caplog.text
 
 
 def test_a_profile_without_the_key_is_not_tried_again(make):
