@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from soulslab.games.allowed import AllowedTo
 from soulslab.games.axes import Position, from_memory
 from soulslab.games.boss_facts import Pose
 from soulslab.siphon.session import Session
@@ -65,6 +66,7 @@ class Character:
         hp: Health.
         fp: Focus.
         sp: Stamina; an attack with little left leaves less than none.
+        allowed: What the game lets happen to it, and lets it do.
     """
 
     hp = _Bar("hp")
@@ -74,6 +76,7 @@ class Character:
     def __init__(self, session: Session, group: str, animations: AnimationReader, stats: tuple[str, ...] = ()) -> None:
         self.session = session
         self.group = group
+        self.allowed = AllowedTo(session, group)
         self._animations = animations
         self._stats = stats
 

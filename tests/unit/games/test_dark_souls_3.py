@@ -25,6 +25,7 @@ from soulslab.siphon.session import SessionOptions
 from support.masked_game import MaskedSession
 
 ELSEWHERE = Pose(position_m=(131.0, 601.0, -68.5), angle_rad=1.25)
+EACH = ("deaths", "damage", "hits", "attacks", "moves", "ai", "gravity")
 
 
 @pytest.fixture
@@ -121,6 +122,21 @@ def test_of_what_is_held_all_is_put_back_that_can_be(game, arena, caplog):
         game.session.read("player.hp")
     assert game.allowed.hits
     assert "could not be put back" in caplog.text
+
+
+@pytest.mark.parametrize("who", ["player", "boss"])
+def test_everything_is_allowed_to_someone_until_it_is_forbidden(game, who):
+    known = {"player": {"deaths", "gravity"}, "boss": {"hits", "attacks", "moves", "ai", "gravity"}}
+    allowed = getattr(game, who).allowed
+    for what in EACH:
+        if what not in known[who]:
+            with pytest.raises(UnknownAttributeError):
+                getattr(allowed, what)
+            continue
+        assert getattr(allowed, what)
+        setattr(allowed, what, False)
+        assert [one for one in known[who] if not getattr(allowed, one)] == [what]
+        setattr(allowed, what, True)
 
 
 @pytest.mark.parametrize("what", ["player_deaths", "deaths", "hits", "damage", "attacks", "moves", "ai"])

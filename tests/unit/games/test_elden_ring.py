@@ -9,6 +9,8 @@ from soulslab.games.elden_ring import PROFILE_PATH, EldenRing
 from soulslab.games.waiting import Patience
 from support.masked_game import MaskedSession
 
+EACH = ("deaths", "damage", "hits", "attacks", "moves", "ai", "gravity")
+
 
 @pytest.fixture
 def game(tmp_path):
@@ -74,6 +76,21 @@ def test_a_teleport_moves_player_and_boss(game):
     game.teleport(Pose(position_m=(start[0] - 3.0, start[1], start[2])), game.boss)
     assert game.boss.position_m[0] == pytest.approx(start[0] - 3.0, abs=1.0)
     assert not game.session.read("boss.no_death")
+
+
+@pytest.mark.parametrize("who", ["player", "boss"])
+def test_everything_is_allowed_to_someone_until_it_is_forbidden(game, who):
+    known = {"player": {"deaths", "damage", "gravity"}, "boss": {*EACH}}
+    allowed = getattr(game, who).allowed
+    for what in EACH:
+        if what not in known[who]:
+            with pytest.raises(UnknownAttributeError):
+                getattr(allowed, what)
+            continue
+        assert getattr(allowed, what)
+        setattr(allowed, what, False)
+        assert [one for one in known[who] if not getattr(allowed, one)] == [what]
+        setattr(allowed, what, True)
 
 
 @pytest.mark.parametrize("what", ["player_deaths", "deaths", "hits", "damage", "attacks", "moves", "ai"])
