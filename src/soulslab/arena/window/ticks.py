@@ -45,4 +45,5 @@ class TickTimer:
         whole = -(-_S_NS // TICKS_PER_S)
         if speed <= 0.0:
             return whole
-        return max(min(int((whole - self._left_ns) / speed) + 1, whole), 0)
+        wait = (whole - self._left_ns) / speed  # infinite at the smallest speeds that there are
+        return whole if wait >= whole else max(int(wait) + 1, 0)

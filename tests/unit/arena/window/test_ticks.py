@@ -1,7 +1,7 @@
 """Which ticks are due: exact at every speed, for ever, and never more than can be played."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from soulslab.arena.window.ticks import MAX_BEHIND_NS, TickTimer
@@ -42,6 +42,7 @@ def test_after_a_long_standstill_the_game_does_not_race():
     assert timer.due(1000 * S_NS, 1.0) == 60 * MAX_BEHIND_NS // S_NS
 
 
+@example(passed=0, speed=5e-324)
 @given(st.integers(0, S_NS), st.floats(0.0, 100.0))
 def test_the_wait_leads_to_the_next_tick(passed, speed):
     timer = TickTimer(0)
