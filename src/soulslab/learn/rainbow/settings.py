@@ -159,11 +159,11 @@ class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     """
 
     path: str = ""
-    share: Share = 0.25
+    share: Share = 0.5
     epsilon: Share = 0.1
     epsilon_decisions: Positive = 60_000
     cloning_updates: Count = 3_000
-    cloning_every: Count = 2
+    cloning_every: Count = 1
     cloning_decisions: Positive = 60_000
     cloning_lr: Rate = 5e-4
     cloning_temperature: Annotated[float, Meta(gt=0.0)] = 1.0
