@@ -68,7 +68,7 @@ def find_entity(memory: Memory, name: str, entity: Entity, begin: int, end: int)
     for i, place in enumerate(places.tolist()):
         if found[i * len(wanted) : (i + 1) * len(wanted)] == wanted:
             return int(place)
-    raise EntityNotFoundError(name, f"none of {n} has id {entity.id}", n)
+    raise EntityNotFoundError(name, f"none of {n} has id {entity.id}; it is not there, or not yet", n)
 
 
 def _strided(data: bytes, stride: int) -> NDArray[np.uint64]:
