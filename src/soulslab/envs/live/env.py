@@ -44,8 +44,8 @@ class DuelSetup(msgspec.Struct, frozen=True, kw_only=True):
         source: Its file, for errors.
         scenario: The boss and its place.
         keeper: Opens and holds the session.
-        entrance: Gets the game to a fight; None for one that begins its fights by itself. After each start of the game it
-            has to check what was not loaded when it was attached to.
+        entrance: Gets the game to a fight; None for one that begins its fights by itself. After each start of the game
+            it has to check what was not loaded when it was attached to.
     """
 
     profile: Profile
