@@ -20,9 +20,9 @@ Told = TypeVar("Told", TrainProgress, Evaluated)
 _DPI: Final = 120
 _INK: Final = "#1b4965"
 _FAINT: Final = "#9aa5b1"
-MOVING: Final = "win rate, last 1000 fights (%)"
+MOVING: Final = "win rate of the last fights (%)"
 EVALUATED: Final = "evaluated win rate, 95 % interval (%)"
-RETURNS: Final = "mean return, last 1000 episodes"
+RETURNS: Final = "mean return of the last episodes"
 
 
 class Curve(NamedTuple):
