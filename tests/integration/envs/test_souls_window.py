@@ -9,7 +9,7 @@ import pytest
 
 from soulslab.envs.live.arena import ArenaLiveEnv
 from soulslab.envs.souls.env import SoulsDuelEnv
-from soulslab.errors import SiphonError
+from soulslab.errors import EnvironmentUsageError, SiphonError
 from soulslab.games import profile_path
 from soulslab.games.arena import stand_in
 from soulslab.siphon.local import open_session
@@ -60,6 +60,13 @@ def test_a_window_that_runs_already_stands_in():
         _, info = env.reset(seed=1)
         assert env.step(int(info["action_mask"].argmax()))[4]["game_time_s"] == pytest.approx(0.1)
         env.close()
+
+
+def test_a_window_that_is_taken_for_the_real_game_is_refused():
+    with open_session(stand_in(profile_path(Path("dark_souls_3"))), SessionOptions(launch="always")) as session:
+        env = SoulsDuelEnv("dark_souls_3", "iudex", session=session)
+        with pytest.raises(EnvironmentUsageError, match=r"a window that stands in for it .* give stand_in=True"):
+            env.reset(seed=1)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.entrance import Visit
 from soulslab.envs.souls.long_lock import WANTED, LongLock
-from soulslab.envs.souls.refusals import refuse_another_boss, refuse_another_player
+from soulslab.envs.souls.refusals import refuse_another_boss, refuse_another_player, refuse_stand_in
 from soulslab.envs.souls.standstill import Standstill
 from soulslab.errors import ProfileError, ResetFailedError, SelfCheckError, WaitTimeoutError
 from soulslab.games.axes import Position
@@ -146,6 +146,7 @@ class SoulsEntrance:
     def enter(self, game: DuelGame, visit: Visit) -> bool:
         """See `Entrance.enter`."""
         session = game.session
+        refuse_stand_in(session.info.executable)
         if self._game is None or self._game.session is not session:
             self._game = self._kind(session)
         start = (session.info.pid, session.info.n_starts)
