@@ -12,6 +12,8 @@ from soulslab.games.boss_facts import load_boss_facts
 from support import soulsgym_formulas as formulas
 
 PLAYER_HP, PLAYER_SP = 454, 95
+#: Locks end so much sooner than SoulsGym's (docs/live.md).
+ROUNDING_S = 1e-4
 IUDEX = scenario_of_facts(load_boss_facts("dark_souls_3", "iudex"))
 
 
@@ -90,6 +92,12 @@ class Moment(msgspec.Struct):
             "boss_animation_duration": self.boss_animation_s,
             "lock_on": int(self.lock_on),
         }
+
+
+def is_at_a_lock(moment):
+    """Tell whether a lock of the player's animation ends right after it, within what 32 bits may round it by."""
+    locks_s = formulas.LOCKS_S.get(moment.player_animation, ())
+    return any(0.0 < lock_s - moment.player_animation_s <= ROUNDING_S for lock_s in locks_s)
 
 
 def stored_pose(pose):

@@ -59,4 +59,5 @@ def test_an_episode_forgets_the_one_before():
 def test_the_sum_of_farthest_is_the_greatest_distance(path):
     greatest = max(float(np.hypot(x - path[0][0], y - path[0][1])) for x, y in path)
     assert sum(amounts("farthest", path, ("x", "y"))) == pytest.approx(greatest)
-    assert sum(amounts("distance", path, ("x", "y"))) >= greatest * (1 - 1e-9)
+    # The squares of the smallest numbers are no longer exact.
+    assert sum(amounts("distance", path, ("x", "y"))) >= greatest * (1 - 1e-9) - 1e-12

@@ -152,4 +152,6 @@ def _differs_by(larger: Values, smaller: Values, condition: Condition) -> Mask:
         with np.errstate(over="ignore", invalid="ignore"):
             expected: Mask = smaller + smaller.dtype.type(condition.value) == larger
         return expected
+    if not tolerance:  # no float on the way: it would round whole numbers from 2**53 on
+        return _between(difference, condition.value, condition.value)
     return _between(difference, condition.value - tolerance, condition.value + tolerance)

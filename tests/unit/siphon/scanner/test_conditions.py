@@ -65,6 +65,13 @@ def test_differences_do_not_wrap_around(value_type, data):
     assert mask_of(Condition("decreased_by", by), *arrays).tolist() == [was - is_ == by]
 
 
+def test_differences_of_great_whole_numbers_are_exact():
+    by = 2**53 + 1
+    now, before = np.array([by, by - 1], "<i8"), np.zeros(2, "<i8")
+    assert mask_of(Condition("increased_by", by), now, before).tolist() == [True, False]
+    assert mask_of(Condition("decreased_by", by), -now, before).tolist() == [True, False]
+
+
 def test_a_float_is_found_by_what_the_game_shows():
     values = np.array([37.4, 37.5, 38.0, 38.49, 38.6], "<f4")
     mask = mask_of(Condition("exact", 38, tolerance=0.5), values, None)
