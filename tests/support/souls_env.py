@@ -8,8 +8,9 @@ from soulslab.arena.vocabulary import NOTHING
 from soulslab.envs.live.env import DuelEnv, DuelSetup
 from soulslab.envs.live.options import DuelOptions
 from soulslab.envs.process_start import GameKeeper
-from soulslab.envs.souls.entrance import GAMES, EntranceLimits, SoulsEntrance
+from soulslab.envs.souls.entrance import GAMES, SoulsEntrance
 from soulslab.envs.souls.scenario import scenario_of_facts
+from soulslab.envs.souls.way import EntranceLimits
 from soulslab.games import profile_path
 from support.souls_world import SoulsSession
 
