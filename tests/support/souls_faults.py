@@ -93,7 +93,7 @@ def push(world):
 
 KINDS = {
     "death": Kind(("outside", "fight"), lambda world: hurt(world, p_hp=0.0)),
-    "win": Kind(("fight",), lambda world: hurt(world, phase=2, b_hp=0.0)),
+    "win": Kind(("fight",), lambda world: world.win()),
     "phase": Kind(("fight",), lambda world: hurt(world, b_hp=100.0)),
     "tired": Kind(("fight", "outside"), lambda world: hurt(world, p_sp=-15.0)),
     "pushed": Kind(("fight", "outside", "fog"), push),

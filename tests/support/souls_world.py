@@ -153,9 +153,7 @@ class SoulsWorld(MaskedArena):
             if self.fight.stage == "lost":
                 self._change("dead")
             elif self.fight.stage == "won":
-                self._change("won")
-                self._defeat_in_s = self.defeat_s
-                self._remember_defeat(0.0)
+                self.win()
             return
         self._remember_defeat(seconds * self.fight.speed)
         self._down = self._pressed()
@@ -217,6 +215,13 @@ class SoulsWorld(MaskedArena):
         """Load, as a game does whatever it is at."""
         self.n_loads += 1
         self._change("loading")
+
+    def win(self):
+        """Have the boss be dead."""
+        self.fight.duel.b_hp = 0.0
+        self._change("won")
+        self._defeat_in_s = self.defeat_s
+        self._remember_defeat(0.0)
 
     def leave(self):
         """Leave for the title, as somebody who quits."""

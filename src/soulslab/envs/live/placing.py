@@ -134,11 +134,19 @@ def place_states(game: DuelGame, scenario: Scenario, start: Start) -> Iterator[R
         _put_boss(game, start)
         _turn_camera(game, start)
 
+    def are_there(seen: Seen) -> bool:
+        return _is_near(seen, "player", start.player) and _is_near(seen, "boss", start.boss)
+
+    def put_right(seen: Seen) -> None:
+        refill(game, scenario)
+        if seen and not are_there(seen):
+            put(seen)
+
     put({})
     yield ResetState(
         name="place",
         waits_for="player and boss to stand where they start",
-        is_reached=lambda seen: _is_near(seen, "player", start.player) and _is_near(seen, "boss", start.boss),
+        is_reached=are_there,
         quantities=("player.position", "boss.position"),
         limit_s=PLACE_LIMIT_S,
         act=put,
@@ -157,11 +165,11 @@ def place_states(game: DuelGame, scenario: Scenario, start: Start) -> Iterator[R
     refill(game, scenario)
     yield ResetState(
         name="ready",
-        waits_for="both in full health and the player with all its stamina",
-        is_reached=lambda seen: bool(seen) and _is_ready(seen, scenario, game.vitals(scenario)),
-        quantities=("player.hp", "player.sp", "boss.hp", "player.animation", "player.position"),
+        waits_for="both in full health where they start, and the player with all its stamina",
+        is_reached=lambda seen: bool(seen) and are_there(seen) and _is_ready(seen, scenario, game.vitals(scenario)),
+        quantities=("player.hp", "player.sp", "boss.hp", "player.animation", "player.position", "boss.position"),
         limit_s=READY_LIMIT_S,
-        act=lambda _: refill(game, scenario),
+        act=put_right,
     )
 
 

@@ -385,6 +385,25 @@ def test_a_lock_that_was_lost_is_asked_for():
     assert episode.presses == ()
 
 
+def test_who_is_pushed_after_the_placing_is_put_back():
+    live = LiveDuel()
+    episode = fought(live)
+    write, n_pushes = live.game.write, []
+
+    def write_and_push(values):
+        write(values)
+        is_placed = math.dist((live.duel.p_x, live.duel.p_y), live.scenario.player_pose[:2]) < 0.1
+        if "boss.hp" in values and is_placed and not n_pushes:
+            n_pushes.append(1)
+            live.duel.p_x += 5.0
+
+    live.game.write = write_and_push
+    state = live.begin(episode)
+    assert n_pushes
+    check_start(live, episode, state)
+    assert episode.log.n_retries == 0
+
+
 def test_a_boss_that_never_rests_is_left():
     live = LiveDuel()
     episode = fought(live, n=1)

@@ -11,15 +11,15 @@ from soulslab.arena.vocabulary import NOTHING
 from soulslab.errors import SiphonError
 from support.long_form import IS_LONG
 from support.souls_env import BOSSES
-from support.souls_faults import KINDS, Faults, draw
+from support.souls_faults import KINDS, Fault, Faults, draw
 
 #: For each boss and kind of episode, in lockstep and by the game's own speed; and so many in the long form.
 N_RESETS = (250, 50) if IS_LONG else (6, 2)
 MAX_FAULTS = 3
 #: What happens in a fight before the next reset.
 EVENTS = ("nothing", "death", "win", "load", "title", "phase", "pushed", "unlocked", "elsewhere")
-#: Faults that hide a change of phase, or bring it on without its animation.
-HIDING = {"attack", "unknown", "win"}
+#: Faults that hide the animation of a change of phase.
+HIDING = {"attack", "unknown"}
 #: Fighters stand so near to their poses.
 NEAR_M = 0.5
 SWITCHES = ("player.no_death", "player.no_gravity", "boss.no_attack", "debug.no_death")
@@ -99,12 +99,11 @@ class Trial:
 
     def play(self):
         """Play on, until something happens that ends the episode, or some steps have passed."""
-        event, world = str(self.rng.choice(EVENTS)), self.souls.world
+        event = str(self.rng.choice(EVENTS))
         steps, idle_s = int(self.rng.integers(1, 6)), float(self.rng.choice([0.0, self.rng.uniform(0.0, 8.0)]))
-        faults = [draw(self.rng, world.game)] if self.rng.random() < 0.3 else []
-        self.told.append(f"{event}, {steps} steps with {faults}, {idle_s:.2f} s")
-        if event != "nothing":
-            KINDS[event].begin(world)
+        faults = [] if event == "nothing" else [Fault(event, "fight", 0.0, 0.0)]
+        faults += [draw(self.rng, self.souls.world.game)] if self.rng.random() < 0.3 else []
+        self.told.append(f"{steps} steps with {faults}, {idle_s:.2f} s")
         self.faults.plan(faults)
         try:
             for _ in range(steps):
@@ -115,8 +114,8 @@ class Trial:
             self.souls.session.clock.advance(idle_s)
         except SiphonError as error:
             self.told.append(f"{type(error).__name__}: {error}")
-            assert self.faults.present or event != "nothing"
-        self.n_before = len(self.faults.present) + (event != "nothing")
+            assert self.faults.present
+        self.n_before = len(self.faults.present)
         self.faults.end()
 
     def leave(self):
