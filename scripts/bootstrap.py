@@ -45,12 +45,14 @@ EXTRAS = "siphon,window,learn,tune,peers,dev,docs"
 ALONE = "eldengym==0.6.0"
 LOG_LINES_ON_FAILURE = 25
 
+TESTS = ["pytest", "-n", "logical", "--dist", "worksteal"]
+
 # Each command is a list of programs of the virtual environment with their arguments.
 COMMANDS: dict[str, list[list[str]]] = {
     "setup": [],
     "demo": [["soulslab", "demo"]],
-    "bench": [["soulslab", "bench", "all"]],
-    "test": [["pytest", "-n", "logical", "--dist", "worksteal"]],
+    "bench": [[*TESTS, "--long"], ["soulslab", "bench", "all"]],
+    "test": [TESTS],
     "check": [["ruff", "check"], ["ruff", "format", "--check"], ["mypy"], ["lint-imports", "--no-logo"]],
     "docs": [["mkdocs", "build", "--strict"]],
     "pin": [["python", "scripts/pin.py"]],
