@@ -151,7 +151,7 @@ def test_who_is_hit_loses_health_in_eldengym_s_eyes(game, env):
 
 
 def test_our_own_environment_of_its_names_plays_the_same_window():
-    env = ours.make("Margit-v0", stand_in=True, reward_function=ours.CustomReward(), step_ms=100)
+    env = ours.make("Margit-v0", stand_in=True, launch_seed=0, reward_function=ours.CustomReward(), step_ms=100)
     try:
         seen, info = env.reset(seed=0)
         assert info["clock"] == "lockstep"

@@ -29,6 +29,7 @@ PASSED_ON: Final = (
     "allow_unknown_version",
     "game_speed",
     "hard_reset_minutes",
+    "launch_seed",
     "reload_minutes",
     "step_deadline_s",
     "reset_deadline_s",
