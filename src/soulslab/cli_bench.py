@@ -6,12 +6,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli_files import check_json, make_folder, write_json
+
+if TYPE_CHECKING:
+    from soulslab.bench.suite import BenchOptions
 
 EXIT_OK = 0
 BENCH_RESULTS = Path("bench-results")
@@ -101,23 +104,10 @@ def bench(
     from rich.console import Console
 
     from soulslab.bench.result import as_rows, as_table, machine_line
-    from soulslab.bench.suite import BENCHMARKS, BenchOptions, check_options
-    from soulslab.learn.configs import config_path
+    from soulslab.bench.suite import BENCHMARKS, check_options
 
     flags = flags or BenchFlags()
-    options = BenchOptions(
-        config=None if flags.config is None else config_path(flags.config),
-        is_quick=flags.quick,
-        boss=flags.boss,
-        steps=flags.steps,
-        fights=flags.fights,
-        seeds=tuple(flags.seeds) if flags.seeds else None,
-        limit_s=flags.limit_s,
-        policy=flags.policy,
-        processes=flags.processes,
-        components=tuple(flags.components) if flags.components else None,
-        tuned_peers=flags.tuned_peers or None,
-    )
+    options = _options(flags)
     if what != "all":
         check_options(what, options)
     check_json(flags.json)
@@ -135,3 +125,22 @@ def bench(
     if flags.json:
         write_json(flags.json, rows)
     return EXIT_OK
+
+
+def _options(flags: BenchFlags) -> BenchOptions:
+    from soulslab.bench.suite import BenchOptions
+    from soulslab.learn.configs import config_path
+
+    return BenchOptions(
+        config=None if flags.config is None else config_path(flags.config),
+        is_quick=flags.quick,
+        boss=flags.boss,
+        steps=flags.steps,
+        fights=flags.fights,
+        seeds=tuple(flags.seeds) if flags.seeds else None,
+        limit_s=flags.limit_s,
+        policy=flags.policy,
+        processes=flags.processes,
+        components=tuple(flags.components) if flags.components else None,
+        tuned_peers=flags.tuned_peers or None,
+    )
