@@ -64,7 +64,7 @@ class AttributeGate:
         check.require(*self._needed)
         passed = f"all {len(self._needed)} attributes that are needed passed the self-check"
         if check.is_known_version:
-            _log.info("%s %s: %s", check.game, check.version, passed)
+            _log.debug("%s %s: %s", check.game, check.version, passed)
         else:
             of = f"{check.game} is of version {check.version or 'none'}, which the profile does not know"
             _log.warning("%s; %s", of, passed)
