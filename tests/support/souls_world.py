@@ -18,6 +18,7 @@ from soulslab.games.arena.fake import PID, WINDOW_PX, FakeArena
 from soulslab.games.boss_facts import load_boss_facts, with_boss
 from soulslab.games.warp_points import load_warp_points
 from soulslab.siphon.entities import find_entity
+from soulslab.siphon.facts import is_for, ways_of
 from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
 from soulslab.siphon.image import read_image
 from soulslab.siphon.local import LocalSession
@@ -294,7 +295,8 @@ class SoulsWorld(MaskedArena):
         self.process.write(slot, struct.pack("<Q", self._slot[1] if is_there else 0))
 
     def _show_entity(self, *, is_there):
-        entity = self.profile.entities["boss"]
+        version = self.profile.process.versions[0]
+        entity = next(way for way in ways_of(self.profile.entities["boss"]) if is_for(self.profile, way, version))
         world = self.pointer(self._bases[entity.base])
         begin, end = (self.pointer(world + offsets[0]) for offsets in (entity.begin, entity.end))
         if self._boss_id is None or self._boss_id[0] != begin:
@@ -316,7 +318,7 @@ class SoulsSession(MaskedSession):
         folder: For the game's program.
         arrange: Called with each start of the game, to break it.
         is_scaled: Its own speed steps it.
-        version: Of the game; "" for one that the profile knows.
+        version: Of the game, also one that the profile does not know; "" for the first that it does.
         facts_of: Facts of attributes that are other ones in this profile, by attribute.
 
     Attributes:
@@ -333,6 +335,10 @@ class SoulsSession(MaskedSession):
         every = profile.attributes
         others = {name: msgspec.structs.replace(every[name], **facts) for name, facts in (facts_of or {}).items()}
         profile = msgspec.structs.replace(profile, attributes={**every, **others})
+        if version in profile.process.versions:
+            # As which its memory is laid out.
+            known = (version, *(other for other in profile.process.versions if other != version))
+            profile = msgspec.structs.replace(profile, process=msgspec.structs.replace(profile.process, versions=known))
         LocalSession.__init__(self, profile, SessionOptions(), FakeOpener(self._start))
 
     def _start(self, profile, options):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from struct import Struct
 from typing import Any
 
@@ -29,11 +30,12 @@ from soulslab.siphon.chain_number import NAME, ChainNumber, Number
 from soulslab.siphon.chains import build_chains
 from soulslab.siphon.entities import id_bytes
 from soulslab.siphon.examination import Finding, look_into
-from soulslab.siphon.facts import facts_behind, is_for, versions_of, ways_of, with_numbers
+from soulslab.siphon.facts import F, facts_behind, is_for, versions_of, ways_of, with_numbers
+from soulslab.siphon.list_choice import ListChoice
 from soulslab.siphon.memory import Memory
 from soulslab.siphon.places import Places
 from soulslab.siphon.plan import ReadPlan
-from soulslab.siphon.profile import Attribute, Profile, Value
+from soulslab.siphon.profile import Attribute, Entity, Profile, Value
 from soulslab.siphon.values import Codec
 
 #: Sets of names whose plans are kept; a program that reads ever new sets does not fill the memory.
@@ -62,6 +64,9 @@ class AttributeTable:
         #: Those of this version, and the way that is gone to each.
         self._now = {name: known[0] for name, known in ways.items() if known}
         self._facts = msgspec.structs.replace(numbered, attributes=self._now)
+        lists = {name: self._ways(numbered, entity) for name, entity in numbered.entities.items()}
+        #: Those of this version, and the list that each is looked for in.
+        self._lists = ListChoice({name: known for name, known in lists.items() if known})
         self._choices = {name: Choice(name, known) for name, known in ways.items() if len(known) > 1}
         self._codecs: dict[str, Codec] = {}
         self._queries: dict[tuple[str, ...], _Query] = {}
@@ -185,9 +190,9 @@ class AttributeTable:
 
     # --- ways -----------------------------------------------------------------------------------------------
 
-    def _ways(self, numbered: Profile, attribute: Attribute) -> list[Attribute]:
-        """Return the ways to an attribute that are for the version of the game."""
-        return [way for way in ways_of(attribute) if is_for(numbered, way, self._places.version)]
+    def _ways(self, numbered: Profile, fact: F) -> list[F]:
+        """Return the ways to an attribute, or to a list, that are for the version of the game."""
+        return [way for way in ways_of(fact) if is_for(numbered, way, self._places.version)]
 
     def _missing(self, way: Attribute) -> list[PatternError]:
         """Return why a way cannot be gone in this process, whatever the game does."""
@@ -231,10 +236,20 @@ class AttributeTable:
                 self._attribute(name)
             for mistake in self._missing(ways[name]):
                 raise mistake
-        facts = msgspec.structs.replace(self._facts, attributes=ways)
-        plan = ReadPlan(self._memory, build_chains(facts, self._places.bases, names))
+            if entity := ways[name].entity:
+                self._lists.look(entity, partial(self._find, entity))
         is_now = ways is self._now
-        return _Query(plan, [self._codec(name) if is_now else Codec(name, ways[name]) for name in names])
+        codecs = [self._codec(name) if is_now else Codec(name, ways[name]) for name in names]
+        return _Query(self._plan(names, ways, self._lists.now), codecs)
+
+    def _plan(self, names: tuple[str, ...], ways: dict[str, Attribute], entities: dict[str, Entity]) -> ReadPlan:
+        facts = msgspec.structs.replace(self._facts, attributes=ways, entities=entities)
+        return ReadPlan(self._memory, build_chains(facts, self._places.bases, names))
+
+    def _find(self, name: str, entity: Entity) -> None:
+        """Find an entity in a list; raises as `read_many`."""
+        its_id = Attribute(entity=name, offsets=entity.id_offsets, type=entity.id_type, source=entity.source)
+        self._plan((name,), {name: its_id}, {name: entity}).read()
 
     def _attribute(self, name: str) -> Attribute:
         attribute = self._now.get(name)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
-from soulslab.config.checking import join_place, short
+from soulslab.config.checking import short
 from soulslab.errors import ProfileError, did_you_mean
-from soulslab.siphon.facts import Fact, facts_behind, place_of, versions_of, ways_of
+from soulslab.siphon.facts import Fact, facts_behind, place_of, stated_versions, versions_of, ways_of
 from soulslab.siphon.pattern import Pattern
 from soulslab.siphon.profile import Attribute, CodeOffset, Entity, Profile
 from soulslab.siphon.values import NUMBER_CODES
@@ -68,10 +68,8 @@ def version_mistakes(profile: Profile) -> Iterator[Mistake]:
     for table in ("bases", "code_offsets", "entities", "attributes"):
         facts: dict[str, Fact] = getattr(profile, table)
         for name, fact in facts.items():
-            ways = ways_of(fact) if isinstance(fact, Attribute) else (fact,)
-            for index, way in enumerate(ways):
-                place = place_of(name, index) if table == "attributes" else join_place(table, name)
-                yield from _version_mistakes(place, way, profile)
+            for index, way in enumerate(_ways(fact)):
+                yield from _version_mistakes(place_of(name, index, table), way, profile)
 
 
 def alternative_mistakes(name: str, attribute: Attribute) -> Iterator[Mistake]:
@@ -88,6 +86,15 @@ def alternative_mistakes(name: str, attribute: Attribute) -> Iterator[Mistake]:
             yield "says the same as the attribute or an alternative before it; leave it out", place
 
 
+def list_mistakes(name: str, entity: Entity) -> Iterator[Mistake]:
+    """Yield alternatives to the place of a list that say nothing new."""
+    ways = [(way.begin, way.end, way.versions) for way in ways_of(entity)]
+    for index, way in enumerate(ways):
+        if way in ways[:index]:
+            place = place_of(name, index, "entities")
+            yield "says the same as the entity or an alternative before it; leave it out", place
+
+
 def _version_mistakes(place: str, way: Fact, profile: Profile) -> Iterator[Mistake]:
     known = profile.process.versions
     for index, version in enumerate(way.versions):
@@ -96,9 +103,16 @@ def _version_mistakes(place: str, way: Fact, profile: Profile) -> Iterator[Mista
             yield problem, f"{place}.versions[{index}]"
             return
     if known and not versions_of(profile, way):
-        needed = [f"{of or place} for {', '.join(fact.versions)}" for of, fact in facts_behind(profile, way)
-                  if fact.versions]  # fmt: skip
+        needed = [f"{of or place} for {', '.join(stated)}" for of, fact in facts_behind(profile, way)
+                  if (stated := stated_versions(fact))]  # fmt: skip
         yield f"there is no version for which all is known that it needs: {'; '.join(needed)}", place
+
+
+def _ways(fact: Fact) -> Sequence[Fact]:
+    """Return the ways that a fact knows."""
+    if isinstance(fact, Attribute):
+        return ways_of(fact)
+    return ways_of(fact) if isinstance(fact, Entity) else (fact,)
 
 
 def _kind(way: Attribute) -> str:

@@ -9,25 +9,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from soulslab.config.checking import join_place
 from soulslab.errors import PatternError
-from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Entity, Profile
+from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Entity, ListPlace, Profile
 
 Fact = Base | CodeOffset | Entity | Attribute
+F = TypeVar("F", bound=Attribute | Entity)
 
 
-def ways_of(attribute: Attribute) -> tuple[Attribute, ...]:
-    """Return the ways to a value: the attribute itself, then each alternative with what it leaves out filled in."""
-    own = msgspec.structs.replace(attribute, alternatives=())
-    return (own, *(_completed(own, other) for other in attribute.alternatives))
+def ways_of(fact: F) -> tuple[F, ...]:
+    """Return the ways to a value, or to a list: the fact itself, then each alternative with what it leaves out."""
+    own = msgspec.structs.replace(fact, alternatives=())
+    return (own, *(_completed(own, other) for other in fact.alternatives))
 
 
-def place_of(name: str, way: int) -> str:
+def place_of(name: str, way: int, table: str = "attributes") -> str:
     """Return the place in the profile of a way to an attribute: 0 is its own, the others are alternatives."""
-    place = join_place("attributes", name)
+    place = join_place(table, name)
     return f"{place}.alternatives[{way - 1}]" if way else place
 
 
@@ -55,8 +57,16 @@ def names_in(fact: Fact) -> Iterator[str]:
 
 def versions_of(profile: Profile, way: Fact) -> tuple[str, ...]:
     """Return the versions, out of those that the profile knows, for which all is known that a way needs."""
-    behind = [fact.versions for _, fact in facts_behind(profile, way) if fact.versions]
+    behind = [known for _, fact in facts_behind(profile, way) if (known := stated_versions(fact))]
     return tuple(version for version in profile.process.versions if all(version in known for known in behind))
+
+
+def stated_versions(fact: Fact) -> tuple[str, ...]:
+    """Return the versions that a fact says it is for; those of an entity's alternatives too. Empty for all."""
+    if not isinstance(fact, Entity):
+        return fact.versions
+    of = [way.versions for way in ways_of(fact)]
+    return tuple(dict.fromkeys(version for versions in of for version in versions)) if all(of) else ()
 
 
 def is_for(profile: Profile, way: Fact, version: str) -> bool:
@@ -104,13 +114,13 @@ def numbers(offsets: Sequence[int | str]) -> tuple[int, ...]:
     return tuple(offset for offset in offsets if isinstance(offset, int))
 
 
-def _completed(own: Attribute, other: Alternative) -> Attribute:
+def _completed(own: F, other: Alternative | ListPlace) -> F:
     """Return an alternative with what it leaves out."""
     changes = {
         field: getattr(other, field)
-        for field in ("offsets", "type", "bit", "scale")
-        if getattr(other, field) is not None
+        for field in ("offsets", "type", "bit", "scale", "begin", "end")
+        if getattr(other, field, None) is not None
     }
-    if other.base or other.entity:
+    if isinstance(other, Alternative) and (other.base or other.entity):
         changes |= {"base": other.base, "entity": other.entity}
     return msgspec.structs.replace(own, **changes, versions=other.versions, source=other.source)

@@ -115,6 +115,23 @@ class CodeOffset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     source: Annotated[str, Meta(min_length=1)]
 
 
+class ListPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Another public fact about where the list of an entity lies.
+
+    Attributes:
+        begin: Offsets to the cell that holds the address of the first pointer of the list, from the entity's base.
+        end: Offsets to the cell that holds the address behind its last pointer.
+        versions: Versions of the executable for which it is known; empty for all of `Process.versions`, whatever the
+            entity itself says.
+        source: Where the fact comes from.
+    """
+
+    begin: Annotated[tuple[Offset, ...], Meta(min_length=1)]
+    end: Annotated[tuple[Offset, ...], Meta(min_length=1)]
+    versions: tuple[str, ...] = ()
+    source: Annotated[str, Meta(min_length=1)]
+
+
 class Entity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One object of a list of pointers, found by the id that it carries.
 
@@ -127,6 +144,8 @@ class Entity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         id_type: Type of the id.
         id: The id to find.
         versions: Versions of the executable for which it is known; empty for all of `Process.versions`.
+        alternatives: Other public facts about where the list lies, tried in order after the entity's own: the first
+            list that has the entity holds for the session.
         source: Where the fact comes from.
     """
 
@@ -138,6 +157,7 @@ class Entity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     id_type: NumberType = "u32"
     id: int
     versions: tuple[str, ...] = ()
+    alternatives: tuple[ListPlace, ...] = ()
     source: Annotated[str, Meta(min_length=1)]
 
 

@@ -13,6 +13,7 @@ from soulslab.siphon.fact_checking import (
     Mistake,
     alternative_mistakes,
     code_offset_mistakes,
+    list_mistakes,
     offset_mistakes,
     unknown,
     version_mistakes,
@@ -55,6 +56,7 @@ def mistakes_of(profile: Profile) -> Iterator[Mistake]:
         yield from code_offset_mistakes(join_place("code_offsets", name), code_offset)
     for name, entity in profile.entities.items():
         yield from _entity_mistakes(join_place("entities", name), entity, profile)
+        yield from list_mistakes(name, entity)
     for name, attribute in profile.attributes.items():
         yield from _attribute_mistakes(name, attribute, profile)
     yield from version_mistakes(profile)

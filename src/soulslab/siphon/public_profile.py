@@ -25,7 +25,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -34,7 +34,7 @@ from soulslab.config.checking import check, join_place
 from soulslab.errors import ProfileError, did_you_mean
 from soulslab.siphon.facts import names_in
 from soulslab.siphon.pattern import Pattern
-from soulslab.siphon.profile import Attribute, Base, CodeOffset, Entity, Offset, Process, Profile, ValueType
+from soulslab.siphon.profile import Attribute, Base, Offset, Process, Profile, ValueType
 from soulslab.siphon.profile_checking import representable
 
 SOURCE = "public Siphon profile"
@@ -46,7 +46,6 @@ WHOLE_BYTE = 0xFF
 _TYPES: dict[str, ValueType] = {"int": "i32", "float": "f32", "bool": "bool", "array": "bytes"}
 _TABLES = ("process_info", "attributes")
 
-F = TypeVar("F", Base, CodeOffset, Entity)
 
 _log = logging.getLogger(__name__)
 
@@ -153,7 +152,8 @@ def resolve_injected(public: PublicProfile, known: Profile) -> Profile:
             one entity, that one does.
 
     Returns:
-        The public profile with all of its attributes, and with what of the known profile they need.
+        The public profile with all of its attributes, and with what of the known profile they need: also the versions
+        that it knows.
 
     Raises:
         ProfileError: The known profile has no such entity.
@@ -172,16 +172,13 @@ def resolve_injected(public: PublicProfile, known: Profile) -> Profile:
     found = known.entities[entity]
     base = f"known.{found.base}"
     profile = public.profile
-
-    def for_any(fact: F) -> F:
-        """Return a fact without its versions: a public profile knows none."""
-        return msgspec.structs.replace(fact, versions=())
-
     return msgspec.structs.replace(
         profile,
-        bases={**profile.bases, base: for_any(known.bases[found.base])},
-        code_offsets={name: for_any(known.code_offsets[name]) for name in names_in(found)},
-        entities={entity: msgspec.structs.replace(for_any(found), base=base)},
+        # A public profile knows no versions; what comes from ours is for some of them only.
+        process=msgspec.structs.replace(profile.process, versions=known.process.versions),
+        bases={**profile.bases, base: known.bases[found.base]},
+        code_offsets={name: known.code_offsets[name] for name in names_in(found)},
+        entities={entity: msgspec.structs.replace(found, base=base)},
         attributes={
             **profile.attributes,
             **{name: _attribute(attribute, entity=entity) for name, attribute in public.injected.items()},

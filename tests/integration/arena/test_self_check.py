@@ -59,6 +59,22 @@ def test_both_profiles_fit_the_window_under_their_masks(window, mask):
             assert row.source == held[row.name]
 
 
+def test_the_oldest_elden_ring_has_a_boss_too(tmp_path):
+    """Its list of enemies lies elsewhere."""
+    text = profile_path(Path("elden_ring")).read_text(encoding="utf-8")
+    old = '"2.0.0.0"'
+    assert f", {old},\n]" in text
+    path = tmp_path / "elden_ring.toml"
+    path.write_text(text.replace(f", {old},\n]", ",\n]", 1).replace("versions = [\n", f"versions = [\n  {old},", 1))
+    with open_session(stand_in(path), SessionOptions(options=SMALL)) as session:
+        session.clock.advance(2.0)
+        assert session.info.version == "2.0.0.0"
+        check = check_session(session)
+    check.require()
+    rows = {row.name: row.verdict for row in check.rows}
+    assert rows["boss.hp"] is rows["boss.max_hp"] is Verdict.OK
+
+
 @pytest.mark.parametrize(
     ("changes", "verdict", "words"),
     [

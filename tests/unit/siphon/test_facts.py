@@ -14,7 +14,7 @@ from soulslab.siphon.facts import (
     ways_of,
     with_numbers,
 )
-from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Entity, Process, Profile
+from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Entity, ListPlace, Process, Profile
 
 OLD, MIDDLE, NEW = "1.0", "2.0", "3.0"
 
@@ -52,6 +52,32 @@ def test_alternatives_are_completed():
     assert (old.base, old.entity, old.offsets, old.type, old.versions) == ("", "boss", ("hp", 0), "u16", (OLD,))
     assert {way.unit for way in (own, world, old)} == {"hp"}
     assert [place_of("a b", i) for i in range(2)] == ['attributes."a b"', 'attributes."a b".alternatives[0]']
+
+
+def test_alternatives_of_a_list_are_completed():
+    other = ListPlace(begin=(16,), end=(24,), versions=(NEW,), source="elsewhere")
+    boss = msgspec.structs.replace(PROFILE.entities["boss"], begin=(8,), versions=(MIDDLE,), alternatives=(other,))
+    own, elsewhere = ways_of(boss)
+    assert own == msgspec.structs.replace(boss, alternatives=())
+    assert (elsewhere.begin, elsewhere.end, elsewhere.versions, elsewhere.source) == ((16,), (24,), (NEW,), "elsewhere")
+    assert (elsewhere.base, elsewhere.id_offsets, elsewhere.id) == ("list", (0, 8), 7)
+    assert place_of("boss", 1, "entities") == "entities.boss.alternatives[0]"
+
+
+def test_what_starts_from_an_entity_is_for_the_versions_of_all_of_its_lists():
+    everywhere, new = (ListPlace(begin=(16,), end=(24,), versions=of, source="x") for of in ((), (NEW,)))
+    boss = msgspec.structs.replace(PROFILE.entities["boss"], begin=(8,))
+    for versions, others, all_of_it in (
+        ((MIDDLE,), (), (MIDDLE,)),
+        ((MIDDLE,), (new,), (NEW, MIDDLE)),
+        ((MIDDLE,), (everywhere,), (NEW, MIDDLE)),
+        ((), (new,), (NEW, MIDDLE)),
+    ):
+        known = msgspec.structs.replace(boss, versions=versions, alternatives=others)
+        profile = msgspec.structs.replace(PROFILE, entities={"boss": known})
+        assert versions_of(profile, profile.attributes["hp"]) == all_of_it
+        # Its base is for those two only.
+        assert versions_of(profile, ways_of(known)[0]) == (versions or (NEW, MIDDLE))
 
 
 def test_a_way_needs_all_that_it_leads_through():

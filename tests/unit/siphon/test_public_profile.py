@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from soulslab.errors import ProfileError
+from soulslab.siphon.facts import versions_of
 from soulslab.siphon.profile import Attribute, Base, CodeOffset, Entity, Process, Profile, load_profile
 from soulslab.siphon.profile_checking import mistakes_of, representable
 from soulslab.siphon.public_profile import from_public, is_public, resolve_injected
@@ -130,14 +131,19 @@ def test_injected_attributes_start_from_the_only_entity(name):
     assert list(mistakes_of(profile)) == []
 
 
-def test_what_the_entity_needs_comes_with_it_whatever_the_version():
+def test_what_the_entity_needs_comes_with_it_for_its_versions():
     code_offset = CodeOffset(
         pattern="8B 83 ?? ?? 00 00", at=2, range=(0, 99), versions=("1.0",), source="found by hand"
     )
     boss = msgspec.structs.replace(BOSS, begin=("list",), versions=("1.0",))
-    ours = msgspec.structs.replace(known(boss=boss), code_offsets={"list": code_offset, "other": code_offset})
+    ours = known(boss=boss)
+    process = msgspec.structs.replace(ours.process, versions=("1.0", "2.0"))
+    ours = msgspec.structs.replace(ours, process=process, code_offsets={"list": code_offset, "other": code_offset})
     profile = resolve_injected(from_public(tomllib.loads(PUBLIC), "x"), ours)
-    assert profile.code_offsets == {"list": msgspec.structs.replace(code_offset, versions=())}
+    assert profile.code_offsets == {"list": code_offset}
+    assert profile.process.versions == ("1.0", "2.0")
+    assert versions_of(profile, profile.attributes["NpcHp"]) == ("1.0",)
+    assert versions_of(profile, profile.attributes["Hp"]) == ("1.0", "2.0")
     assert list(mistakes_of(profile)) == []
 
 

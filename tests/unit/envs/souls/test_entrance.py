@@ -1,12 +1,16 @@
 """The way into the fight of a real game: from whatever the game is at, over memory laid out as its profile says."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.envs.souls.entrance import GAMES, SoulsEntrance
 from soulslab.errors import MissingFactError, PointerError, ResetFailedError
+from soulslab.games import profile_path
 from soulslab.games.boss_facts import boss_names, load_boss_facts
+from soulslab.siphon.profile import load_profile
 from support.souls_env import BOSSES
 
 
@@ -32,6 +36,14 @@ def test_the_first_reset_leads_from_the_title_into_the_fight(make, game, boss, e
     # Dark Souls III's flags of the encounter are not set in a new save, and count when the place loads.
     assert souls.world.n_loads == (1 if boss == "margit" else 2)
     assert (souls.log.n_retries, souls.log.n_game_restarts) == (0, 0)
+    souls.check_fight()
+
+
+@pytest.mark.parametrize("version", load_profile(profile_path(Path("elden_ring"))).process.versions)
+def test_each_version_of_elden_ring_has_its_boss(make, version):
+    souls = make("elden_ring", "margit", of_session={"version": version})
+    souls.env.reset(seed=1)
+    assert souls.session.info.version == version
     souls.check_fight()
 
 

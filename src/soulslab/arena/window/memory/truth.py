@@ -11,7 +11,7 @@ import msgspec
 from soulslab.config.checking import join_place
 from soulslab.errors import LayoutError, did_you_mean
 from soulslab.siphon.facts import is_for, place_of, ways_of
-from soulslab.siphon.profile import Attribute, Profile
+from soulslab.siphon.profile import Attribute, Entity, Profile
 from soulslab.siphon.values import NUMBER_CODES
 
 #: What a pointer holds that is none, not even a null pointer: a game that loads has those.
@@ -75,11 +75,16 @@ def tell(profile: Profile, truth: Truth) -> Told:
         process=msgspec.structs.replace(profile.process, versions=(version,) if version else ()),
         bases={name: one for name, one in profile.bases.items() if is_for(profile, one, version)},
         code_offsets={name: one for name, one in profile.code_offsets.items() if is_for(profile, one, version)},
-        entities={name: one for name, one in profile.entities.items() if is_for(profile, one, version)},
+        entities={name: way for name, one in profile.entities.items() for way in _lists(profile, one, version)[:1]},
         attributes=attributes,
     )
     _check_duel(profile, plain, version)
     return Told(plain, wrong, frozenset(must_fail))
+
+
+def _lists(profile: Profile, entity: Entity, version: str) -> list[Entity]:
+    """Return an entity with each place of its list that a version has; the game has it in the first."""
+    return [way for way in ways_of(entity) if is_for(profile, way, version)]
 
 
 def no_values(attribute: Attribute) -> Iterator[tuple[int, bytes]]:
