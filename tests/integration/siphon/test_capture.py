@@ -217,6 +217,30 @@ def test_all_that_was_sent_before_is_drawn(painter, open_on, n, monkeypatch):
         assert (frame == [rgb >> 16, rgb >> 8 & 0xFF, rgb & 0xFF]).all()
 
 
+def test_a_server_that_is_interrupted_has_drawn_all_too(painter, open_on, display):
+    """On a busy machine the next request may come while the server is still at the last one."""
+    window = painter.open(0, 0, 400, 300)
+    capture = open_on(window)
+    is_done = threading.Event()
+
+    def interrupt():
+        while not is_done.wait(0.0005):
+            os.kill(display.pid, signal.SIGSTOP)
+            is_done.wait(0.001)
+            os.kill(display.pid, signal.SIGCONT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        for i in range(1000):
+            rgb = GREEN if i % 2 else 0xFF0000
+            painter.burst(window, 1, rgb)
+            assert (capture.grab(NATIVE) == [rgb >> 16, rgb >> 8 & 0xFF, rgb & 0xFF]).all()
+    finally:
+        is_done.set()
+        thread.join()
+
+
 def test_one_that_draws_without_end_is_not_waited_for_without_end(display, x, monkeypatch):
     flood = (
         "import xcffib, xcffib.xproto as p; raw = xcffib.connect(); c = raw.core; root = raw.setup.roots[0].root;"

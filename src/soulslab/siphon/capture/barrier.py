@@ -25,6 +25,9 @@ class Barrier:
     before was drawn; measured with a program that does not wait for its own drawing, 1 frame in 100 was an old one. The
     server prefers clients of higher priority (SYNC extension, SetPriority), so the answer to one of the lowest does.
 
+    It looks who else has requests only when a client's turn ends. A request that comes while it is still at our last
+    one would be answered in that turn, so each of ours is behind one that ends it: that changes the priority.
+
     Args:
         x: The connection that the events come to.
     """
@@ -48,6 +51,8 @@ class Barrier:
             DisplayError: The display has ended.
         """
         with self._own.using("wait for the display"):
+            if self._has_priority:
+                self._end_turn()
             cookie = self._own.core.GetInputFocus()
             self._own.raw.flush()
             if self._has_priority:
@@ -75,13 +80,21 @@ class Barrier:
             with connection.using("wait for the display"):
                 sync.Initialize(3, 1).reply()
         self._set_priority(LOW_PRIORITY)
+        self._is_lower = False
+
+    def _end_turn(self) -> None:
+        """Have the server look for requests of others, before it goes on with what we ask for next."""
+        self._is_lower = not self._is_lower
+        self._own.extension(xcffib.sync.key).SetPriority(0, LOW_PRIORITY - self._is_lower)
 
     def _hurry(self) -> None:
         """Let the answer come although somebody sends without end."""
         if self._patience_s != SHORT_PATIENCE_S:
             _log.warning("X display %s is busy without end; pictures may be old ones", self._own.display)
         self._set_priority(0)
-        self._poll.poll()
+        # What ends our turn takes the low priority once more.
+        while not self._poll.poll(SHORT_PATIENCE_S * 1000):
+            self._set_priority(0)
         self._set_priority(LOW_PRIORITY)
 
     def _set_priority(self, priority: int) -> None:
