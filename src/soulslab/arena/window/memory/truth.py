@@ -82,11 +82,6 @@ def tell(profile: Profile, truth: Truth) -> Told:
     return Told(plain, wrong, frozenset(must_fail))
 
 
-def _lists(profile: Profile, entity: Entity, version: str) -> list[Entity]:
-    """Return an entity with each place of its list that a version has; the game has it in the first."""
-    return [way for way in ways_of(entity) if is_for(profile, way, version)]
-
-
 def no_values(attribute: Attribute) -> Iterator[tuple[int, bytes]]:
     """Yield bytes of which each alone makes an attribute unreadable, with how far from its start; none for a flag."""
     kind = attribute.type
@@ -98,6 +93,11 @@ def no_values(attribute: Attribute) -> Iterator[tuple[int, bytes]]:
         yield from ((i * len(data), data) for data in outside for i in range(attribute.length))
     elif kind in _NO_VALUES:
         yield 0, _NO_VALUES[kind]
+
+
+def _lists(profile: Profile, entity: Entity, version: str) -> list[Entity]:
+    """Return an entity with each place of its list that a version has; the game has it in the first."""
+    return [way for way in ways_of(entity) if is_for(profile, way, version)]
 
 
 def _ends(kind: str) -> Iterator[int]:
