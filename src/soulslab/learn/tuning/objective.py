@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from soulslab.learn import tracker
+from soulslab.learn.rainbow import episodes
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.telemetry import Evaluated, Message, TrainProgress
-from soulslab.learn.tracker import WINDOW
 from soulslab.learn.training import AnySettings
 from soulslab.learn.tuning.settings import Objective, StudySettings
 
@@ -57,6 +58,7 @@ class Measure:
         self.seconds = 0.0
         self.win_rate: float | None = None
         self._run = settings.run
+        self._full_window = episodes.WINDOW if isinstance(settings, RainbowSettings) else tracker.WINDOW
         self._is_evaluated = isinstance(settings, RainbowSettings) and settings.run.evaluate_every > 0
         self._objective = study.objective
         self._last: deque[_Point] = deque(maxlen=study.window)
@@ -71,7 +73,7 @@ class Measure:
                 if self._is_evaluated or message.mean_return is None:
                     return False
                 # Fewer fights than the average is over say little; a level that they reach may be luck.
-                self._add(_Point(message.win_rate, message.mean_return, message.n_fights >= WINDOW))
+                self._add(_Point(message.win_rate, message.mean_return, message.n_fights >= self._full_window))
             case Evaluated() if self._is_evaluated:
                 self.env_steps = message.env_steps
                 self._add(_Point(message.win_rate, message.mean_return, is_solid=True))

@@ -1,8 +1,8 @@
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from soulslab.learn.rainbow import episodes
 from soulslab.learn.rainbow.settings import RainbowRunSettings, RainbowSettings
 from soulslab.learn.settings import RunSettings, TrainSettings
 from soulslab.learn.telemetry import Evaluated, TrainFinished, TrainProgress
@@ -13,6 +13,7 @@ from soulslab.learn.tuning.settings import StudySettings
 TOTAL = 1000
 PPO = TrainSettings(run=RunSettings(total_steps=TOTAL, max_seconds=10.0))
 RAINBOW = RainbowSettings(run=RainbowRunSettings(total_steps=TOTAL, evaluate_every=100))
+SILENT = RainbowSettings(run=RainbowRunSettings(total_steps=TOTAL, evaluate_every=0))
 
 
 def progress(env_steps, win_rate, *, n_fights=WINDOW, seconds=0.0, mean_return=0.5):
@@ -49,8 +50,7 @@ def test_a_run_that_evaluates_is_judged_by_that_alone():
     messages = [progress(100, 0.9), evaluated(200, 0.1), progress(300, 0.8), evaluated(400, 0.3)]
     assert judged("win_rate", messages, RAINBOW).value == pytest.approx(0.2)
     assert judged("return", messages, RAINBOW).value == pytest.approx(-0.5)
-    silent = msgspec.structs.replace(RAINBOW, run=msgspec.structs.replace(RAINBOW.run, evaluate_every=0))
-    assert judged("win_rate", messages, silent).value == pytest.approx(0.85)
+    assert judged("win_rate", messages, SILENT).value == pytest.approx(0.85)
 
 
 def test_nothing_is_judged_by_nothing():
@@ -71,6 +71,15 @@ def test_decisions_count_until_the_level_is_first_reached():
 def test_a_level_reached_over_a_few_fights_is_luck():
     messages = [progress(300, 1.0, n_fights=WINDOW - 1), progress(400, 0.4)]
     assert judged("decisions_to_50", messages).value == pytest.approx(TOTAL * (2.0 - 0.8))
+
+
+def test_a_level_counts_once_the_learners_own_window_is_full():
+    """A run ends there, so whoever waited for another window would never see it reached."""
+    reached = [progress(300, 0.6, n_fights=episodes.WINDOW)]
+    assert judged("decisions_to_50", reached, SILENT).value == 300.0
+    early = [progress(300, 0.6, n_fights=episodes.WINDOW - 1)]
+    assert judged("decisions_to_50", early, SILENT).value > TOTAL
+    assert judged("decisions_to_50", reached, PPO).value > TOTAL
 
 
 @given(
