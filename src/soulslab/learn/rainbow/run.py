@@ -23,7 +23,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from soulslab.errors import CheckpointError, CorruptCheckpointError, SoulslabError
+from soulslab.errors import CheckpointError, CorruptCheckpointError, NonFinitePriorityError, SoulslabError
 from soulslab.learn.archive import Tensors
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.demonstrations.teaching import Teaching
@@ -98,9 +98,10 @@ def train_rainbow(
         EnvironmentUsageError: The environment cannot be trained on.
         DemonstrationError: The recorded fights are of another environment, or damaged.
         NonFiniteError: The environment gave NaN or infinity.
+        NonFinitePriorityError: The learner has diverged; policy and checkpoints are those from before.
         ActorError: The process that plays failed too often.
         ChannelError: Another process learns in the folder.
-        SoulslabError: The game is gone, say. Whatever ends a run under way, everything learned was saved before.
+        SoulslabError: The game is gone, say. Whatever else ends a run under way, everything learned was saved before.
     """
     try:
         folder = RunFolder(run_dir, settings, env_options, resume=resume)
@@ -184,8 +185,9 @@ class _Run:
                 try:
                     self._iterate()
                 except SoulslabError as error:
-                    # The environments are not to be trusted, but what was lived through and learned is kept.
-                    if not isinstance(error, CheckpointError):  # where nothing can be written, the last one stands
+                    # The environments are not to be trusted, but what was lived through and learned is kept. Where
+                    # nothing can be written, or nothing but NaN was learned, the last checkpoint stands.
+                    if not isinstance(error, CheckpointError | NonFinitePriorityError):
                         self._save(with_env=False)
                     raise
             self._playing.finish()

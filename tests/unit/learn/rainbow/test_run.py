@@ -22,6 +22,7 @@ from soulslab.errors import (
     DemonstrationError,
     IncompatibleCheckpointError,
     NonFiniteError,
+    NonFinitePriorityError,
 )
 from soulslab.learn.archive import read_archive
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
@@ -265,6 +266,18 @@ def test_a_reward_that_is_no_number_is_located_and_all_saved_first(corridor, tmp
     assert newest(tmp_path / "run")[0]["run/counts"][1] == 2 * 199 * 4
 
 
+def test_a_learner_that_has_diverged_leaves_the_policy_and_the_checkpoints_from_before(corridor, tmp_path):
+    run_dir = tmp_path / "run"
+    # Each update makes the weights a million times larger; the first part of the run ends before the first one.
+    settings = changed(corridor, {"learner": {"lr": 1.0, "weight_decay": 1e6, "learning_starts": 400}})
+    train_rainbow(with_run(settings, total_steps=200, evaluate_every=0), run_dir)
+    before = sorted((run_dir / "checkpoints").iterdir())
+    with pytest.raises(NonFinitePriorityError, match="the learner has diverged"):
+        train_rainbow(with_run(settings, evaluate_every=0, checkpoint_every_s=1e9), run_dir, resume=True)
+    assert sorted((run_dir / "checkpoints").iterdir()) == before
+    assert torch.isfinite(load_player(run_dir).network.parameters_flat).all()  # a new run may start from it
+
+
 def test_a_full_disk_leaves_the_last_checkpoint_whole(corridor, tmp_path):
     run_dir = tmp_path / "run"
     train_rainbow(with_run(corridor, total_steps=1000), run_dir)
@@ -347,6 +360,8 @@ def test_resuming_needs_a_run_with_the_same_settings(corridor, tmp_path):
     other = msgspec.structs.replace(corridor, learner=msgspec.structs.replace(corridor.learner, lr=0.5))
     with pytest.raises(IncompatibleCheckpointError, match=r"learner.lr = 0.003, but the settings say 0.5"):
         train_rainbow(other, tmp_path / "run", resume=True)
+    with pytest.raises(IncompatibleCheckpointError, match=r"env.id = 'toys/Corridor-v0', but .* 'toys/Lights-v0'"):
+        train_rainbow(with_env(corridor, id="toys/Lights-v0"), tmp_path / "run", resume=True)
     with pytest.raises(CheckpointError, match="holds a run already"):
         train_rainbow(corridor, tmp_path / "run")
 
