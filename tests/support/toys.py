@@ -1,8 +1,8 @@
-"""Two tiny masked environments that speak the contract between environments and learners.
+"""Tiny environments that speak the contract between environments and learners; the first two have masks.
 
 ``Lights`` is a contextual bandit: the observation names the right lever, and the masked levers would pay
 more. ``Corridor`` is a walk of six cells whose reward lies at the far end; its vector form can be saved,
-tells who won and lets a step take two decisions.
+tells who won and lets a step take two decisions. ``Late`` is a game that does not wait.
 """
 
 from __future__ import annotations
@@ -160,8 +160,25 @@ class Corridor(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         return mask
 
 
+class Late(gymnasium.Env[np.ndarray, int]):
+    """Tells its lateness, 10 ms for each step of an episode, of which there are three."""
+
+    observation_space = Box(0.0, 1.0, (1,), np.float32)
+    action_space = Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:  # noqa: ARG002
+        super().reset(seed=seed)
+        self._n = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: int) -> Any:  # noqa: ARG002
+        self._n += 1
+        return np.zeros(1, np.float32), 0.0, self._n == 3, False, {"late_s": 0.01 * self._n}
+
+
 def register_toys() -> None:
-    """Register both with Gymnasium, once."""
+    """Register them with Gymnasium, once."""
     if "toys/Lights-v0" not in gymnasium.registry:
         gymnasium.register("toys/Lights-v0", entry_point=Lights)
         gymnasium.register("toys/Corridor-v0", vector_entry_point=Corridor)
+        gymnasium.register("toys/Late-v0", entry_point=Late)

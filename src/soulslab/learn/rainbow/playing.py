@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from soulslab.learn.archive import Tensors
 from soulslab.learn.environment import TRAINING, environment_seed, stateful
 from soulslab.learn.rainbow.actor import Actor, step_shape
+from soulslab.learn.rainbow.apart.status import LATE_S
+from soulslab.learn.rainbow.apart.stopwatch import Stopwatch
 from soulslab.learn.rainbow.channel import LearnerEnd, LocalChannel
 from soulslab.learn.rainbow.policy import QPolicy
 from soulslab.learn.randomness import load_rng, rng_state
@@ -63,11 +65,12 @@ class PlayingHere:
             policy: A policy of its own for the actor.
             seed: Of the run.
         """
-        self._env = env
+        self._lateness = _Lateness()
+        self._env = Stopwatch(env, self._lateness)
         self._seed = seed
         self.channel = LocalChannel(row_type(step_shape(policy)))
         self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PLAYING,)))
-        self._actor = Actor(env, policy, self.channel, self._rng)
+        self._actor = Actor(self._env, policy, self.channel, self._rng)
 
     def begin(self, state: Tensors | None, env_steps: int) -> None:
         """Begin anew, or go on exactly if the environment's state is known; else with fresh episodes."""
@@ -75,6 +78,8 @@ class PlayingHere:
         if state is None or "rng" not in state:  # an actor apart keeps its own
             return
         load_rng(self._rng, state["rng"])
+        if "n_late" in state:  # older checkpoints have none
+            self._lateness.n_late = int(state["n_late"][0])
         env_state, base = _part(state, "env"), stateful(self._env)
         if env_state and base is not None:
             base.set_state(env_state)
@@ -87,20 +92,20 @@ class PlayingHere:
         self._actor.step()
 
     def stats(self, env_steps: int, version: int) -> ActorStats:
-        """Return how the actor fares; it can neither lose steps nor come late here."""
+        """Return how the actor fares; it can lose no steps here, but it comes late where a game does not wait."""
         return ActorStats(
             env_steps=env_steps,
             staleness_updates=version - max(0, self._actor.weights_version),
             n_dropped=0,
-            n_late=0,
-            lateness_p99_ms=None,
+            n_late=self._lateness.n_late,
+            lateness_p99_ms=self._lateness.take_p99_ms(),
             n_restarts=0,
         )
 
     def state(self, *, with_env: bool) -> Tensors:
         """Return what :meth:`begin` needs."""
         base = stateful(self._env) if with_env else None
-        tensors: Tensors = {"rng": rng_state(self._rng)}
+        tensors: Tensors = {"rng": rng_state(self._rng), "n_late": np.array([self._lateness.n_late])}
         tensors |= {f"actor/{name}": array for name, array in self._actor.state().items()}
         return tensors | {f"env/{name}": array for name, array in (base.get_state() if base else {}).items()}
 
@@ -114,6 +119,25 @@ class PlayingHere:
         """Free the environments."""
         with closing(self._env):
             pass
+
+
+class _Lateness:
+    """Counts the steps that were late, where the environment tells (`apart.stopwatch.LATENESS`)."""
+
+    def __init__(self) -> None:
+        self.n_late = 0
+        self._untold_s: list[float] = []
+
+    def note_step(self, late_s: float | None) -> None:
+        """Count a step that was so late (s)."""
+        if late_s is not None:
+            self.n_late += late_s > LATE_S
+            self._untold_s.append(late_s)
+
+    def take_p99_ms(self) -> float | None:
+        """Return the 99th percentile since the last call (ms); None if no step told its lateness."""
+        told_s, self._untold_s = self._untold_s, []
+        return 1000.0 * float(np.quantile(told_s, 0.99)) if told_s else None
 
 
 def _part(tensors: Mapping[str, NDArray[Any]], name: str) -> Tensors:

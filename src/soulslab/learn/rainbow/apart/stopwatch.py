@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from gymnasium.vector import VectorEnv, VectorWrapper
 
 from soulslab.learn.environment import Info
-from soulslab.learn.rainbow.apart.status import StatusBoard
 
 LATENESS: Final = "late_s"
 """Key of ``info`` in which an environment in real time says by how much a step was late (s).
@@ -18,6 +17,13 @@ the agent took too long and what the system took to wake the process up.
 """
 
 
+class StepCounter(Protocol):
+    """Who keeps the counts; between processes a ``status.StatusBoard``."""
+
+    def note_step(self, late_s: float | None) -> None:
+        """Count a step that was so late (s); None where nothing is to be kept up with."""
+
+
 class Stopwatch(VectorWrapper):
     """Counts the steps of an environment and their lateness; changes nothing.
 
@@ -25,22 +31,22 @@ class Stopwatch(VectorWrapper):
         has_pace: Whether the last step told its lateness; False before the first.
     """
 
-    def __init__(self, env: VectorEnv[Any, Any, Any], board: StatusBoard) -> None:
+    def __init__(self, env: VectorEnv[Any, Any, Any], counter: StepCounter) -> None:
         """Wrap an environment.
 
         Args:
             env: Steps N environments.
-            board: Where the counts go.
+            counter: Where the counts go.
         """
         super().__init__(env)
-        self._board = board
+        self._counter = counter
         self.has_pace = False
 
     def step(self, actions: Any) -> Any:
         """Step, and count it."""
         result = self.env.step(actions)
         late_s = _lateness(result[-1])
-        self._board.note_step(late_s)
+        self._counter.note_step(late_s)
         self.has_pace = late_s is not None
         return result
 

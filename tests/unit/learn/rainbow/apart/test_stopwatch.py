@@ -1,9 +1,7 @@
 """The lateness of steps is found wherever an environment tells it, and nothing else is changed."""
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
 
 from soulslab.learn.environment import make_vector, sizes
 from soulslab.learn.rainbow.apart.status import create_status
@@ -11,27 +9,9 @@ from soulslab.learn.rainbow.apart.stopwatch import Stopwatch
 from support.toys import register_toys
 
 
-class Late(gymnasium.Env):
-    """Tells its lateness, 10 ms for each step of an episode, of which there are three."""
-
-    observation_space = Box(0.0, 1.0, (1,), np.float32)
-    action_space = Discrete(2)
-
-    def reset(self, *, seed=None, options=None):  # noqa: ARG002
-        super().reset(seed=seed)
-        self.n = 0
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):  # noqa: ARG002
-        self.n += 1
-        return np.zeros(1, np.float32), 0.0, self.n == 3, False, {"late_s": 0.01 * self.n}
-
-
 @pytest.fixture(scope="module", autouse=True)
 def ids():
     register_toys()
-    if "toys/Late-v0" not in gymnasium.registry:
-        gymnasium.register("toys/Late-v0", entry_point=Late)
 
 
 def test_the_latest_of_all_environments_counts_also_at_the_end_of_an_episode(tmp_path):
