@@ -40,7 +40,7 @@ class TrainProgress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         seconds: Training time, resumed parts included (s).
         steps_per_second: Game decisions per second in this iteration.
         n_fights: Episodes finished.
-        win_rate: Share of wins among the last finished fights (see ``tracker.WINDOW``), 0..1.
+        win_rate: Share of wins among the last finished fights, 1000 of PPO and 100 of Rainbow, 0..1.
         mean_return: Mean return of those episodes.
         mean_decisions: Mean length of those episodes (game decisions).
     """
