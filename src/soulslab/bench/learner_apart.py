@@ -27,11 +27,11 @@ from soulslab.learn.rainbow.channel import Weights
 from soulslab.learn.rainbow.run import train_rainbow
 from soulslab.learn.rainbow.settings import (
     QLearningSettings,
+    RainbowEnvSettings,
     RainbowRunSettings,
     RainbowSettings,
     ReplaySettings,
 )
-from soulslab.learn.settings import EnvSettings
 from soulslab.learn.telemetry import LearningStats, Message
 
 #: 99 of 100 steps of 100 ms come at most so late (ms).
@@ -86,7 +86,7 @@ def lateness_settings(where: str, settings: ApartBenchSettings, log: Path) -> Ra
     n_before = 32 + round(settings.warm_up_s / settings.step_s) if where == "apart" else 40
     env_options = {"step_s": settings.step_s, "log": str(log)}
     return RainbowSettings(
-        env=EnvSettings(id=f"soulslab.bench.paced:{PACED_ID}", n_envs=1, options=env_options),
+        env=RainbowEnvSettings(id=f"soulslab.bench.paced:{PACED_ID}", options=env_options),
         learner=QLearningSettings(
             batch_size=settings.batch_size,
             updates_per_step=settings.updates_per_step,

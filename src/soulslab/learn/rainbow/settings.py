@@ -18,6 +18,20 @@ Rate = Annotated[float, Meta(gt=0.0, le=1.0)]
 Count = Annotated[int, Meta(ge=0)]
 
 
+class RainbowEnvSettings(EnvSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is trained on; a slow game is mostly one.
+
+    Attributes:
+        id: Gymnasium id, with its version.
+        n_envs: Environments stepped as one batch (N).
+        frame_stack: Observations whose pixels the policy sees at once; 1 where there are no pixels, or where the
+            environment stacks its frames itself.
+        options: Keyword arguments of the environment, for example ``boss`` and ``phase``.
+    """
+
+    n_envs: Annotated[int, Meta(ge=1, le=65536)] = 1
+
+
 class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How the learner learns. What each number does is told in :mod:`soulslab.learn.rainbow.learner`.
 
@@ -213,7 +227,7 @@ class RainbowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """
 
     algorithm: Literal["rainbow"] = "rainbow"
-    env: EnvSettings = EnvSettings(n_envs=1)
+    env: RainbowEnvSettings = RainbowEnvSettings()
     learner: QLearningSettings = QLearningSettings()
     replay: ReplaySettings = ReplaySettings()
     network: QNetworkSettings = QNetworkSettings()

@@ -5,18 +5,18 @@ import pytest
 from soulslab.learn.rainbow.settings import (
     QLearningSettings,
     QNetworkSettings,
+    RainbowEnvSettings,
     RainbowRunSettings,
     RainbowSettings,
     ReplaySettings,
 )
-from soulslab.learn.settings import EnvSettings
 
 
 @pytest.fixture
 def corridor():
     """A run on the corridor that learns to win; two seconds."""
     return RainbowSettings(
-        env=EnvSettings(id="toys/Corridor-v0", n_envs=4),
+        env=RainbowEnvSettings(id="toys/Corridor-v0", n_envs=4),
         learner=QLearningSettings(
             batch_size=32,
             updates_per_step=0.5,

@@ -31,7 +31,6 @@ from soulslab.learn.process_lock import ProcessLock
 from soulslab.learn.rainbow.run import train_rainbow
 from soulslab.learn.rainbow.settings import DemonstrationSettings, RainbowSettings
 from soulslab.learn.runs import LOCK_NAME, StopReason
-from soulslab.learn.settings import EnvSettings
 from soulslab.learn.sinks import PROGRESS_NAME, JsonLinesSink, read_json_lines
 from soulslab.learn.telemetry import (
     ActorStats,
@@ -379,6 +378,11 @@ def test_the_resolved_settings_are_kept(corridor, tmp_path):
     assert load_settings(RainbowSettings, tmp_path / "run" / "config.toml") == settings
 
 
+@pytest.mark.parametrize("changes", [[], ["env.id=toys/Corridor-v0"], ["env.options.boss=judge"]])
+def test_whoever_does_not_say_how_many_gets_one_game(changes):
+    assert load_run_settings(None, ["algorithm=rainbow", *changes]).env.n_envs == 1
+
+
 def test_a_misspelt_setting_is_named_before_anything_begins(tmp_path):
     config = tmp_path / "rainbow.toml"
     config.write_text('algorithm = "rainbow"\n[learner]\nupdates_per_stpe = 2.0\n')
@@ -438,4 +442,3 @@ def test_other_reasons_to_stop(corridor, tmp_path):
 def test_one_environment_is_enough(corridor, tmp_path):
     settings = with_run(with_env(corridor, n_envs=1), total_steps=600)
     assert train_rainbow(settings, tmp_path / "run").env_steps >= 600
-    assert EnvSettings().id.startswith("soulslab/")
