@@ -171,8 +171,8 @@ class _Fights:
             self.columns[name][self.n_done : end] = array[which]
         self.n_done = end
 
-    def n_wins(self) -> int:
-        return int(self.columns["won"][: self.n_done].sum()) if "won" in self.columns else 0
+    def n_wins(self) -> int | None:
+        return int(self.columns["won"][: self.n_done].sum()) if "won" in self.columns else None
 
 
 def _play(

@@ -216,12 +216,12 @@ class EvaluationProgress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     Attributes:
         n_done: Fights finished that count.
         n_fights: Fights asked for.
-        n_wins: Fights won so far.
+        n_wins: Fights won so far; None where nobody can win.
     """
 
     n_done: int
     n_fights: int
-    n_wins: int
+    n_wins: int | None
 
 
 Message = (

@@ -11,6 +11,7 @@ from soulslab.learn.evaluate import EvaluationSettings, evaluate, quotas
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.settings import NetworkSettings
 from soulslab.learn.telemetry import EvaluationProgress
+from support.policies import q_policy
 
 SETTINGS = EvaluationSettings(env_id="toys/Corridor-v0", n_fights=500, n_envs=64, deterministic=False)
 
@@ -45,6 +46,14 @@ def test_quotas_add_up_and_are_equal(n_fights, n_envs):
     shares = quotas(n_fights, n_envs)
     assert shares.sum() == n_fights
     assert shares.max() - shares.min() <= 1
+
+
+def test_where_nobody_can_win_nothing_is_told_of_wins():
+    policy = q_policy(env_id="toys/Lights-v0", n_features=4, n_actions=4)
+    listener = Listener()
+    evaluation = evaluate(policy, EvaluationSettings(env_id="toys/Lights-v0", n_fights=4), sinks=[listener])
+    assert evaluation.win_rate is None
+    assert listener.messages[-1] == EvaluationProgress(n_done=4, n_fights=4, n_wins=None)
 
 
 def test_plays_exactly_the_fights_asked_for(policy):

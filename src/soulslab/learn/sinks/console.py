@@ -77,8 +77,9 @@ class ConsoleSink:
                 self._actor = message
                 self._show_training()
             case EvaluationProgress():
-                share = message.n_wins / message.n_done if message.n_done else None
-                numbers = f"{message.n_done} of {message.n_fights} fights  won {_percent(share)}"
+                numbers = f"{message.n_done} of {message.n_fights} fights"
+                if message.n_wins is not None:
+                    numbers += f"  won {_percent(message.n_wins / message.n_done if message.n_done else None)}"
                 self._show(_EVALUATING, message.n_done, message.n_fights, numbers)
                 if message.n_done == message.n_fights:
                     self._remove(_EVALUATING)

@@ -68,6 +68,8 @@ def test_where_nobody_can_win_the_return_is_told():
     *_, first, second = frames([progress, msgspec.structs.replace(EVALUATED, win_rate=None, low=None, high=None)])
     assert first.endswith("return -12.35") or first.endswith("return -12.34")
     assert second == "evaluated return 1.50"
+    *_, last = frames([EvaluationProgress(n_done=30, n_fights=30, n_wins=None)])
+    assert last == "30 of 30 fights"
 
 
 def test_an_evaluation_in_the_middle_has_a_bar_of_its_own():
