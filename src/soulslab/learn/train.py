@@ -23,7 +23,7 @@ import msgspec
 import torch
 from gymnasium.vector import VectorEnv
 
-from soulslab.errors import CheckpointError, SoulslabError
+from soulslab.errors import CheckpointError
 from soulslab.learn.archive import Tensors
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.collect import Collector
@@ -82,7 +82,7 @@ def train(
         EnvironmentUsageError: The environment cannot be trained on.
         NonFiniteError: The environment gave NaN or infinity.
         ChannelError: Another process learns in the folder.
-        SoulslabError: The game is gone, say. Whatever ends a run under way, the learner was saved before.
+        Exception: Whatever the environment raises, as where its game is gone; the learner was saved before.
     """
     try:
         folder = RunFolder(run_dir, settings, env_options, resume=resume)
@@ -188,7 +188,7 @@ class _Run:
             while (reason := self._reason_to_stop(request)) is None:
                 try:
                     self._iterate()
-                except SoulslabError as error:
+                except Exception as error:
                     # The rollout is lost and its environments are not to be trusted, but what was learned is
                     # kept.
                     if not isinstance(error, CheckpointError):  # where nothing can be written, the last one stands

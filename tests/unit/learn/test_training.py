@@ -120,8 +120,8 @@ class Leaving(gymnasium.Env):
     observation_space = Box(0.0, 1.0, (2,), np.float32)
     action_space = Discrete(2)
 
-    def __init__(self, goes_at=300):
-        self._n_steps_left = goes_at
+    def __init__(self, goes_at=300, is_plain=False):
+        self._n_steps_left, self._error = goes_at, ValueError if is_plain else SoulslabError
 
     def reset(self, *, seed=None, options=None):  # noqa: ARG002
         super().reset(seed=seed)
@@ -129,7 +129,7 @@ class Leaving(gymnasium.Env):
 
     def step(self, action):  # noqa: ARG002
         if self._n_steps_left == 0:
-            raise SoulslabError("the game is gone")
+            raise self._error("the game is gone")
         self._n_steps_left -= 1
         return np.ones(2, np.float32), 1.0, self._n_steps_left % 10 == 0, False, {}
 
@@ -147,9 +147,9 @@ SMALL = {
 }
 
 
-def small(algorithm, env_id):
+def small(algorithm, env_id, *more):
     changes = [f"algorithm={algorithm}", f"env.id={env_id}", "env.n_envs=1", "run.total_steps=100_000"]
-    return load_run_settings(None, [*changes, *SMALL[algorithm]])
+    return load_run_settings(None, [*changes, *SMALL[algorithm], *more])
 
 
 class Failing:
@@ -177,11 +177,12 @@ class Closed:
         self.is_closed = True
 
 
+@pytest.mark.parametrize("error", [SoulslabError, ValueError])
 @pytest.mark.parametrize("algorithm", ["ppo", "rainbow"])
-def test_a_game_that_is_gone_ends_a_run_that_saved_everything_first(algorithm, leaving, tmp_path):
-    settings = small(algorithm, leaving)
+def test_a_game_that_is_gone_ends_a_run_that_saved_everything_first(algorithm, error, leaving, tmp_path):
+    settings = small(algorithm, leaving, f"env.options.is_plain={'true' if error is ValueError else 'false'}")
     for n_parts in (1, 2):
-        with pytest.raises(SoulslabError, match="the game is gone"):
+        with pytest.raises(error, match="the game is gone"):
             train_run(settings, tmp_path / "run", resume=n_parts == 2)
         (*_, path) = CheckpointStore(tmp_path / "run" / "checkpoints", 3).paths()
         assert path.stem == f"step_{n_parts * 300:015d}"

@@ -23,7 +23,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from soulslab.errors import CheckpointError, CorruptCheckpointError, NonFinitePriorityError, SoulslabError
+from soulslab.errors import CheckpointError, CorruptCheckpointError, NonFinitePriorityError
 from soulslab.learn.archive import Tensors
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.demonstrations.teaching import Teaching
@@ -101,7 +101,7 @@ def train_rainbow(
         NonFinitePriorityError: The learner has diverged; policy and checkpoints are those from before.
         ActorError: The process that plays failed too often.
         ChannelError: Another process learns in the folder.
-        SoulslabError: The game is gone, say. Whatever else ends a run under way, everything learned was saved before.
+        Exception: Whatever the environment raises, as where its game is gone; everything learned was saved before.
     """
     try:
         folder = RunFolder(run_dir, settings, env_options, resume=resume)
@@ -184,7 +184,7 @@ class _Run:
             while (reason := self._reason_to_stop(request)) is None:
                 try:
                     self._iterate()
-                except SoulslabError as error:
+                except Exception as error:
                     # The environments are not to be trusted, but what was lived through and learned is kept. Where
                     # nothing can be written, or nothing but NaN was learned, the last checkpoint stands.
                     if not isinstance(error, CheckpointError | NonFinitePriorityError):
