@@ -31,6 +31,8 @@ PASSED_ON: Final = (
     "hard_reset_minutes",
     "launch_seed",
     "reload_minutes",
+    "renderer",
+    "size_px",
     "step_deadline_s",
     "reset_deadline_s",
 )

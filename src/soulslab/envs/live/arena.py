@@ -9,37 +9,27 @@ from soulslab.arena.boss_file import Boss, load_boss
 from soulslab.arena.knight import load_knight
 from soulslab.envs.live.env import DuelEnv, DuelSetup
 from soulslab.envs.live.options import make_duel_options
-from soulslab.envs.live.origin import OriginOptions
 from soulslab.envs.live.scenario import scenario_of
+from soulslab.envs.live.window_options import WindowOptions
 from soulslab.envs.process_options import ProcessOptions, make_keeper
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
-from soulslab.errors import EnvironmentUsageError, did_you_mean
+from soulslab.errors import EnvironmentUsageError
 from soulslab.games import profile_path
 from soulslab.games.arena import PROFILE_PATH, stand_in
 from soulslab.siphon.profile import Profile, load_profile
 
-RENDERERS = ("auto", "gpu", "software")
-#: Largest width and height of the window: those of a private display.
-MAX_SIZE_PX = (1280, 720)
-#: The least that the window takes.
-MIN_SIZE_PX = (64, 64)
 
-
-class ArenaLiveOptions(OriginOptions, frozen=True, kw_only=True):
-    """Options of ``soulslab/ArenaLive-v0``, beside those of `OriginOptions`.
+class ArenaLiveOptions(WindowOptions, frozen=True, kw_only=True):
+    """Options of ``soulslab/ArenaLive-v0``, beside those of `WindowOptions`.
 
     Attributes:
         boss: Name of a shipped boss, or the path of a boss file.
         mask: Name of a game that comes with a profile, or the path of one: the fight stands in for that game, its
             memory laid out as the profile says; "" for the arena's own.
-        size_px: Width and height of the window.
-        renderer: ``"software"``, ``"gpu"`` or ``"auto"``.
     """
 
     boss: str | Path = "judge"
     mask: str | Path = ""
-    size_px: tuple[int, int] = (320, 180)
-    renderer: str = "software"
 
     def check(self) -> None:
         """Raise `EnvironmentUsageError` for the first option that is wrong."""
@@ -48,13 +38,6 @@ class ArenaLiveOptions(OriginOptions, frozen=True, kw_only=True):
             raise EnvironmentUsageError(f"boss must be a name or the path of a boss file, not {self.boss!r}")
         if not isinstance(self.mask, str | Path):
             raise EnvironmentUsageError(f"mask must be the name of a game or the path of a profile, not {self.mask!r}")
-        if self.renderer not in RENDERERS:
-            hint = did_you_mean(str(self.renderer), RENDERERS)
-            raise EnvironmentUsageError(f"renderer: unknown kind {self.renderer!r}{hint}")
-        if not _is_size(self.size_px):
-            raise EnvironmentUsageError(
-                f"size_px must be a width and a height, from {MIN_SIZE_PX} to {MAX_SIZE_PX}, not {self.size_px!r}"
-            )
         if self.mask and self.has_open_session:
             raise EnvironmentUsageError("mask: an open session has its game already; open it with that game's profile")
 
@@ -67,8 +50,7 @@ class ArenaLiveOptions(OriginOptions, frozen=True, kw_only=True):
             "phase": "full" if is_in_place else str(self.phase),
             "poses": "random" if self.random_pose and not is_in_place else "fixed",
             "seed": str(self.first_seed if self.mask or self.launch_seed is not None else 0),
-            "size": f"{self.size_px[0]}x{self.size_px[1]}",
-            "renderer": self.renderer,
+            **self.window_options(),
         }
 
 
@@ -126,14 +108,3 @@ def _profile(given: ArenaLiveOptions) -> tuple[Profile, str]:
 def _boss_argument(boss: str | Path) -> str:
     """Return the name of a shipped boss, or a file's whole path: the game starts in a folder of its own."""
     return str(Path(boss).resolve() if Path(boss).suffix == ".toml" else boss)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_size(size: Any) -> bool:
-    if not isinstance(size, tuple | list) or len(size) != 2:
-        return False
-    limits = zip(size, MIN_SIZE_PX, MAX_SIZE_PX, strict=True)
-    return all(_is_whole(value) and low <= value <= high for value, low, high in limits)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import Any
 
 from soulslab.envs.live.options import DuelOptions
 from soulslab.errors import EnvironmentUsageError
 from soulslab.siphon.profile import Profile
-
-#: Seeds that nobody asked for are drawn below this.
-MAX_DRAWN_SEED = 2**31
 
 
 class OriginOptions(DuelOptions, frozen=True, kw_only=True):
@@ -23,8 +19,6 @@ class OriginOptions(DuelOptions, frozen=True, kw_only=True):
         tls: File with the server's certificate, for one on another machine.
         display: See `SessionOptions.display`; "" with ``render_mode="human"``.
         session: An open session, or what opens one, in place of all that.
-        launch_seed: Of the first fight of a window that stands in for another game, which takes no seed from a reset;
-            None draws one.
     """
 
     pid: int = 0
@@ -33,7 +27,6 @@ class OriginOptions(DuelOptions, frozen=True, kw_only=True):
     tls: str = ""
     display: str | None = None
     session: Any = None
-    launch_seed: int | None = None
 
     def check(self) -> None:
         """Raise `EnvironmentUsageError` for the first option that is wrong."""
@@ -49,14 +42,6 @@ class OriginOptions(DuelOptions, frozen=True, kw_only=True):
             raise EnvironmentUsageError(f"display must be 'private', '' or the name of one, not {self.display!r}")
         if self.session is not None and not self.has_open_session and not callable(self.session):
             raise EnvironmentUsageError(f"session must be an open session, or what opens one, not {self.session!r}")
-        seed = self.launch_seed
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-            raise EnvironmentUsageError(f"launch_seed must be a whole number from 0 or None, not {seed!r}")
-
-    @property
-    def first_seed(self) -> int:
-        """`launch_seed`, or another one each time: several games of one program would all fight the same fight."""
-        return secrets.randbelow(MAX_DRAWN_SEED) if self.launch_seed is None else self.launch_seed
 
     @property
     def has_open_session(self) -> bool:

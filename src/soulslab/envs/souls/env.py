@@ -68,7 +68,7 @@ class SoulsDuelEnv(DuelEnv):
         profile = _profile(given, path, self.facts)
         process = ProcessOptions(
             profile=profile,
-            options={"seed": given.first_seed} if given.stand_in and not given.is_elsewhere else {},
+            options={"seed": given.first_seed, **given.window_options()} if given.starts_window else {},
             pid=given.pid,
             launch="" if given.stand_in else "never",
             server=given.server,

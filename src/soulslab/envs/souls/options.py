@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from soulslab.envs.live.options import check_number
-from soulslab.envs.live.origin import OriginOptions
+from soulslab.envs.live.window_options import WindowOptions
 from soulslab.errors import EnvironmentUsageError
 
+#: Options of the window that stands in.
+OF_THE_WINDOW = ("size_px", "renderer", "launch_seed")
 
-class SoulsOptions(OriginOptions, frozen=True, kw_only=True):
-    """Options of a boss of a real game, beside those of `OriginOptions`.
+
+class SoulsOptions(WindowOptions, frozen=True, kw_only=True):
+    """Options of a boss of a real game, beside those of `WindowOptions`, which are for the window that stands in.
 
     Attributes:
         boss: Another boss of the same game: a name of `soulslab.games.boss_facts.boss_names`, or the path of a file
@@ -59,11 +62,18 @@ class SoulsOptions(OriginOptions, frozen=True, kw_only=True):
             )
         if self.launch + (self.stand_in or self.is_elsewhere) > 1:
             raise EnvironmentUsageError("launch starts the real game: give no stand_in, server, pid or session with it")
-        if self.launch_seed is not None and (self.is_elsewhere or not self.stand_in):
-            raise EnvironmentUsageError("launch_seed is for a window that stand_in=True starts")
+        plain = WindowOptions()
+        for name in OF_THE_WINDOW:
+            if getattr(self, name) != getattr(plain, name) and not self.starts_window:
+                raise EnvironmentUsageError(f"{name} is for a window that stand_in=True starts")
         for name in ("folder", "proton"):
             if getattr(self, name) and not self.launch:
                 raise EnvironmentUsageError(f"{name} is for launch=True")
+
+    @property
+    def starts_window(self) -> bool:
+        """Whether the built-in fight is started in the game's place."""
+        return self.stand_in and not self.is_elsewhere
 
     @property
     def is_elsewhere(self) -> bool:
