@@ -45,12 +45,14 @@ def test_fights_in_place(env_id):
 
 
 def test_pictures_of_the_game():
-    env = gymnasium.make("soulslab/DarkSouls3IudexPixels-v0", stand_in=True, launch_seed=0, pixels=PIXELS)
+    options = {"stand_in": True, "launch_seed": 0, "size_px": (640, 360), "render_mode": "rgb_array"}
+    env = gymnasium.make("soulslab/DarkSouls3IudexPixels-v0", pixels=PIXELS, **options)
     first, _ = env.reset(seed=0)
     second = env.step(0)[0]
     assert first.shape == second.shape == (90, 160, 3)
     assert first.std() > 5.0
     assert (first != second).any()
+    assert env.render().shape == (360, 640, 3)
     env.close()
 
 
