@@ -67,8 +67,9 @@ def decision_cells(runs: Sequence[LearnerRun]) -> Row:
         row[f"to {name}"] = _whole(found.mean)
         row[f"± {name}"] = None if found.margin is None else round(found.margin)
         row[f"min to {name}"] = _minutes(found.mean)
-    n_reached = sum(run.decisions_to(MOST) is not None for run in runs)
-    return row | {"seeds at 80 %": f"{n_reached} of {len(runs)}"}
+    reached = [n for run in runs if (n := run.decisions_to(MOST)) is not None]
+    slowest = max(reached) if len(reached) == len(runs) else MoreThan(max(run.n_decisions for run in runs))
+    return row | {"seeds at 80 %": f"{len(reached)} of {len(runs)}", "slowest to 80 %": slowest}
 
 
 def run_row(task: LearnerTask, run: LearnerRun) -> Row:

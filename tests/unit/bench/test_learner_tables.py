@@ -62,7 +62,10 @@ def test_cells_have_minutes_of_play():
     assert cells["to 50 %"] == 1200
     assert cells["min to 50 %"] == pytest.approx(2.0)  # 10 decisions a second
     assert cells["to 80 %"] == MoreThan(1203)
-    assert cells["seeds at 80 %"] == "0 of 1"
+    assert (cells["seeds at 80 %"], cells["slowest to 80 %"]) == ("0 of 1", MoreThan(1203))
+    there, late = (make_run(*rates, every=600) for rates in ((0.9,), (0.0, 0.0, 0.9)))
+    assert decision_cells([there, late])["slowest to 80 %"] == 1800
+    assert decision_cells([there, make_run(0.0)])["slowest to 80 %"] == MoreThan(there.n_decisions)
 
 
 @pytest.mark.parametrize(
