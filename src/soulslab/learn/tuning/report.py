@@ -63,8 +63,8 @@ def _best_table(result: StudyResult) -> Table:
     more = len(study.seeds)
     title = f"Best candidates by {study.objective}{f', mean of {more} seeds' if more > 1 else ''}"
     table = _table(title, result)
-    for head in (study.objective, *(["each seed"] if more > 1 else []), "last wins", "decisions", "seconds"):
-        table.add_column(head, justify="right", no_wrap=True)
+    for head in (study.objective, *(["each seed"] if more > 1 else []), "last wins", "decisions", "s"):
+        table.add_column(head, justify="right", overflow="fold")
     for row in rows:
         values = row.outcome.values if row.outcome else ()
         each = ["  ".join(_said(result, value) for value in values)] if more > 1 else []
@@ -85,7 +85,7 @@ def _ended_table(result: StudyResult, rows: list[Row]) -> Table:
     """Return a table of candidates that did not get to the end."""
     title = "Pruned, failed or cut off" + (f", the last {N_ENDED} of {len(rows)}" if len(rows) > N_ENDED else "")
     table = _table(title, result)
-    table.add_column(result.tuning.study.objective, justify="right", no_wrap=True)
+    table.add_column(result.tuning.study.objective, justify="right", overflow="fold")
     table.add_column("why", overflow="fold")
     for row in rows[:N_ENDED]:
         why = row.outcome.reason if row.outcome else "the study's own process ended"
@@ -96,10 +96,10 @@ def _ended_table(result: StudyResult, rows: list[Row]) -> Table:
 
 def _table(title: str, result: StudyResult) -> Table:
     """Return a table with the columns that name a candidate."""
-    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("trial", justify="right", no_wrap=True)
+    table = Table(title=title, box=SIMPLE_HEAD, padding=0)
+    table.add_column("trial", justify="right", overflow="fold")
     for name in short_names(list(result.tuning.search)).values():
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", overflow="fold")
     return table
 
 
@@ -134,7 +134,8 @@ def said_param(value: Any) -> str:
     """Return a setting's value, with as many digits as a table needs; ``best.toml`` has them all."""
     if value is None:
         return _NO_NUMBER
-    return f"{value:.2g}" if isinstance(value, float) else str(value)
+    # Lists are as the command line takes them, and as narrow as can be.
+    return f"{value:.2g}" if isinstance(value, float) else str(value).replace(", ", ",")
 
 
 def _said(result: StudyResult, value: float | None) -> str:

@@ -69,7 +69,7 @@ def test_values_are_said_in_words(value, objective, words):
 def test_names_and_values_are_as_short_as_they_can_be():
     assert short_names(["learner.lr", "network.widths"]) == {"learner.lr": "lr", "network.widths": "widths"}
     assert short_names(["a.lr", "b.lr"]) == {"a.lr": "a.lr", "b.lr": "b.lr"}
-    assert [said_param(value) for value in (1.234e-5, 7, "[64, 64]", None)] == ["1.2e-05", "7", "[64, 64]", "-"]
+    assert [said_param(value) for value in (1.234e-5, 7, "[64, 64]", None)] == ["1.2e-05", "7", "[64,64]", "-"]
 
 
 def test_the_tables_say_what_was_best_what_ended_and_what_mattered():
