@@ -104,8 +104,8 @@ class Control(Protocol):
         """Tell whether the whole study ends."""
 
 
-class _Ended(Exception):  # noqa: N818  (it is no error: it ends a run from within)
-    """A run is not to go on."""
+class _Ended(BaseException):
+    """A run is not to go on; no error, for which the run would be saved first: replay buffers are large."""
 
     def __init__(self, state: State, reason: str) -> None:
         self.state = state
