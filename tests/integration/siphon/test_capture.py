@@ -12,6 +12,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+import xcffib.sync
 
 from soulslab.bench.siphon_capture import CaptureBenchSettings, measure_capture
 from soulslab.errors import DisplayError, WindowError, WindowGoneError
@@ -261,6 +262,25 @@ def test_one_that_draws_without_end_is_not_waited_for_without_end(display, x, mo
             wait_for(lambda: barrier.wait() or len(hurried) == 2, "a server that has no time for us")
         finally:
             child.kill()
+    barrier.close()
+
+
+def test_turns_end_also_once_we_have_hurried(x):
+    barrier = Barrier(x)
+
+    def priority():
+        return x.extension(xcffib.sync.key).GetPriority(barrier._name).reply().priority
+
+    for _ in range(3):
+        before = priority()
+        barrier._end_turn()
+        barrier._own.sync()
+        # A turn ends only where the priority changes.
+        assert priority() != before
+        barrier._own.core.GetInputFocus()
+        barrier._own.raw.flush()
+        barrier._hurry()
+        assert priority() == barrier_module.LOW_PRIORITY
     barrier.close()
 
 

@@ -96,6 +96,8 @@ class Barrier:
         while not self._poll.poll(SHORT_PATIENCE_S * 1000):
             self._set_priority(0)
         self._set_priority(LOW_PRIORITY)
+        # Else the next one might ask for the priority that we have, and end no turn.
+        self._is_lower = False
 
     def _set_priority(self, priority: int) -> None:
         with self._x.using("wait for the display"):
