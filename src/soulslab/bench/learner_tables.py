@@ -67,9 +67,11 @@ def decision_cells(runs: Sequence[LearnerRun]) -> Row:
         row[f"to {name}"] = _whole(found.mean)
         row[f"± {name}"] = None if found.margin is None else round(found.margin)
         row[f"min to {name}"] = _minutes(found.mean)
-    reached = [n for run in runs if (n := run.decisions_to(MOST)) is not None]
-    slowest = max(reached) if len(reached) == len(runs) else MoreThan(max(run.n_decisions for run in runs))
-    return row | {"seeds at 80 %": f"{len(reached)} of {len(runs)}", "slowest to 80 %": slowest}
+    reached = [run.decisions_to(MOST) for run in runs]
+    n_reached = len(runs) - reached.count(None)
+    latest = max(run.n_decisions if n is None else n for n, run in zip(reached, runs, strict=True))
+    slowest = latest if n_reached == len(runs) else MoreThan(latest)
+    return row | {"seeds at 80 %": f"{n_reached} of {len(runs)}", "slowest to 80 %": slowest}
 
 
 def run_row(task: LearnerTask, run: LearnerRun) -> Row:
