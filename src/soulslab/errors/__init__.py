@@ -20,6 +20,7 @@
     ├── ActorError               the process that plays for a learner failed too often (the end of its log)
     ├── ReplayError              a replay buffer was used wrongly: rows that do not fit, nothing to draw
     │   └── NonFinitePriorityError   a transition's error is NaN or infinite
+    ├── DivergedError            a learner's weights are NaN or infinite
     ├── LayoutError              the memory of a fight cannot be laid out as a profile says (both places)
     ├── VideoError               a film of a fight could not be made
     ├── KeyLogError              a key log cannot be written, read, or played again (the tick)
@@ -126,6 +127,7 @@ from soulslab.errors.general import (
     ConfigError,
     CorruptCheckpointError,
     DemonstrationError,
+    DivergedError,
     EnvironmentUsageError,
     IncompatibleCheckpointError,
     InvalidActionError,
@@ -167,6 +169,7 @@ __all__ = [
     "CorruptCheckpointError",
     "DemonstrationError",
     "DisplayError",
+    "DivergedError",
     "EntityNotFoundError",
     "EnvironmentUsageError",
     "GameVersionError",

@@ -194,6 +194,21 @@ class NonFinitePriorityError(ReplayError):
         )
 
 
+class DivergedError(SoulslabError):
+    """A learner's weights are NaN or infinite.
+
+    Attributes:
+        env_steps: Game decisions that it had taken.
+    """
+
+    def __init__(self, env_steps: int, grad_norm: float) -> None:
+        self.env_steps = env_steps
+        super().__init__(
+            f"the learner has diverged after {env_steps} decisions (the norm of its gradient is {grad_norm}); what was "
+            "saved last is from before: begin a new run with a smaller learner.lr or learner.max_grad_norm"
+        )
+
+
 class LayoutError(SoulslabError):
     """The memory of a fight cannot be laid out as a profile says: two facts exclude each other, or one cannot be.
 

@@ -15,6 +15,7 @@ the ratio, in the entropy and in the gradient.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from soulslab.errors import DivergedError
 from soulslab.learn.archive import Tensors
 from soulslab.learn.collect import Collector
 from soulslab.learn.network import masked_log_probs
@@ -76,11 +78,14 @@ class PPO:
 
         Raises:
             NonFiniteError: An environment gave NaN or infinity.
+            DivergedError: A gradient was NaN or infinite, and so are the weights now.
         """
         collector.collect(self._policy, self._rollout, self._generator)
         explained_variance = self._judge()
         weights = self._schedule(progress)
         means = self._update(weights)
+        if not math.isfinite(means["grad_norm"]):
+            raise DivergedError(collector.env_steps, means["grad_norm"])
         return UpdateStats(
             env_steps=collector.env_steps,
             explained_variance=explained_variance,

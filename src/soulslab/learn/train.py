@@ -23,7 +23,7 @@ import msgspec
 import torch
 from gymnasium.vector import VectorEnv
 
-from soulslab.errors import CheckpointError
+from soulslab.errors import CheckpointError, DivergedError
 from soulslab.learn.archive import Tensors
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.collect import Collector
@@ -81,6 +81,7 @@ def train(
         ConfigError: An option names a Python function that was not passed again.
         EnvironmentUsageError: The environment cannot be trained on.
         NonFiniteError: The environment gave NaN or infinity.
+        DivergedError: The learner has diverged; policy and checkpoints are those from before.
         ChannelError: Another process learns in the folder.
         Exception: Whatever the environment raises, as where its game is gone; the learner was saved before.
     """
@@ -189,9 +190,9 @@ class _Run:
                 try:
                     self._iterate()
                 except Exception as error:
-                    # The rollout is lost and its environments are not to be trusted, but what was learned is
-                    # kept.
-                    if not isinstance(error, CheckpointError):  # where nothing can be written, the last one stands
+                    # The rollout is lost and its environments are not to be trusted, but what was learned is kept.
+                    # Where nothing can be written, or nothing but NaN was learned, the last checkpoint stands.
+                    if not isinstance(error, CheckpointError | DivergedError):
                         self._save(with_env=False)
                     raise
                 if self._clock.seconds() - self._saved_at_s >= self._settings.run.checkpoint_every_s:

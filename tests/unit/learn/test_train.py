@@ -16,6 +16,7 @@ from soulslab.errors import (
     ChannelError,
     CheckpointError,
     ConfigError,
+    DivergedError,
     EnvironmentUsageError,
     IncompatibleCheckpointError,
     NonFiniteError,
@@ -200,6 +201,15 @@ def test_a_not_finite_reward_is_located_and_the_learner_saved_first(corridor, tm
     assert tensors["learner/adam/0/step"] == 2 * corridor.learner.n_epochs * 4
     assert all(np.isfinite(t).all() for name, t in tensors.items() if name.startswith("policy/"))
     assert not any(name.startswith("env/") for name in tensors)
+
+
+def test_a_learner_that_has_diverged_is_not_saved(corridor, tmp_path):
+    # A loss beyond the greatest number of 32 bits.
+    learner = msgspec.structs.replace(corridor.learner, value_coef=1e39)
+    with pytest.raises(DivergedError, match=r"has diverged after \d+ decisions .*smaller learner\.lr") as caught:
+        train(msgspec.structs.replace(corridor, learner=learner), tmp_path / "run")
+    assert caught.value.env_steps > 0
+    assert not list((tmp_path / "run").glob("**/*.safetensors"))
 
 
 def pay_for_the_middle(cell):
