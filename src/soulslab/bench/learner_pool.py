@@ -127,8 +127,8 @@ def play_all(tasks: Sequence[LearnerTask], folder: Path, n_processes: int) -> li
     if len(new) < len(tasks):
         _log.info("%d of %d runs are kept in %s already", len(tasks) - len(new), len(tasks), folder)
     with _Workers(file) as workers, ThreadPoolExecutor(n_processes) as pool:
-        futures: list[Future[None]] = [pool.submit(workers.play, task) for task in new.values()]
         try:
+            futures: list[Future[None]] = [pool.submit(workers.play, task) for task in new.values()]
             for future in futures:
                 future.result()
         except BaseException:
