@@ -25,6 +25,7 @@ STATUS: dict[type[SoulslabError], grpc.StatusCode] = {
     errors.CheckpointError: _Code.FAILED_PRECONDITION,
     errors.DemonstrationError: _Code.FAILED_PRECONDITION,
     errors.ReplayError: _Code.FAILED_PRECONDITION,
+    errors.DivergedError: _Code.FAILED_PRECONDITION,
     errors.ChannelError: _Code.FAILED_PRECONDITION,
     errors.ActorError: _Code.ABORTED,
     errors.VideoError: _Code.FAILED_PRECONDITION,
