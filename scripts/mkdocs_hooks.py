@@ -37,7 +37,7 @@ from soulslab.siphon.profile import load_profile
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 _MARKER = re.compile(
-    r"^<!-- (?P<kind>settings|table|keys|bosses|recipes|messages|results): (?P<what>[\w.:]+) -->$", re.MULTILINE
+    r"^<!-- (?P<kind>settings|table|keys|bosses|recipes|messages|results): (?P<what>[\w.:-]+) -->$", re.MULTILINE
 )
 
 

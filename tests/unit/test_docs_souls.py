@@ -53,6 +53,15 @@ def boss_file():
     return text
 
 
+def test_no_marker_of_a_table_is_left_over(hooks):
+    markers = 0
+    for file in DOCS.glob("*.md"):
+        text = file.read_text(encoding="utf-8")
+        markers += text.count("<!-- ")
+        assert "<!-- " not in hooks.on_page_markdown(text), file
+    assert markers > 20
+
+
 @pytest.mark.parametrize("game", GAMES)
 def test_the_keys_to_bind_are_those_of_the_profile(hooks, game):
     assert f"<!-- keys: {game} -->" in page(game)
