@@ -13,6 +13,7 @@ from soulslab.errors import (
     ClockStalledError,
     ClockUnavailableError,
     ConfigError,
+    DisplayError,
     ImageError,
     MemoryAccessError,
     PatternError,
@@ -167,6 +168,8 @@ class RealGameOpener:
         connection = self._connect(game, options) if options.with_window else None
         if connection is not None:
             self._open_window(game, connection, profile, options, deadline)
+        else:
+            game.servers = _x_servers(game.pid)
         game.clock = _await_clock(game, profile, options, page, deadline)
         game.parts.callback(game.clock.close)
         if connection is not None and page is not None and isinstance(game.clock, LockstepClock):
@@ -226,6 +229,19 @@ class RealGameOpener:
             game.input = open_input(window, backend, is_private=is_private)
             undo.callback(game.input.close)
             game.parts.push(undo.pop_all())
+
+
+def _x_servers(pid: int) -> tuple[int, ...] | None:
+    """Return the X server of a game whose window is not opened; empty without a display, None on another machine."""
+    try:
+        connection = XConnection(display_of(pid))
+    except DisplayError:
+        return ()
+    try:
+        server = connection.server_pid()
+    finally:
+        connection.close()
+    return (server,) if server else None
 
 
 def _has_kept_window(game: RealGame, clock: LockstepClock) -> bool:
@@ -330,13 +346,13 @@ def _await_clock(
 def _open_clock(game: RealGame, profile: Profile, options: SessionOptions, page: LockstepPage | None) -> Clock:
     """Open the best clock that can be had, or the one that was asked for."""
     if page is not None:
-        return LockstepClock(page, game.pid, profile.clock.step_hz, servers=game.servers)
+        return LockstepClock(page, game.pid, profile.clock, servers=game.servers)
     wanted = options.clock
     if wanted == "lockstep" or (not wanted and profile.clock.grade == "lockstep"):
         try:
             # What we did not start is not ours to end.
             on_orphan = "run" if options.on_orphan == "end" else options.on_orphan
-            return attach_lockstep(game.pid, profile.clock.step_hz, on_orphan=on_orphan, servers=game.servers)
+            return attach_lockstep(game.pid, profile.clock, on_orphan=on_orphan, servers=game.servers)
         except ClockError as error:  # the game has no clock library, or somebody else controls it
             if wanted:
                 raise

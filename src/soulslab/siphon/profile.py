@@ -27,6 +27,7 @@ Value: TypeAlias = Any
 NumberType: TypeAlias = Literal["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64"]
 ValueType: TypeAlias = NumberType | Literal["bool", "flag", "bytes", "utf8", "utf16"]
 ClockGrade: TypeAlias = Literal["lockstep", "scaled", "realtime"]
+Boundary: TypeAlias = Literal["auto", "frame", "idle", "sleep"]
 InputBackend: TypeAlias = Literal["auto", "xtest", "xsendevent"]
 
 CodeNumberType: TypeAlias = Literal["u8", "i8", "u32", "i32"]
@@ -238,6 +239,10 @@ class ClockFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         catch_up_s: Game time that the game makes up for at once without dropping any of it; `Clock.advance` goes on in
             steps of that length, so that the game need not draw each tick. 0: one tick at a time.
         tick_attribute: Integer attribute that grows by one with each step of the simulation; "" if none is known.
+        boundary: Where a lockstep game is held that never sleeps (docs/clock.md). ``auto``: after each closed cycle of
+            its loop. ``frame``: at the first look for events after it has drawn. ``idle``: after several cycles without
+            a change. ``sleep``: only where it sleeps.
+        spin_reads: A thread that reads the time so often at one place, and does nothing else, waits for time.
         speed_attribute: Float attribute that scales game time (grade ``scaled``); "" if none.
         game_time_attribute: Attribute with the game's own time; "" if none.
         game_time_s: Seconds that one unit of `game_time_attribute` stands for.
@@ -253,6 +258,8 @@ class ClockFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     tick_hz: Annotated[float, Meta(ge=0, le=1000)] = 0.0
     catch_up_s: Annotated[float, Meta(ge=0, le=10)] = 0.0
     tick_attribute: str = ""
+    boundary: Boundary = "auto"
+    spin_reads: Annotated[int, Meta(ge=2, le=1_000_000)] = 1000
     speed_attribute: str = ""
     game_time_attribute: str = ""
     game_time_s: Annotated[float, Meta(gt=0)] = 1.0

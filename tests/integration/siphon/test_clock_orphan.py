@@ -17,6 +17,7 @@ from soulslab.siphon.clock.lockstep import attach_lockstep
 from soulslab.siphon.clock.native_library import native_library
 from soulslab.siphon.clock.page import open_page_of
 from soulslab.siphon.process import has_ended
+from soulslab.siphon.profile import ClockFacts
 from support import clock_controller
 from support.clock_program import ClockProgram, compile_clock_program, speed_of
 from support.waiting import wait_for
@@ -102,7 +103,7 @@ def test_paused(clock_program, tmp_path, way):
         orphan.lose_controller()
         wait_for(orphan.has_noticed)
         wait_for(lambda: speed_of(orphan.pid) == 0)
-        clock = attach_lockstep(orphan.pid, 100.0)
+        clock = attach_lockstep(orphan.pid, ClockFacts(tick_hz=100.0))
         clock.pause()
         before, held_s = orphan.n_waits, clock.game_time_s
         clock.advance(0.01)

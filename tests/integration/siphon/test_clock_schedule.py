@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage, attach_lockstep
+from soulslab.siphon.profile import ClockFacts
 from support.clock_program import compile_clock_program, running_clock_program
 from support.waiting import wait_for
 
@@ -30,7 +31,7 @@ ACTIONS = st.one_of(
 def test_time_never_goes_back(clock_program, tmp_path, way):
     page = LockstepPage.create()
     with running_clock_program(clock_program, tmp_path, way, 3, page.environment(), n_watchers=2) as program:
-        clocks = [LockstepClock(page, program.pid, 100.0)]
+        clocks = [LockstepClock(page, program.pid, ClockFacts(tick_hz=100.0))]
         wait_for(lambda: program.n_waits > 1)
 
         @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -52,7 +53,7 @@ def test_time_never_goes_back(clock_program, tmp_path, way):
                     clocks[0].advance(value, speed=10.0)
                 elif name == "attach":
                     clocks[0].close()
-                    clocks[0] = attach_lockstep(program.pid, 100.0)
+                    clocks[0] = attach_lockstep(program.pid, ClockFacts(tick_hz=100.0))
                 else:
                     watched = program.n_watched
                     if clocks[0].speed:

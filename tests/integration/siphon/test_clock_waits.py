@@ -23,6 +23,7 @@ from soulslab.siphon.clock import native_library, page
 from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage, attach_lockstep
 from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.phase import move_to_middle
+from soulslab.siphon.profile import ClockFacts
 from support.clock_contract import ClockContract
 from support.clock_program import compile_clock_program, running_clock_program
 from support.sleeper import sleeping_process
@@ -55,7 +56,7 @@ def start(clock_program, tmp_path):
     undo = []
 
     def start(
-        way, period_ms=PERIOD_MS, *, n_watchers=0, on_orphan="end", tick_hz=1 / PERIOD_S, servers=None, **environment
+        way, period_ms=PERIOD_MS, *, n_watchers=0, on_orphan="end", tick_hz=1 / PERIOD_S, servers=(), **environment
     ):
         own = LockstepPage.create(on_orphan)
         running = running_clock_program(
@@ -63,7 +64,7 @@ def start(clock_program, tmp_path):
         )
         undo.append(lambda: running.__exit__(None, None, None))
         program = running.__enter__()
-        clock = LockstepClock(own, program.pid, tick_hz, servers=servers)
+        clock = LockstepClock(own, program.pid, ClockFacts(tick_hz=tick_hz), servers=servers)
         undo.append(clock.close)
         clock.run(50.0)  # not to wait long for long waits
         wait_for(lambda: program.n_waits > 1)
@@ -106,7 +107,7 @@ def test_a_loop_that_never_sleeps_makes_the_same_rounds_in_every_step(start, way
         clock.advance(PERIOD_S)
         rounds.append(program.n_wakes - before)
     assert len(set(rounds[2:])) == 1
-    assert 1 <= rounds[-1] <= 10
+    assert 1 <= rounds[-1] <= 64  # the limit of looks at a file that is no event queue
 
 
 def test_sdl_waits_for_events_in_game_time(start):
@@ -338,7 +339,7 @@ def test_only_one_controller_at_a_time(start):
         attach_lockstep(program.pid)
     clock.advance(PERIOD_S)
     clock.close()
-    other = attach_lockstep(program.pid, 100.0)
+    other = attach_lockstep(program.pid, ClockFacts(tick_hz=100.0))
     with pytest.raises(SessionStateError):
         clock.advance(PERIOD_S)
     other.close()
@@ -350,7 +351,7 @@ def test_a_new_controller_finds_time_as_it_was_left(start):
     held_s = clock.game_time_s
     # A controller that dies leaves it so; this one goes without a word, too.
     clock._page.close()
-    other = attach_lockstep(program.pid, 100.0)
+    other = attach_lockstep(program.pid, ClockFacts(tick_hz=100.0))
     assert (other.speed, other.game_time_s) == (0.0, held_s)
     first = program.n_waits
     other.advance(PERIOD_S)

@@ -4,7 +4,7 @@
 
     page = LockstepPage.create(on_orphan="end")
     game = launch(profile.process, extra_environment=page.environment(), ...)
-    clock = LockstepClock(page, game.pid, tick_hz=35.0)
+    clock = LockstepClock(page, game.pid, profile.clock)
     clock.advance(1 / 35)
 
 How it works, what it cannot catch and what happens when we die: docs/clock.md.
@@ -17,27 +17,22 @@ import math
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, SessionStateError
 from soulslab.siphon.clock import Advance
 from soulslab.siphon.clock.alive import ProcessWatch
-from soulslab.siphon.clock.native_library import FOREVER_NS, MAIN_RUNS, PARKED, STILL, UNIT_SPEED, native_library
+from soulslab.siphon.clock.native_library import BOUNDARIES, FOREVER_NS, RUNS, UNIT_SPEED, native_library
 from soulslab.siphon.clock.page import LockstepPage, OnOrphan, open_page_of
-from soulslab.siphon.clock.quiet import Quiet
-from soulslab.siphon.profile import ClockGrade
+from soulslab.siphon.profile import ClockFacts, ClockGrade
 
 __all__ = ["LockstepClock", "LockstepPage", "OnOrphan", "attach_lockstep"]
 
 #: Substeps where the profile knows no tick: most games clamp the time of a frame that took longer.
 DEFAULT_STEP_S = 1 / 60
-#: A thread that asks for the time so often without sleeping is in a loop that waits for it.
-SPIN_READS = 10_000
-#: A main thread that has found no events so often, with questions for the time in between, goes round in its loop.
-SPIN_TURNS = 3
-#: How long to wait between looks at the process.
+#: Interval between checks that the process lives, while a step is awaited.
 _SLICE_NS = 20_000_000
-#: How long other threads than the main one may take to park before we look what they do.
-_OTHERS_NS = 2_000_000
 _LOAD_DEADLINE_S = 5.0
 _MAX_SPEED = 1000.0
 
@@ -48,11 +43,11 @@ class LockstepClock:
     Args:
         page: Its page; `close` closes it.
         pid: The game.
-        tick_hz: Steps per second of game time that `advance` makes (`ClockFacts.step_hz`); 0 if nothing is known.
-        spin_reads: A thread is held if it asks for the time so often while time stands.
-        spin_turns: The main thread is held if it has looked for events in vain so often while time stands.
-        servers: Processes that the game may wait for and that do not have the library: its X server. With them it is
-            proven, not guessed, that a game stands whose main thread does not wait for time. None: they are not known.
+        facts: The profile's facts about its time: `ClockFacts.step_hz` is the number of steps per second of game time
+            that `advance` makes.
+        servers: Processes that the game may wait for and that do not have the library: its X server. They are part of
+            the proof that the game stands. None: they are not known, and a game that waits for events and not for time
+            cannot be held.
 
     Raises:
         ClockUnavailableError: The game has not loaded the library.
@@ -65,19 +60,17 @@ class LockstepClock:
         self,
         page: LockstepPage,
         pid: int,
-        tick_hz: float = 0.0,
+        facts: ClockFacts | None = None,
         *,
-        spin_reads: int = SPIN_READS,
-        spin_turns: int = SPIN_TURNS,
-        servers: Sequence[int] | None = None,
+        servers: Sequence[int] | None = (),
     ) -> None:
         self.pid = pid
         self._page = page
         self._native = native_library()
         self._lock = threading.RLock()
         self._watch = ProcessWatch(pid)
-        self._quiet = Quiet(pid)
-        self._step_s = 1.0 / tick_hz if tick_hz > 0 else DEFAULT_STEP_S
+        facts = facts or ClockFacts()
+        self._step_s = 1.0 / facts.step_hz if facts.step_hz > 0 else DEFAULT_STEP_S
         self._rest_ns = 0.0  # of a nanosecond, to go into the next advance
         try:
             self._await_library()
@@ -85,7 +78,7 @@ class LockstepClock:
             self._watch.close()
             raise
         self._was_held = self.speed == 0
-        self._native.set_spin(page.address, spin_reads, spin_turns)
+        self._native.set_boundary(page.address, BOUNDARIES[facts.boundary], facts.spin_reads)
         pids = (ctypes.c_int * len(servers or ()))(*servers or ())
         self._native.set_servers(page.address, pids, -1 if servers is None else len(servers))
 
@@ -130,7 +123,7 @@ class LockstepClock:
             self._watch.check()
             if self.speed != 0:
                 self._native.publish(address, 0, 0, FOREVER_NS)
-            self._hold(self._native.wait(address, self.pid, _OTHERS_NS), time.monotonic(), deadline_s)
+            self._await_rest(self._native.wait(address, self.pid, _SLICE_NS), time.monotonic(), deadline_s)
 
     def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
         """See `Clock.advance`.
@@ -175,57 +168,35 @@ class LockstepClock:
     # --- waiting --------------------------------------------------------------------------------------------
 
     def _step(self, step_ns: int, speed: float | None, started_s: float, deadline_s: float) -> None:
-        """Let time get on by so much and wait until the game stands there."""
+        """Let game time pass and wait until the game stands at its new limit."""
         address = self._address()
-        self._quiet.reset()
         if speed is None:
-            result = self._native.step(address, self.pid, step_ns, _OTHERS_NS)
+            result = self._native.step(address, self.pid, step_ns, _SLICE_NS)
         else:
             self._native.publish(address, max(round(speed * UNIT_SPEED), 1), 0, step_ns)
-            result = self._native.wait(address, self.pid, _OTHERS_NS)
-        self._hold(result, started_s, deadline_s)
+            result = self._native.wait(address, self.pid, _SLICE_NS)
+        self._await_rest(result, started_s, deadline_s)
 
-    def _hold(self, result: int, started_s: float, deadline_s: float) -> None:
-        """Wait until the game is parked, given what the first wait came to."""
-        address = self._address()
-        while result not in (PARKED, STILL):
+    def _await_rest(self, result: int, started_s: float, deadline_s: float) -> None:
+        """Wait until the game stands, given the result of the first wait."""
+        while result == RUNS:
             self._watch.check()
-            if self._settle(result, is_frozen=self.speed == 0):
-                break
             waited_s = time.monotonic() - started_s
             if waited_s > deadline_s:
                 raise ClockStalledError(
                     f"process {self.pid} did not come to rest within {waited_s:.1f} s of wall time: {self._why()}",
                     waited_s,
                 )
-            result = self._native.wait(address, self.pid, _SLICE_NS if result == MAIN_RUNS else _OTHERS_NS)
-        if result == PARKED:
-            self._quiet.has_parked = True
+            result = self._native.wait(self._address(), self.pid, _SLICE_NS)
 
     def _why(self) -> str:
-        """Return what keeps the game from resting, and what to do."""
-        if self._quiet.is_stopped():
+        """Return the reason why the game does not come to rest, and what to do."""
+        if _is_stopped(self.pid):
             return "it is stopped (SIGSTOP, Ctrl-Z or a debugger). Let it go on: kill -CONT"
         return (
-            "it computes and neither sleeps nor looks at the clock, or waits for something else. Give it longer "
+            "it computes and neither sleeps nor reads the clock, or waits for something else. Give it longer "
             "(deadline_s), or see docs/clock.md for games that lockstep cannot hold"
         )
-
-    def _settle(self, result: int, *, is_frozen: bool) -> bool:
-        """Look what the threads do that are not parked; tell whether the game stands all the same."""
-        if not is_frozen:
-            return False
-        tids = (ctypes.c_int * 64)()
-        n = self._native.running(self._address(), self.pid, tids, len(tids))
-        others = [tid for tid in tids[:n] if tid != self.pid]
-        blocked = [tid for tid in others if self._quiet.is_blocked(tid)]
-        if result == MAIN_RUNS:
-            if len(blocked) < len(others):  # one that it may wait for
-                self._quiet.reset()
-            return self._quiet.is_idle()
-        for tid in blocked:
-            self._native.ignore(self._address(), self.pid, tid)
-        return False
 
     def _await_library(self) -> None:
         """Wait until the game, which may just have been started, has the page."""
@@ -246,25 +217,37 @@ class LockstepClock:
 
 
 def attach_lockstep(
-    pid: int, tick_hz: float = 0.0, *, on_orphan: OnOrphan | str = "run", servers: Sequence[int] | None = None
+    pid: int,
+    facts: ClockFacts | None = None,
+    *,
+    on_orphan: OnOrphan | str = "run",
+    servers: Sequence[int] | None = (),
 ) -> LockstepClock:
     """Take over the clock of a game that was started with the library before. Its time goes on as it is.
 
     Args:
         pid: The game.
-        tick_hz: See `LockstepClock`.
-        on_orphan: What it does when we die, from now on: ``end``, ``run`` on at 1x or stay ``paused``.
+        facts: See `LockstepClock`.
+        on_orphan: What the game does when this process dies, from now on: ``end``, ``run`` on at 1x or stay ``paused``.
         servers: See `LockstepClock`.
 
     Raises:
         ClockUnavailableError: It was not started with the library.
         ClockError: Another process controls it.
-        AttachDeniedError: We may not look into it.
+        AttachDeniedError: This process may not look into it.
         ProcessExitedError: It has ended.
     """
     page = LockstepPage(open_page_of(pid), on_orphan)
     try:
-        return LockstepClock(page, pid, tick_hz, servers=servers)
+        return LockstepClock(page, pid, facts, servers=servers)
     except BaseException:
         page.close()
         raise
+
+
+def _is_stopped(pid: int) -> bool:
+    """Return whether the process is stopped by SIGSTOP or a debugger (state T in proc(5))."""
+    with suppress(OSError):
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return text.rpartition(")")[2].split()[0] in ("T", "t")
+    return False

@@ -14,9 +14,10 @@ from soulslab.errors import ClockUnavailableError
 #: Units of speed in the page: integers give the same result in the game and here.
 UNIT_SPEED = 2**32
 FOREVER_NS = 2**63 - 1
-#: Results of `soulslab_clock_wait`: all that wait for time are parked; the main thread runs; only others do; nothing of
-#: the game can run, though its main thread does not wait for time.
-PARKED, MAIN_RUNS, OTHERS_RUN, STILL = 0, 1, 2, 3
+#: Results of `soulslab_clock_wait`: the game runs; all of its threads wait for time; it was proven that none can run.
+RUNS, PARKED, STILL = 0, 1, 2
+#: Numbers of `enum clock_boundary`.
+BOUNDARIES = {"auto": 0, "frame": 1, "idle": 2, "sleep": 3}
 
 _PAGE, _INT, _NS = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
 _SIGNATURES = {
@@ -27,13 +28,11 @@ _SIGNATURES = {
     "disown": (None, (_PAGE, _INT)),
     "owner": (_INT, (_PAGE,)),
     "key": (ctypes.c_uint64, (_PAGE,)),
-    "set_spin": (None, (_PAGE, ctypes.c_uint32, ctypes.c_uint32)),
+    "set_boundary": (None, (_PAGE, ctypes.c_uint32, ctypes.c_uint32)),
     "publish": (None, (_PAGE, _NS, _NS, _NS)),
     "now": (_NS, (_PAGE, ctypes.POINTER(_NS), ctypes.POINTER(_NS))),
     "wait": (_INT, (_PAGE, _INT, _NS)),
     "step": (_INT, (_PAGE, _INT, _NS, _NS)),
-    "running": (_INT, (_PAGE, _INT, ctypes.POINTER(_INT), _INT)),
-    "ignore": (None, (_PAGE, _INT, _INT)),
     "set_servers": (None, (_PAGE, ctypes.POINTER(_INT), _INT)),
 }
 

@@ -7,10 +7,12 @@
 #include "preload.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 /* An exit status that a person can look up (docs/clock.md). */
@@ -28,6 +30,10 @@ static int page_fd = -1;
 static ino_t page_inode;
 static pthread_key_t exit_key;
 static pid_t own_pid;
+uintptr_t program_start, program_end;
+extern void *__libc_stack_end;
+/* The most of the main thread's stack that is ever read, whatever its limit. */
+#define MAIN_STACK_BYTES (64ul << 20)
 
 int64_t clock_real_ns(void)
 {
@@ -63,8 +69,27 @@ static void find_real(void)
     real.sem_clockwait = dlsym(RTLD_NEXT, "sem_clockwait");
     real.mutex_timedlock = dlsym(RTLD_NEXT, "pthread_mutex_timedlock");
     real.mutex_clocklock = dlsym(RTLD_NEXT, "pthread_mutex_clocklock");
+    real.pthread_create = dlsym(RTLD_NEXT, "pthread_create");
+    real.connect = dlsym(RTLD_NEXT, "connect");
+    real.recvmsg = dlsym(RTLD_NEXT, "recvmsg");
+    real.sendmsg = dlsym(RTLD_NEXT, "sendmsg");
+    real.writev = dlsym(RTLD_NEXT, "writev");
     /* Last: from here on clock_real_ns uses it. */
     real.clock_gettime = dlsym(RTLD_NEXT, "clock_gettime");
+}
+
+/* The first object that the loader lists is the program. */
+static int find_program(struct dl_phdr_info *object, size_t size, void *nothing)
+{
+    (void)size, (void)nothing;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        if (part->p_type != PT_LOAD || !(part->p_flags & PF_X))
+            continue;
+        program_start = object->dlpi_addr + part->p_vaddr;
+        program_end = program_start + part->p_memsz;
+    }
+    return 1;
 }
 
 static void forget_thread(void *slot)
@@ -99,9 +124,10 @@ static void enlist(void)
 /* The new process has one thread, and that one is not the thread that its memory says it is. */
 static void after_fork(void)
 {
-    self = (struct thread){.seen_ns = -1};
+    self = (struct thread){.seen_ns = -1, .stack_low = self.stack_low, .stack_high = self.stack_high};
     enlist();
     reset_helper();
+    this_thread();
 }
 
 /* SOULSLAB_CLOCK is PATH#KEY. The path leads through the controller, and may lead elsewhere when that is gone; so only
@@ -140,6 +166,17 @@ static bool map_page(void)
     return true;
 }
 
+static void begin_main_thread(void)
+{
+    struct rlimit limit;
+    uintptr_t size = MAIN_STACK_BYTES;
+    if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < size)
+        size = limit.rlim_cur;
+    self.stack_high = (uintptr_t)__libc_stack_end;
+    self.stack_low = self.stack_high - size;
+    this_thread();
+}
+
 bool is_attached(void)
 {
     int now = atomic_load_explicit(&state, memory_order_acquire);
@@ -155,11 +192,13 @@ bool is_attached(void)
     enlist();
     pthread_key_create(&exit_key, forget_thread);
     pthread_atfork(NULL, NULL, after_fork);
+    dl_iterate_phdr(find_program, NULL);
     struct clock_moment moment;
     clock_look(page, &moment);
     int64_t none = -1;
     atomic_compare_exchange_strong(&page->started_ns, &none, moment.virtual_ns);
     atomic_store_explicit(&state, ATTACHED, memory_order_release);
+    begin_main_thread();
     return true;
 }
 
@@ -198,7 +237,6 @@ struct thread *this_thread(void)
             continue;
         struct clock_slot *slot = &page->slots[i];
         atomic_store(&slot->parked, 0);
-        atomic_store(&slot->is_ignored, 0);
         atomic_store(&slot->pid, own_pid);
         uint32_t n_slots = atomic_load(&page->n_slots);
         while (n_slots < i + 1 && !atomic_compare_exchange_weak(&page->n_slots, &n_slots, i + 1))
@@ -212,26 +250,64 @@ struct thread *this_thread(void)
     return &self;
 }
 
-void park_slot(struct clock_slot *slot, uint32_t generation)
+void park_slot(struct clock_slot *slot, uint32_t generation, enum clock_wait kind)
 {
-    atomic_store(&slot->is_ignored, 0);
+    atomic_store(&slot->kind, kind);
     atomic_store(&slot->parked, generation);
     atomic_fetch_add(&page->arrivals, 1);
     if (atomic_load(&page->n_watchers) != 0)
         clock_futex(&page->arrivals, FUTEX_WAKE, INT_MAX, NULL);
 }
 
-void park(uint32_t generation)
+void park(uint32_t generation, enum clock_wait kind)
 {
     struct clock_slot *slot = this_thread()->slot;
     if (slot != NULL && atomic_load_explicit(&slot->parked, memory_order_relaxed) != generation)
-        park_slot(slot, generation);
+        park_slot(slot, generation, kind);
 }
 
 void unpark(void)
 {
     if (self.slot != NULL)
         atomic_store(&self.slot->parked, 0);
+}
+
+/* A thread has its slot from its first instruction on, so that no step ends while it has still to run. */
+struct start {
+    void *(*function)(void *);
+    void *argument;
+};
+
+static void *start_thread(void *given)
+{
+    struct start start = *(struct start *)given;
+    pthread_attr_t attributes;
+    void *low;
+    size_t size;
+    free(given);
+    this_thread();
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        if (pthread_attr_getstack(&attributes, &low, &size) == 0) {
+            self.stack_low = (uintptr_t)low;
+            self.stack_high = self.stack_low + size;
+        }
+        pthread_attr_destroy(&attributes);
+    }
+    return start.function(start.argument);
+}
+
+PUBLIC int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument)
+{
+    if (!is_attached())
+        return real.pthread_create(thread, attributes, function, argument);
+    struct start *start = malloc(sizeof *start);
+    if (start == NULL)
+        return EAGAIN;
+    *start = (struct start){function, argument};
+    int error = real.pthread_create(thread, attributes, start_thread, start);
+    if (error != 0)
+        free(start);
+    return error;
 }
 
 static bool has_owner(int32_t owner)

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define CLOCK_MAGIC 0x4b4c4353u
-#define CLOCK_LAYOUT 2u
+#define CLOCK_LAYOUT 3u
 #define CLOCK_N_SLOTS 256
 #define CLOCK_N_PROCESSES 128
 #define CLOCK_N_SERVERS 8
@@ -49,14 +49,20 @@ struct clock_line {
     _Atomic int64_t speed;      /* in units of 2**-32: integers give the same result on both sides */
 };
 
-/* A thread that waits, or has waited, for time. */
+/* Where a thread that never sleeps is held (boundary.c). */
+enum clock_boundary { CLOCK_BOUNDARY_AUTO, CLOCK_BOUNDARY_FRAME, CLOCK_BOUNDARY_IDLE, CLOCK_BOUNDARY_SLEEP };
+
+/* What can end the wait of a thread that is parked: time only; another thread of the game; a file, and so another
+ * process. */
+enum clock_wait { CLOCK_WAIT_TIME, CLOCK_WAIT_THREAD, CLOCK_WAIT_FILE };
+
+/* A thread of the game. */
 struct clock_slot {
     _Atomic int32_t tid; /* 0: free */
     _Atomic int32_t pid;
     /* The generation in which it found that it waits for a time beyond where the clock stands; 0 while it runs. */
     _Atomic uint32_t parked;
-    /* The controller found it blocked elsewhere, and does not wait for it until it parks again. */
-    _Atomic uint32_t is_ignored;
+    _Atomic uint32_t kind; /* enum clock_wait: what else can end that wait */
     char pad[48]; /* a cache line each */
 };
 
@@ -71,8 +77,8 @@ struct clock_page {
     _Atomic uint32_t on_orphan;
     _Atomic uint32_t is_ending; /* every process with this page is to exit */
     _Atomic int64_t checked_ns; /* when somebody last looked whether the owner lives */
-    _Atomic uint32_t spin_reads;
-    _Atomic uint32_t spin_turns;
+    _Atomic uint32_t boundary;   /* enum clock_boundary */
+    _Atomic uint32_t spin_reads; /* a thread that reads the time so often at one place is held */
     _Atomic int64_t started_ns; /* game time when the first process mapped the page; -1 before */
     _Atomic int32_t processes[CLOCK_N_PROCESSES]; /* that have, or had, this page */
     _Atomic uint32_t is_incomplete;               /* there was no room for one */
@@ -120,7 +126,7 @@ static inline void clock_await_writer(struct clock_page *page, uint32_t odd)
             atomic_compare_exchange_strong(&page->generation, &odd, odd - 1);
             return;
         }
-        sched_yield();
+        syscall(SYS_sched_yield);
     }
 }
 

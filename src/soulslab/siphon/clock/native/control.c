@@ -9,9 +9,11 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-enum { PARKED, MAIN_RUNS, OTHERS_RUN, STILL };
-/* How long the game may take to park before we look whether it stands without; each look comes half as late again. */
-#define FIRST_LOOK_NS (CLOCK_MS / 10)
+/* Results of soulslab_clock_wait. */
+enum { RUNS, PARKED, STILL };
+/* How long the game may run before the first attempt to prove that it stands; each further attempt comes half as late
+ * again. */
+#define FIRST_PROOF_NS (CLOCK_MS / 10)
 
 int64_t clock_real_ns(void)
 {
@@ -28,13 +30,11 @@ int soulslab_clock_own(struct clock_page *page, int fd, int on_orphan);
 void soulslab_clock_disown(struct clock_page *page, int fd);
 int soulslab_clock_owner(struct clock_page *page);
 uint64_t soulslab_clock_key(struct clock_page *page);
-void soulslab_clock_set_spin(struct clock_page *page, uint32_t n_reads, uint32_t n_turns);
+void soulslab_clock_set_boundary(struct clock_page *page, uint32_t boundary, uint32_t spin_reads);
 void soulslab_clock_publish(struct clock_page *page, int64_t speed, int64_t jump_ns, int64_t run_ns);
 int64_t soulslab_clock_now(struct clock_page *page, int64_t *started_ns, int64_t *speed);
 int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout_ns);
 int soulslab_clock_step(struct clock_page *page, int pid, int64_t jump_ns, int64_t timeout_ns);
-int soulslab_clock_running(struct clock_page *page, int pid, int *tids, int n);
-void soulslab_clock_ignore(struct clock_page *page, int pid, int tid);
 void soulslab_clock_set_servers(struct clock_page *page, const int *pids, int n);
 
 static int64_t now_of(clockid_t clock)
@@ -66,8 +66,8 @@ PUBLIC int soulslab_clock_create(void)
         page->base_ns[clock] = now_of(clock);
     page->lines[1] = (struct clock_line){clock_real_ns(), 0, CLOCK_FOREVER, CLOCK_UNIT_SPEED};
     atomic_store(&page->started_ns, -1);
+    atomic_store(&page->boundary, CLOCK_BOUNDARY_SLEEP);
     atomic_store(&page->spin_reads, UINT32_MAX);
-    atomic_store(&page->spin_turns, UINT32_MAX);
     /* Not 0, which is the generation of threads that are not parked. */
     atomic_store(&page->generation, 2);
     page->layout = CLOCK_LAYOUT;
@@ -128,10 +128,10 @@ PUBLIC uint64_t soulslab_clock_key(struct clock_page *page)
     return page->key;
 }
 
-PUBLIC void soulslab_clock_set_spin(struct clock_page *page, uint32_t n_reads, uint32_t n_turns)
+PUBLIC void soulslab_clock_set_boundary(struct clock_page *page, uint32_t boundary, uint32_t spin_reads)
 {
-    atomic_store(&page->spin_reads, n_reads);
-    atomic_store(&page->spin_turns, n_turns);
+    atomic_store(&page->spin_reads, spin_reads);
+    atomic_store(&page->boundary, boundary);
 }
 
 PUBLIC void soulslab_clock_publish(struct clock_page *page, int64_t speed, int64_t jump_ns, int64_t run_ns)
@@ -149,53 +149,41 @@ PUBLIC int64_t soulslab_clock_now(struct clock_page *page, int64_t *started_ns, 
     return moment.virtual_ns;
 }
 
-/* Whether all threads of the process that wait for time have found out that it is not there yet. */
-static int look_around(struct clock_page *page, int pid, uint32_t generation)
+/* Return RUNS, or the reason for which the game stands at this generation. PARKED: all of its threads wait for time, or
+ * for another of its threads. STILL: it was proven that none of its threads can run. */
+static int judge(struct clock_page *page, int pid, uint32_t generation, bool is_time_for_proof)
 {
-    uint32_t n_slots = atomic_load(&page->n_slots);
-    bool is_main_parked = false, is_other_running = false;
-    int32_t wine_server = atomic_load(&page->wine_server);
-    for (uint32_t i = 0; i < n_slots; i++) {
-        struct clock_slot *slot = &page->slots[i];
-        int32_t tid = atomic_load(&slot->tid), owner = atomic_load(&slot->pid);
-        /* Wine's server may be about to wake a thread of the game, whose timers it keeps. */
-        if (tid == 0 || owner == 0 || (owner != pid && owner != wine_server))
-            continue;
-        bool is_done = atomic_load(&slot->parked) == generation || atomic_load(&slot->is_ignored);
-        if (tid == pid)
-            is_main_parked = is_done;
-        else if (!is_done)
-            is_other_running = true;
-    }
-    return !is_main_parked ? MAIN_RUNS : is_other_running ? OTHERS_RUN : PARKED;
+    struct clock_threads threads;
+    int state = clock_find_threads(page, generation, &threads);
+    if (state == CLOCK_THREADS_WAIT && clock_are_blocked(&threads) && atomic_load(&page->generation) == generation)
+        return PARKED;
+    if (state == CLOCK_THREADS_WAIT_FOR_FILES && !atomic_load(&page->has_servers))
+        return PARKED;
+    if ((state == CLOCK_THREADS_WAIT_FOR_FILES || is_time_for_proof) && clock_is_still(page, pid, generation))
+        return STILL;
+    return RUNS;
 }
 
-/* Wait until time stands and all threads of the process that wait for time are parked (PARKED), or until nothing of the
- * game can run at all (STILL). Returns what is missing when the timeout is over. */
+/* Wait until time stands and the game does, too. Returns RUNS when the timeout is over. */
 PUBLIC int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout_ns)
 {
-    int64_t started_ns = clock_real_ns(), deadline_ns = started_ns + timeout_ns, look_ns = started_ns + FIRST_LOOK_NS;
-    int result;
+    int64_t started_ns = clock_real_ns(), deadline_ns = started_ns + timeout_ns, proof_ns = started_ns + FIRST_PROOF_NS;
+    int result = RUNS;
     atomic_fetch_add(&page->n_watchers, 1);
     for (;;) {
         uint32_t arrivals = atomic_load(&page->arrivals);
         struct clock_moment moment;
         clock_look(page, &moment);
-        result = moment.is_frozen ? look_around(page, pid, moment.generation) : MAIN_RUNS;
-        if (result == PARKED || moment.real_ns >= deadline_ns)
+        if (moment.is_frozen)
+            result = judge(page, pid, moment.generation, moment.real_ns >= proof_ns);
+        int64_t now_ns = clock_real_ns();
+        if (result != RUNS || now_ns >= deadline_ns)
             break;
-        if (moment.is_frozen && moment.real_ns >= look_ns) {
-            if (clock_is_still(page, pid, moment.generation)) {
-                result = STILL;
-                break;
-            }
-            int64_t now_ns = clock_real_ns();
-            look_ns = now_ns + (now_ns - started_ns) / 2;
-        }
-        int64_t until_ns = moment.is_frozen && look_ns < deadline_ns ? look_ns : deadline_ns;
-        int64_t wait_ns = until_ns - clock_real_ns();
-        if (wait_ns > 0)
-            clock_futex_wait(&page->arrivals, arrivals, wait_ns);
+        if (moment.real_ns >= proof_ns)
+            proof_ns = now_ns + (now_ns - started_ns) / 2;
+        int64_t until_ns = moment.is_frozen && proof_ns < deadline_ns ? proof_ns : deadline_ns;
+        if (until_ns > now_ns)
+            clock_futex_wait(&page->arrivals, arrivals, until_ns - now_ns);
     }
     atomic_fetch_sub(&page->n_watchers, 1);
     return result;
@@ -206,29 +194,6 @@ PUBLIC int soulslab_clock_step(struct clock_page *page, int pid, int64_t jump_ns
 {
     clock_publish(page, 0, jump_ns, CLOCK_FOREVER);
     return soulslab_clock_wait(page, pid, timeout_ns);
-}
-
-/* The threads that are not parked; returns how many there are, `n` at most. */
-PUBLIC int soulslab_clock_running(struct clock_page *page, int pid, int *tids, int n)
-{
-    int n_found = 0;
-    uint32_t generation = atomic_load(&page->generation), n_slots = atomic_load(&page->n_slots);
-    for (uint32_t i = 0; i < n_slots && n_found < n; i++) {
-        struct clock_slot *slot = &page->slots[i];
-        int32_t tid = atomic_load(&slot->tid);
-        if (tid != 0 && atomic_load(&slot->pid) == pid && atomic_load(&slot->parked) != generation &&
-            !atomic_load(&slot->is_ignored))
-            tids[n_found++] = tid;
-    }
-    return n_found;
-}
-
-/* Do not wait for this thread until it parks again. */
-PUBLIC void soulslab_clock_ignore(struct clock_page *page, int pid, int tid)
-{
-    for (uint32_t i = 0; i < CLOCK_N_SLOTS; i++)
-        if (atomic_load(&page->slots[i].tid) == tid && atomic_load(&page->slots[i].pid) == pid)
-            atomic_store(&page->slots[i].is_ignored, 1);
 }
 
 /* Say which processes the game may wait for that do not have the library: its X server. With n < 0 that is unknown, and

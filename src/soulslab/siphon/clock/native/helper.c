@@ -67,7 +67,7 @@ static void attend(struct waiter *waiter, const struct clock_moment *moment)
     } else if (is_early && waiter->slot != NULL && !is_to_wake) {
         /* Nothing changes for it, so it need not wake up to find that out. */
         atomic_store(&waiter->seen, moment->generation);
-        park_slot(waiter->slot, moment->generation);
+        park_slot(waiter->slot, moment->generation, waiter->kind);
     } else if (!is_behind(waiter, moment->generation)) {
         /* It is waking up already. */
     } else if (cond != NULL) {
@@ -121,7 +121,7 @@ static bool start_helper(void)
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_t helper;
-    bool has_started = pthread_create(&helper, &attributes, help, NULL) == 0;
+    bool has_started = real.pthread_create(&helper, &attributes, help, NULL) == 0;
     if (!has_started)
         atomic_store(&is_started, 0);
     pthread_attr_destroy(&attributes);
@@ -129,11 +129,12 @@ static bool start_helper(void)
     return has_started;
 }
 
-struct waiter *begin_wait(pthread_cond_t *cond, int64_t until_ns)
+struct waiter *begin_wait(pthread_cond_t *cond, int64_t until_ns, enum clock_wait kind)
 {
     struct waiter *waiter = this_waiter();
     if (waiter == NULL || !start_helper())
         return NULL;
+    waiter->kind = kind;
     atomic_store(&waiter->cond, cond);
     atomic_store(&waiter->is_timed, 0);
     atomic_store(&waiter->until_ns, until_ns);

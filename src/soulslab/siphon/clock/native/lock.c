@@ -38,7 +38,7 @@ static void leave(void *waiter)
 /* Wait until a game time; `clock` is for the real call. */
 static int wait_until(struct timed_wait *wait, clockid_t clock, int64_t until_ns)
 {
-    struct waiter *waiter = wait->is_sliced ? NULL : begin_wait(wait->object, until_ns);
+    struct waiter *waiter = wait->is_sliced ? NULL : begin_wait(wait->object, until_ns, CLOCK_WAIT_THREAD);
     int64_t slice_ns = FIRST_SLICE_NS;
     uint32_t generation = 0;
     int result;
@@ -55,7 +55,7 @@ static int wait_until(struct timed_wait *wait, clockid_t clock, int64_t until_ns
             slice_ns = FIRST_SLICE_NS;
         generation = moment.generation;
         if (real_ns > 0 && moment.is_frozen)
-            park(generation);
+            park(generation, CLOCK_WAIT_THREAD);
         int64_t longest_ns = waiter == NULL ? slice_ns : LONG_NS;
         int64_t wait_ns = real_ns < longest_ns ? real_ns : longest_ns;
         if (slice_ns < LAST_SLICE_NS)

@@ -20,7 +20,7 @@ static void cancel_wait(void *waiter)
  * time has come. `all` has room for one more than `n`. */
 int wait_with_mask(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_t *mask)
 {
-    struct waiter *waiter = n < MAX_FILES ? begin_wait(NULL, until_ns) : NULL;
+    struct waiter *waiter = n < MAX_FILES ? begin_wait(NULL, until_ns, n > 0 ? CLOCK_WAIT_FILE : CLOCK_WAIT_TIME) : NULL;
     int wake_fd = waiter == NULL ? -1 : atomic_load(&waiter->wake_fd);
     int result;
     pthread_cleanup_push(cancel_wait, waiter);
@@ -31,7 +31,7 @@ int wait_with_mask(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_
             continue;
         int64_t wait_ns = moment.virtual_ns >= until_ns ? 0 : real_wait_until_ns(&moment, until_ns);
         if (wait_ns > 0 && moment.is_frozen)
-            park(moment.generation);
+            park(moment.generation, n > 0 ? CLOCK_WAIT_FILE : CLOCK_WAIT_TIME);
         if (wake_fd < 0 && wait_ns > CLOCK_MS)
             wait_ns = CLOCK_MS;
         struct timespec timeout = to_timespec(wait_ns);
@@ -87,9 +87,10 @@ PUBLIC int poll(struct pollfd *files, nfds_t n, int timeout_ms)
         return real.poll(files, n, timeout_ms);
     if (timeout_ms > 0)
         return poll_until(files, n, after(timeout_ms * CLOCK_MS), NULL);
+    before_look(THIS_CALL());
     int result = real.poll(files, n, 0);
     if (result == 0)
-        count_turn();
+        after_idle_look(LOOK_RAW);
     return result;
 }
 
@@ -99,9 +100,10 @@ PUBLIC int ppoll(struct pollfd *files, nfds_t n, const struct timespec *timeout,
         return real.ppoll(files, n, timeout, mask);
     if (to_ns(timeout) > 0)
         return poll_until(files, n, after(to_ns(timeout)), mask);
+    before_look(THIS_CALL());
     int result = real.ppoll(files, n, timeout, mask);
     if (result == 0)
-        count_turn();
+        after_idle_look(LOOK_RAW);
     return result;
 }
 
@@ -179,9 +181,10 @@ PUBLIC int select(int n, fd_set *reading, fd_set *writing, fd_set *special, stru
     if (!is_attached() || timeout == NULL)
         return real.select(n, reading, writing, special, timeout);
     if (timeout->tv_sec == 0 && timeout->tv_usec == 0) {
+        before_look(THIS_CALL());
         int result = real.select(n, reading, writing, special, timeout);
         if (result == 0)
-            count_turn();
+            after_idle_look(LOOK_RAW);
         return result;
     }
     if (timeout->tv_sec < 0 || timeout->tv_usec < 0) {
@@ -200,8 +203,15 @@ PUBLIC int select(int n, fd_set *reading, fd_set *writing, fd_set *special, stru
 PUBLIC int pselect(int n, fd_set *reading, fd_set *writing, fd_set *special, const struct timespec *timeout,
                    const sigset_t *mask)
 {
-    if (!is_attached() || timeout == NULL || !is_valid(timeout) || to_ns(timeout) == 0)
+    if (!is_attached() || timeout == NULL || !is_valid(timeout))
         return real.pselect(n, reading, writing, special, timeout, mask);
+    if (to_ns(timeout) == 0) {
+        before_look(THIS_CALL());
+        int result = real.pselect(n, reading, writing, special, timeout, mask);
+        if (result == 0)
+            after_idle_look(LOOK_RAW);
+        return result;
+    }
     return select_until(n, reading, writing, special, after(to_ns(timeout)), mask);
 }
 
@@ -233,9 +243,10 @@ PUBLIC int epoll_pwait(int epoll, struct epoll_event *events, int n, int timeout
         return real.epoll_pwait(epoll, events, n, timeout_ms, mask);
     if (timeout_ms > 0)
         return epoll_until(epoll, events, n, after(timeout_ms * CLOCK_MS), mask);
+    before_look(THIS_CALL());
     int result = real.epoll_pwait(epoll, events, n, 0, mask);
     if (result == 0)
-        count_turn();
+        after_idle_look(LOOK_RAW);
     return result;
 }
 
@@ -261,13 +272,16 @@ PUBLIC int epoll_wait(int epoll, struct epoll_event *events, int n, int timeout_
     return epoll_pwait(epoll, events, n, timeout_ms, NULL);
 }
 
-/* --- yielding: a loop that does so between questions about the time waits for it too ------------------------------
+/* --- yielding ----------------------------------------------------------------------------------------------------
  *
- * Wine does it for Sleep(0), SwitchToThread and a PeekMessage that found none. */
+ * Wine yields for Sleep(0), SwitchToThread and a PeekMessage that found no message, so its message queue is empty then. */
 
 PUBLIC int sched_yield(void)
 {
-    if (is_attached())
-        count_turn();
-    return (int)syscall(SYS_sched_yield);
+    if (!is_attached())
+        return (int)syscall(SYS_sched_yield);
+    before_look(THIS_CALL());
+    int result = (int)syscall(SYS_sched_yield);
+    after_idle_look(LOOK_EXACT);
+    return result;
 }

@@ -9,6 +9,7 @@
 #include <semaphore.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 
 #define PUBLIC __attribute__((visibility("default")))
@@ -33,6 +34,11 @@ struct real {
     int (*sem_clockwait)(sem_t *, clockid_t, const struct timespec *);
     int (*mutex_timedlock)(pthread_mutex_t *, const struct timespec *);
     int (*mutex_clocklock)(pthread_mutex_t *, clockid_t, const struct timespec *);
+    int (*pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    int (*connect)(int, const struct sockaddr *, socklen_t);
+    ssize_t (*recvmsg)(int, struct msghdr *, int);
+    ssize_t (*sendmsg)(int, const struct msghdr *, int);
+    ssize_t (*writev)(int, const struct iovec *, int);
 };
 extern struct real real;
 
@@ -47,18 +53,42 @@ struct waiter {
     _Atomic uint32_t seen;        /* generation that has been taken note of, by it or for it */
     _Atomic uint32_t is_woken;    /* the helper signalled its condition */
     _Atomic uint32_t is_timed;    /* its condition ends by itself, at a real time that holds for the line it has seen */
+    enum clock_wait kind;
     struct clock_slot *slot;      /* NULL: there are too many threads */
+};
+
+/* A call of a function of ours: where it returns to, and our stack frame. */
+struct call {
+    const void *caller;
+    const void *frame;
+};
+#define THIS_CALL() ((struct call){__builtin_return_address(0), __builtin_frame_address(0)})
+
+/* What a thread has done in one generation while time stands (boundary.c). A place is 0 if there is none. */
+struct cycle {
+    uint32_t generation;
+    uint64_t first_read;  /* place of the first read of the time since the last event */
+    uint64_t look_before; /* place of the look directly before it */
+    uint64_t last_read;
+    uint64_t last_look; /* place of the last mark if that is a look */
+    uint64_t look;      /* place of the look that is going on */
+    uint32_t n_cycles;  /* closed cycles with drawing */
+    uint32_t n_draws;
+    uint32_t n_idle; /* weight of the idle looks since the last progress */
+    uint32_t n_reads;
+    uint32_t n_same_reads; /* at one place in a row */
+    bool has_drawn;        /* since the first read */
+    bool has_read_since_look;
+    bool has_read_since_drawing;
 };
 
 struct thread {
     struct clock_slot *slot;
     struct waiter *waiter;
     int32_t tid;
-    int64_t seen_ns;           /* game time that it saw last; -1 for none */
-    uint32_t count_generation; /* the counts below are of this generation */
-    uint32_t n_reads;
-    uint32_t n_turns;
-    bool has_read; /* since the last turn */
+    int64_t seen_ns; /* game time that it saw last; -1 for none */
+    uintptr_t stack_low, stack_high;
+    struct cycle cycle;
 };
 /* initial-exec: the other kind of TLS may allocate memory at the first access. */
 extern __thread struct thread self __attribute__((tls_model("initial-exec")));
@@ -69,15 +99,25 @@ extern struct clock_page *page;
 bool is_attached(void); /* maps the page at the first call; false: all calls go straight through */
 struct thread *this_thread(void);
 bool is_main_thread(void);
-void park(uint32_t generation);
-void park_slot(struct clock_slot *slot, uint32_t generation);
+extern uintptr_t program_start, program_end; /* the code of the program itself */
+void park(uint32_t generation, enum clock_wait kind);
+void park_slot(struct clock_slot *slot, uint32_t generation, enum clock_wait kind);
 void unpark(void);
 void check_owner(int64_t real_ns);
 
 /* read.c */
 bool is_virtual(clockid_t clock);
 void look(struct clock_moment *moment); /* and remember what this thread saw */
-void count_turn(void);                  /* the thread asked for events and there were none */
+
+/* boundary.c */
+#define LOOK_EXACT 16u
+#define LOOK_RAW 1u
+void begin_generation(uint32_t generation);
+void at_read(struct clock_moment *moment, struct call call); /* before a read returns; may wait for time to move */
+void before_look(struct call call);                          /* likewise, before the program looks for events */
+void after_idle_look(uint32_t weight);                       /* there was no event */
+void after_event(void);                                      /* the program has taken an event */
+void after_drawing(void);                                    /* the program has sent requests to the X server */
 
 /* sleep.c */
 int64_t after(int64_t duration_ns);                /* game time, so long after now */
@@ -91,7 +131,7 @@ void release_signals(void *before);
 int wait_with_mask(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_t *mask);
 
 /* helper.c */
-struct waiter *begin_wait(pthread_cond_t *cond, int64_t until_ns); /* NULL: nobody can wake it */
+struct waiter *begin_wait(pthread_cond_t *cond, int64_t until_ns, enum clock_wait kind); /* NULL: there is no helper */
 bool note(struct waiter *waiter, uint32_t generation); /* false: it is out of date already */
 void end_wait(struct waiter *waiter);
 void reset_helper(void); /* in a new process, which has only the thread that forked */

@@ -14,74 +14,50 @@ void look(struct clock_moment *moment)
 {
     clock_look(page, moment);
     self.seen_ns = moment->virtual_ns;
-    if (self.count_generation != moment->generation) {
-        self.count_generation = moment->generation;
-        self.n_reads = self.n_turns = 0;
-        self.has_read = false;
-    }
+    if (self.cycle.generation != moment->generation)
+        begin_generation(moment->generation);
     check_owner(moment->real_ns);
 }
 
-/* A program that never sleeps would go round and round while time stands, as often as it has real time for, and that
- * is chance. So a thread that has gone round often enough is held in its next question about the time, and counts as
- * parked, until time gets on. */
-static bool is_spinning(void)
-{
-    if (self.n_reads >= atomic_load_explicit(&page->spin_reads, memory_order_relaxed))
-        return true;
-    return self.n_turns >= atomic_load_explicit(&page->spin_turns, memory_order_relaxed) && is_main_thread();
-}
-
-void count_turn(void)
-{
-    if (self.has_read) {
-        self.has_read = false;
-        self.n_turns++;
-    }
-}
-
-static int64_t read_ns(void)
+static int64_t read_ns(struct call call)
 {
     struct clock_moment moment;
     int saved_errno = errno;
     look(&moment);
-    if (moment.is_frozen && is_spinning()) {
-        uint32_t generation = moment.generation;
-        while (moment.generation == generation && moment.is_frozen) {
-            park(generation);
-            clock_futex_wait(&page->generation, generation, CHECK_NS);
-            look(&moment);
-        }
-        unpark();
-        errno = saved_errno;
-    }
-    self.n_reads++;
-    self.has_read = true;
+    at_read(&moment, call);
+    errno = saved_errno;
     return moment.virtual_ns;
+}
+
+static struct timespec wall_time(struct call call)
+{
+    if (is_attached())
+        return to_timespec(page->base_ns[CLOCK_REALTIME] + read_ns(call));
+    struct timespec now;
+    syscall(SYS_clock_gettime, CLOCK_REALTIME, &now);
+    return now;
 }
 
 PUBLIC int clock_gettime(clockid_t clock, struct timespec *now)
 {
     if (!is_attached() || !is_virtual(clock))
         return real.clock_gettime != NULL ? real.clock_gettime(clock, now) : (int)syscall(SYS_clock_gettime, clock, now);
-    *now = to_timespec(page->base_ns[clock] + read_ns());
+    *now = to_timespec(page->base_ns[clock] + read_ns(THIS_CALL()));
     return 0;
 }
 
 PUBLIC int gettimeofday(struct timeval *restrict now, void *restrict zone)
 {
-    struct timespec precise;
+    struct timespec precise = wall_time(THIS_CALL());
     if (zone != NULL)
         memset(zone, 0, sizeof(struct timezone));
-    clock_gettime(CLOCK_REALTIME, &precise);
     *now = (struct timeval){precise.tv_sec, precise.tv_nsec / 1000};
     return 0;
 }
 
 PUBLIC time_t time(time_t *now)
 {
-    struct timespec precise;
-    clock_gettime(CLOCK_REALTIME, &precise);
+    struct timespec precise = wall_time(THIS_CALL());
     if (now != NULL)
         *now = precise.tv_sec;
     return precise.tv_sec;
@@ -91,6 +67,6 @@ PUBLIC int timespec_get(struct timespec *now, int base)
 {
     if (base != TIME_UTC)
         return 0;
-    clock_gettime(CLOCK_REALTIME, now);
+    *now = wall_time(THIS_CALL());
     return base;
 }

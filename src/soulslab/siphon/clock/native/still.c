@@ -167,18 +167,71 @@ static bool are_others_asleep(struct clock_page *page, int pid, struct proof *be
     return have_slept;
 }
 
-/* Whether some thread waits for time and has not found out yet that time has got on. */
-static bool is_any_behind(struct clock_page *page, uint32_t generation)
+enum clock_threads_state clock_find_threads(struct clock_page *page, uint32_t generation, struct clock_threads *threads)
 {
     uint32_t n_slots = atomic_load(&page->n_slots);
+    enum clock_threads_state result = CLOCK_THREADS_WAIT;
+    threads->n = 0;
     for (uint32_t i = 0; i < n_slots; i++) {
         struct clock_slot *slot = &page->slots[i];
-        uint32_t parked = atomic_load(&slot->parked);
-        int32_t owner = atomic_load(&slot->pid);
-        if (atomic_load(&slot->tid) != 0 && parked != 0 && parked != generation && owner != 0 && !clock_has_ended(owner))
-            return true;
+        int32_t tid = atomic_load(&slot->tid), owner = atomic_load(&slot->pid);
+        uint32_t parked = atomic_load(&slot->parked), kind = atomic_load(&slot->kind);
+        if (tid == 0 || owner == 0 || (parked == generation && kind == CLOCK_WAIT_TIME))
+            continue;
+        if (parked != generation && clock_has_ended(owner))
+            continue;
+        if (parked != 0 && parked != generation)
+            return CLOCK_THREADS_RUN;
+        if (parked == generation && kind == CLOCK_WAIT_FILE)
+            result = CLOCK_THREADS_WAIT_FOR_FILES;
+        if (threads->n < CLOCK_N_THREADS) {
+            threads->pids[threads->n] = owner;
+            threads->tids[threads->n] = tid;
+        }
+        threads->n++;
     }
-    return false;
+    return result;
+}
+
+static ssize_t read_of_thread(int pid, int tid, const char *name, char *text, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/%s", pid, tid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t n_bytes = read(fd, text, size - 1);
+    close(fd);
+    text[n_bytes > 0 ? n_bytes : 0] = 0;
+    return n_bytes;
+}
+
+/* The kernel writes "running", or the number of the system call that the thread is blocked in. A thread that waits for
+ * a futex is woken by other threads of the game only. */
+static bool is_blocked(int pid, int tid)
+{
+    char text[256];
+    return read_of_thread(pid, tid, "syscall", text, sizeof text) > 0 && strtol(text, NULL, 10) == SYS_futex;
+}
+
+bool clock_are_blocked(const struct clock_threads *threads)
+{
+    char before[CLOCK_N_THREADS][64], now[64];
+    if (threads->n > CLOCK_N_THREADS)
+        return false;
+    if (threads->n == 1) /* the others wait for time */
+        return is_blocked(threads->pids[0], threads->tids[0]);
+    /* Of several, one may wake another after that was looked at. So all of them have to be blocked, and none may have
+     * run until all had been looked at (schedstat: the time on a processor, and how often). */
+    for (int i = 0; i < threads->n; i++)
+        if (read_of_thread(threads->pids[i], threads->tids[i], "schedstat", before[i], sizeof before[i]) <= 0 ||
+            !is_blocked(threads->pids[i], threads->tids[i]))
+            return false;
+    for (int i = 0; i < threads->n; i++)
+        if (read_of_thread(threads->pids[i], threads->tids[i], "schedstat", now, sizeof now) <= 0 ||
+            strcmp(now, before[i]) != 0)
+            return false;
+    return true;
 }
 
 bool clock_is_still(struct clock_page *page, int pid, uint32_t generation)
@@ -200,7 +253,8 @@ bool clock_is_still(struct clock_page *page, int pid, uint32_t generation)
         !has_core_slept(&now, &before.core))
         return false;
     /* All slept, so it does not change while we look. */
-    if (is_any_behind(page, generation) || atomic_load(&page->generation) != generation)
+    struct clock_threads threads;
+    if (clock_find_threads(page, generation, &threads) == CLOCK_THREADS_RUN || atomic_load(&page->generation) != generation)
         return false;
     before.generation = generation;
     return true;

@@ -3,6 +3,21 @@
 
 #include "clock_page.h"
 
+/* The threads of the game that do not wait for time alone. */
+#define CLOCK_N_THREADS 64
+struct clock_threads {
+    int n; /* more than CLOCK_N_THREADS if there are too many */
+    int32_t pids[CLOCK_N_THREADS], tids[CLOCK_N_THREADS];
+};
+enum clock_threads_state { CLOCK_THREADS_WAIT, CLOCK_THREADS_WAIT_FOR_FILES, CLOCK_THREADS_RUN };
+
+/* Find these threads. CLOCK_THREADS_WAIT: all others wait for time. CLOCK_THREADS_WAIT_FOR_FILES: one of those that
+ * wait for time also waits for files. CLOCK_THREADS_RUN: one has still to find out that time has moved on. */
+enum clock_threads_state clock_find_threads(struct clock_page *page, uint32_t generation, struct clock_threads *threads);
+
+/* Whether all of these threads were blocked at one moment, each by another thread of the game. */
+bool clock_are_blocked(const struct clock_threads *threads);
+
 /* Whether nothing of the game can run while the clock stands at this generation; false also if that cannot be told. */
 bool clock_is_still(struct clock_page *page, int pid, uint32_t generation);
 
