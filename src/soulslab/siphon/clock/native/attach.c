@@ -175,6 +175,7 @@ static void begin_main_thread(void)
     self.stack_high = (uintptr_t)__libc_stack_end;
     self.stack_low = self.stack_high - size;
     this_thread();
+    install_sampling();
 }
 
 bool is_attached(void)

@@ -37,6 +37,8 @@
 #define CLOCK_SECOND 1000000000ll
 /* The name of our thread in the game (helper.c), as the kernel shows it. */
 #define CLOCK_HELPER_NAME "soulslab-clock"
+/* Samples a thread that runs on (spin.c); one of the last, which programs hardly use. */
+#define CLOCK_SAMPLE_SIGNAL 62
 /* A writer needs microseconds; one that takes this long is stopped or dead. */
 #define CLOCK_WRITER_NS (50 * CLOCK_MS)
 

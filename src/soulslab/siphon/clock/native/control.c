@@ -14,6 +14,9 @@ enum { RUNS, PARKED, STILL };
 /* How long the game may run before the first attempt to prove that it stands; each further attempt comes half as late
  * again. */
 #define FIRST_PROOF_NS (CLOCK_MS / 10)
+/* How long the game may run before its threads are sampled, and how long until the next samples. */
+#define FIRST_SAMPLE_NS (2 * CLOCK_MS)
+#define NEXT_SAMPLE_NS (CLOCK_MS / 5)
 
 int64_t clock_real_ns(void)
 {
@@ -164,10 +167,19 @@ static int judge(struct clock_page *page, int pid, uint32_t generation, bool is_
     return RUNS;
 }
 
+/* Sample the threads that run on while time stands. */
+static void sample(struct clock_page *page, uint32_t generation)
+{
+    struct clock_threads threads;
+    if (clock_find_threads(page, generation, &threads) != CLOCK_THREADS_RUN)
+        clock_sample(&threads);
+}
+
 /* Wait until time stands and the game does, too. Returns RUNS when the timeout is over. */
 PUBLIC int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout_ns)
 {
-    int64_t started_ns = clock_real_ns(), deadline_ns = started_ns + timeout_ns, proof_ns = started_ns + FIRST_PROOF_NS;
+    int64_t started_ns = clock_real_ns(), deadline_ns = started_ns + timeout_ns;
+    int64_t proof_ns = started_ns + FIRST_PROOF_NS, sample_ns = started_ns + FIRST_SAMPLE_NS;
     int result = RUNS;
     atomic_fetch_add(&page->n_watchers, 1);
     for (;;) {
@@ -181,7 +193,12 @@ PUBLIC int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout
             break;
         if (moment.real_ns >= proof_ns)
             proof_ns = now_ns + (now_ns - started_ns) / 2;
-        int64_t until_ns = moment.is_frozen && proof_ns < deadline_ns ? proof_ns : deadline_ns;
+        if (moment.is_frozen && now_ns >= sample_ns) {
+            sample(page, moment.generation);
+            sample_ns = now_ns + NEXT_SAMPLE_NS;
+        }
+        int64_t next_ns = proof_ns < sample_ns ? proof_ns : sample_ns;
+        int64_t until_ns = moment.is_frozen && next_ns < deadline_ns ? next_ns : deadline_ns;
         if (until_ns > now_ns)
             clock_futex_wait(&page->arrivals, arrivals, until_ns - now_ns);
     }

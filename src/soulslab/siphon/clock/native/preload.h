@@ -119,6 +119,9 @@ void after_idle_look(uint32_t weight);                       /* there was no eve
 void after_event(void);                                      /* the program has taken an event */
 void after_drawing(void);                                    /* the program has sent requests to the X server */
 
+/* spin.c */
+void install_sampling(void);
+
 /* sleep.c */
 int64_t after(int64_t duration_ns);                /* game time, so long after now */
 int64_t real_wait_until_ns(const struct clock_moment *moment, int64_t until_ns); /* CHECK_NS at most */

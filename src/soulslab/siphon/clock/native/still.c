@@ -234,6 +234,25 @@ bool clock_are_blocked(const struct clock_threads *threads)
     return true;
 }
 
+/* Return whether the thread handles the signal and does not block it (proc(5), "status"). */
+static bool takes_samples(int pid, int tid)
+{
+    char text[4096];
+    uint64_t bit = 1ull << (CLOCK_SAMPLE_SIGNAL - 1);
+    if (read_of_thread(pid, tid, "status", text, sizeof text) <= 0)
+        return false;
+    const char *state = strstr(text, "\nState:\t"), *caught = strstr(text, "\nSigCgt:\t"), *held = strstr(text, "\nSigBlk:\t");
+    return state != NULL && caught != NULL && held != NULL && state[8] == 'R' && (strtoull(caught + 9, NULL, 16) & bit) &&
+           !(strtoull(held + 9, NULL, 16) & bit);
+}
+
+void clock_sample(const struct clock_threads *threads)
+{
+    for (int i = 0; i < threads->n && i < CLOCK_N_THREADS; i++)
+        if (takes_samples(threads->pids[i], threads->tids[i]))
+            syscall(SYS_tgkill, threads->pids[i], threads->tids[i], CLOCK_SAMPLE_SIGNAL);
+}
+
 bool clock_is_still(struct clock_page *page, int pid, uint32_t generation)
 {
     static __thread struct proof before;

@@ -1,0 +1,117 @@
+/* Holding a thread that waits for time in a loop without any call, for example until another thread sets a variable.
+ *
+ * No function of the library is called in such a loop, so the controller samples the thread with a signal when it has
+ * run for a while. A thread waits in a loop if it is found in one short piece of code each time that it has computed in
+ * between, and if one of these is true:
+ *
+ * - all of its general registers have the same content each time: the loop has no counter and no result;
+ * - it has computed for long in this loop. A loop that was found so several times is known, and found at once.
+ *
+ * The thread is held in the handler of the signal until game time moves on.
+ */
+#define _GNU_SOURCE
+#include "preload.h"
+
+#include <string.h>
+#include <ucontext.h>
+
+#define N_SAMPLES 4
+/* The thread has to have computed for so long between two samples. */
+#define SAMPLE_CPU_NS (CLOCK_MS / 20)
+/* The longest loop, in bytes of code. */
+#define LOOP_BYTES 64
+/* A loop that takes so long, with so many samples, waits. */
+#define LONG_LOOP_NS (20 * CLOCK_MS)
+#define LONG_LOOP_SAMPLES 20
+/* A loop is known when it was found so often. */
+#define KNOWN_LOOP 3
+
+#if defined(__x86_64__)
+struct samples {
+    uint32_t generation;
+    int n;      /* in this loop */
+    int n_same; /* of them, in a row with the same registers */
+    int64_t first_cpu_ns, cpu_ns;
+    greg_t registers[REG_RSP + 1]; /* REG_R8 to REG_RSP: all general registers */
+    greg_t instruction;            /* of the first sample in this loop */
+    greg_t known_instruction;      /* of the loop that was found last because of its duration */
+    int n_known;
+};
+static __thread struct samples samples __attribute__((tls_model("initial-exec")));
+
+static int64_t thread_cpu_ns(void)
+{
+    struct timespec now;
+    syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &now);
+    return to_ns(&now);
+}
+
+static bool is_near(greg_t one, greg_t other)
+{
+    return one - other < LOOP_BYTES && other - one < LOOP_BYTES;
+}
+
+static bool is_long_loop(struct samples *seen)
+{
+    if (seen->n >= N_SAMPLES && seen->n_known >= KNOWN_LOOP && is_near(seen->instruction, seen->known_instruction))
+        return true;
+    if (seen->n < LONG_LOOP_SAMPLES || seen->cpu_ns - seen->first_cpu_ns < LONG_LOOP_NS)
+        return false;
+    seen->n_known = is_near(seen->instruction, seen->known_instruction) ? seen->n_known + 1 : 1;
+    seen->known_instruction = seen->instruction;
+    return true;
+}
+
+/* Take a sample; return whether the thread waits in a loop. */
+static bool is_spinning(struct samples *seen, uint32_t generation, const greg_t *registers)
+{
+    int64_t cpu_ns = thread_cpu_ns();
+    bool is_loop = seen->generation == generation && is_near(registers[REG_RIP], seen->instruction) &&
+                   registers[REG_RSP] == seen->registers[REG_RSP];
+    if (is_loop && cpu_ns - seen->cpu_ns < SAMPLE_CPU_NS)
+        return false;
+    bool is_same = is_loop && memcmp(seen->registers, registers, sizeof seen->registers) == 0;
+    seen->n = is_loop ? seen->n + 1 : 1;
+    seen->n_same = is_same ? seen->n_same + 1 : 1;
+    seen->generation = generation;
+    seen->cpu_ns = cpu_ns;
+    memcpy(seen->registers, registers, sizeof seen->registers);
+    if (!is_loop) {
+        seen->instruction = registers[REG_RIP];
+        seen->first_cpu_ns = cpu_ns;
+    }
+    return seen->n_same >= N_SAMPLES || is_long_loop(seen);
+}
+
+static void on_sample(int number, siginfo_t *about, void *context)
+{
+    (void)number, (void)about;
+    int saved_errno = errno;
+    struct clock_moment moment;
+    clock_look(page, &moment);
+    if (moment.is_frozen && is_spinning(&samples, moment.generation, ((ucontext_t *)context)->uc_mcontext.gregs)) {
+        uint32_t generation = moment.generation;
+        while (moment.generation == generation && moment.is_frozen) {
+            park(generation, CLOCK_WAIT_TIME);
+            clock_futex_wait(&page->generation, generation, CHECK_NS);
+            clock_look(page, &moment);
+            check_owner(moment.real_ns);
+        }
+        unpark();
+    }
+    errno = saved_errno;
+}
+
+/* Wine has signals and stacks of its own, and its programs wait in functions that we stand before. */
+void install_sampling(void)
+{
+    struct sigaction action = {.sa_sigaction = on_sample, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+    sigfillset(&action.sa_mask);
+    if (strncmp(program_invocation_short_name, "wine", 4) != 0)
+        sigaction(CLOCK_SAMPLE_SIGNAL, &action, NULL);
+}
+#else
+void install_sampling(void)
+{
+}
+#endif
