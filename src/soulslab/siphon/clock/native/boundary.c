@@ -13,7 +13,7 @@
  * queue, and what would come next is a repetition. The thread is held at the look directly before that place if there
  * is one, so that keys that are pressed meanwhile are seen before the new time is; otherwise in the read itself.
  *
- * A thread that draws nothing in a repetition costs little, so it is held after several idle looks. A thread that only
+ * A thread that draws nothing in a repetition costs little, so it is held at a look, after several idle looks. A thread that only
  * reads the time is held after many reads at one place. docs/clock.md has the proof and the limits.
  */
 #define _GNU_SOURCE
@@ -65,9 +65,9 @@ static bool is_cycle_closed(void)
     return self.cycle.has_drawn && self.cycle.n_cycles + 1 >= (boundary == CLOCK_BOUNDARY_IDLE ? IDLE_CYCLES : 1);
 }
 
-static bool is_idle(void)
+static bool is_drawing_on(void)
 {
-    return self.cycle.n_idle >= IDLE_LIMIT || self.cycle.n_draws >= DRAW_LIMIT;
+    return self.cycle.n_draws >= DRAW_LIMIT;
 }
 
 static bool is_after_frame(uint32_t boundary)
@@ -82,7 +82,7 @@ static bool is_boundary_at_read(uint64_t place)
     uint32_t spin_reads = atomic_load_explicit(&page->spin_reads, memory_order_relaxed);
     if (boundary == CLOCK_BOUNDARY_SLEEP)
         return false;
-    return (place == cycle->first_read && is_cycle_closed()) || is_idle() || is_after_frame(boundary) ||
+    return (place == cycle->first_read && is_cycle_closed()) || is_drawing_on() || is_after_frame(boundary) ||
            cycle->n_same_reads >= spin_reads || cycle->n_reads / MIXED_READS >= spin_reads;
 }
 
@@ -91,7 +91,8 @@ static bool is_boundary_at_look(uint64_t place)
     uint32_t boundary = atomic_load_explicit(&page->boundary, memory_order_relaxed);
     if (boundary == CLOCK_BOUNDARY_SLEEP)
         return false;
-    return (place == self.cycle.look_before && is_cycle_closed()) || is_idle() || is_after_frame(boundary);
+    return (place == self.cycle.look_before && is_cycle_closed()) || self.cycle.n_idle >= IDLE_LIMIT ||
+           is_drawing_on() || is_after_frame(boundary);
 }
 
 /* Wait until game time moves on, as a thread that sleeps does. */

@@ -62,11 +62,18 @@ static bool is_long_loop(struct samples *seen)
     return true;
 }
 
+/* Return whether the sample interrupted a system call: the instruction before is "syscall", 0f 05. */
+static bool is_in_system_call(const greg_t *registers)
+{
+    const unsigned char *next = (const unsigned char *)(uintptr_t)registers[REG_RIP];
+    return next[-2] == 0x0f && next[-1] == 0x05;
+}
+
 /* Take a sample; return whether the thread waits in a loop. */
 static bool is_spinning(struct samples *seen, uint32_t generation, const greg_t *registers)
 {
     int64_t cpu_ns = thread_cpu_ns();
-    bool is_loop = seen->generation == generation && is_near(registers[REG_RIP], seen->instruction) &&
+    bool is_loop = !is_in_system_call(registers) && seen->generation == generation && is_near(registers[REG_RIP], seen->instruction) &&
                    registers[REG_RSP] == seen->registers[REG_RSP];
     if (is_loop && cpu_ns - seen->cpu_ns < SAMPLE_CPU_NS)
         return false;

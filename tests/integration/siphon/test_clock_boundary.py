@@ -1,0 +1,84 @@
+"""Loops that never sleep: each step makes exactly one tick, also when keys change in each step."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from soulslab.siphon.local import open_session
+from soulslab.siphon.phase import move_to_middle
+from soulslab.siphon.session import Step
+from support.loop_program import LOOPS, TICK_MS, compile_loop_program, loop_profile, read_report
+
+TICK_S = TICK_MS / 1000
+KEYS = ("A", "B", "C", "SPACE", "LEFT_ARROW", "RIGHT_ARROW", "LEFT_CTRL")
+N_STEPS = 300
+
+
+@pytest.fixture(scope="module")
+def loop_program(tmp_path_factory):
+    return compile_loop_program(tmp_path_factory.mktemp("loop_program"))
+
+
+@pytest.fixture
+def start(loop_program, tmp_path):
+    """Starts a loop in the middle of a tick; returns its session and a function that reads its report."""
+    sessions = []
+
+    def start(loop):
+        report = tmp_path / "report"
+        session = open_session(loop_profile(loop_program, report, loop))
+        sessions.append(session)
+        if loop != "sdl_variable":  # a tick of this one is a step, however long
+            assert move_to_middle(lambda seconds: count(session, report, seconds), TICK_S)
+        session.clock.advance(TICK_S)
+        return session, lambda: read_report(report)
+
+    yield start
+    for session in sessions:
+        session.close()
+
+
+def count(session, report, seconds):
+    session.clock.advance(seconds)
+    return read_report(report)["n_ticks"]
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_no_tick_is_lost_when_keys_change_in_each_step(start, loop):
+    session, report = start(loop)
+    draw = random.Random(5)
+    held, n_pressed, n_ticks = set(), 0, report()["n_ticks"]
+    for i in range(1, N_STEPS + 1):
+        before, held = held, set(draw.sample(KEYS, draw.randrange(1, 4)))
+        n_pressed += len(held - before)
+        session.step(Step(held=tuple(held), advance_s=TICK_S, attributes=()))
+        assert report()["n_ticks"] - n_ticks == i
+    seen = report()
+    assert seen["n_keys"] == n_pressed
+    if loop != "x_round_trip":  # it takes its events before it waits for the tick
+        assert seen["keys_at_tick"] == n_pressed  # the tick of a step sees the keys of that step
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_paused_loop_stands(start, loop):
+    session, report = start(loop)
+    session.clock.pause()
+    before = report()
+    for _ in range(50):
+        session.capture()
+        session.clock.pause()
+    assert report() == before
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_the_loop_makes_the_same_turns_in_each_step(start, loop):
+    session, report = start(loop)
+    turns = []
+    for _ in range(40):
+        before = report()["n_turns"]
+        session.clock.advance(TICK_S)
+        turns.append(report()["n_turns"] - before)
+    assert len(set(turns[10:])) == 1
+    assert 1 <= turns[-1] <= 10
