@@ -12,7 +12,10 @@ from setuptools import Extension, setup
 NATIVE = "src/soulslab/siphon/clock/native"
 # Loaded into the game, so it must neither bring symbols of its own into it nor need anything but libc.
 FLAGS = ["-std=gnu11", "-O2", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wshadow"]
-GAME_SIDE = ["attach.c", "boundary.c", "helper.c", "lock.c", "poll.c", "read.c", "sleep.c", "spin.c", "toolkit.c"]
+GAME_SIDE = [
+    *("attach.c", "boundary.c", "helper.c", "lock.c", "poll.c", "random.c", "read.c", "sleep.c", "spin.c"),
+    "toolkit.c",
+]
 
 
 def library(name: str, sources: list[str]) -> Extension:

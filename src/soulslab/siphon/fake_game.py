@@ -83,6 +83,9 @@ class FakeOpener:
     def __init__(self, start: Callable[[Profile, SessionOptions], FakeGame]) -> None:
         self._start = start
 
+    def check(self, profile: Profile, options: SessionOptions) -> None:
+        """See `soulslab.siphon.local.GameOpener.check`: all options will do."""
+
     def open(self, profile: Profile, options: SessionOptions) -> FakeGame:
         """See `soulslab.siphon.local.GameOpener.open`."""
         return self._start(profile, options)

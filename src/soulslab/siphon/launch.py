@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import secrets
@@ -17,8 +18,8 @@ import signal
 import subprocess
 import sysconfig
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from soulslab.errors import ConfigError, LaunchError, did_you_mean
@@ -36,6 +37,29 @@ KILL_DEADLINE_S = 10.0
 POLL_S = 0.01
 #: A variable that all that a game starts inherits, so that nothing of it is lost sight of.
 MARK = "SOULSLAB_RUN"
+#: Sound that needs no device, so that none paces the game. Defaults of a lockstep game, below the profile's variables.
+SILENT = {
+    "SDL_AUDIODRIVER": "dummy",  # SDL 1.2 and 2
+    "SDL_AUDIO_DRIVER": "dummy",  # SDL 3
+    "ALSOFT_DRIVERS": "null",  # OpenAL Soft
+    "ALSA_CONFIG_PATH": os.devnull,
+    "PULSE_SERVER": "unix:/dev/null",
+    "PIPEWIRE_REMOTE": os.devnull,
+    "JACK_NO_START_SERVER": "1",
+}
+#: Variables of this process that a game gets at a deterministic start: where things are found.
+INHERITED = (
+    *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR"),
+    *("DISPLAY", "XAUTHORITY"),
+)
+#: Variables that it gets besides.
+FIXED = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
+#: A variable that brings all arguments and variables to a multiple of so many bytes.
+PADDING = "SOULSLAB_PADDING"
+PADDED_BYTES = 4096
+#: <sys/personality.h>; the number that asks for the present value.
+ADDR_NO_RANDOMIZE = 0x0040000
+QUERY_PERSONALITY = 0xFFFFFFFF
 
 _PLACE = re.compile(r"\{(\w+)\}")
 
@@ -112,8 +136,13 @@ class GameProcess:
         self._child.poll()
         return not pids
 
-    def find_game(self, executable: str, deadline_s: float) -> None:
+    def find_game(self, executable: str, deadline_s: float, wait: Callable[[], object] | None = None) -> None:
         """Wait until a process of that name runs among those we started, and take it for the game.
+
+        Args:
+            executable: File name of the program.
+            deadline_s: Wall time for the process to come up.
+            wait: Waits between two searches; None for a short sleep.
 
         Raises:
             LaunchError: All of them ended before, or none had that name in time.
@@ -141,7 +170,7 @@ class GameProcess:
                     f"program that the command starts? {_printed(self._output.tail())}",
                     pid=self._child.pid,
                 )
-            time.sleep(POLL_S)
+            (wait or _sleep)()
 
 
 def launch(
@@ -153,7 +182,33 @@ def launch(
     ends_with_us: bool = True,
     deadline_s: float = DEADLINE_S,
 ) -> GameProcess:
-    """Start a game and wait until its process is there.
+    """Start a game and wait until its process is there: `start_command` and `GameProcess.find_game`.
+
+    Raises:
+        LaunchError: It cannot be started, or ended at once.
+        ConfigError: An option is unknown, or the profile has no command.
+    """
+    game = start_command(
+        process, options=options, display=display, extra_environment=extra_environment, ends_with_us=ends_with_us
+    )
+    try:
+        game.find_game(process.executable, deadline_s)
+    except BaseException:
+        game.kill(grace_s=0.0)
+        raise
+    return game
+
+
+def start_command(
+    process: Process,
+    *,
+    options: Mapping[str, str] | None = None,
+    display: str = "",
+    extra_environment: Mapping[str, str] | None = None,
+    ends_with_us: bool = True,
+    is_deterministic: bool = False,
+) -> GameProcess:
+    """Start the command of a game; `GameProcess.find_game` finds the game among the processes of the command.
 
     It gets a session and a process group of its own, and an empty private folder that ``{directory}`` names; it is
     started in that folder unless the profile names another.
@@ -164,10 +219,10 @@ def launch(
         display: X display to draw on; "" leaves the environment as it is.
         extra_environment: Variables that win over the profile's. ``LD_PRELOAD`` is put before one that is there.
         ends_with_us: The kernel kills its process group when this process dies in whatever way.
-        deadline_s: For a process of the profile's name to come up.
+        is_deterministic: Start it at fixed addresses, and with few variables of this process (`INHERITED`).
 
     Raises:
-        LaunchError: It cannot be started, or ended at once.
+        LaunchError: It cannot be started.
         ConfigError: An option is unknown, or the profile has no command.
     """
     if not process.command:
@@ -178,25 +233,23 @@ def launch(
         undo.callback(folder.close)
         values = {**_chosen(process, options or {}), "directory": str(folder.path)}
         command = [_fill(text, values, f"process.command[{i}]") for i, text in enumerate(process.command)]
-        environment = {
-            name: _fill(text, values, f"process.environment.{name}") for name, text in process.environment.items()
-        }
-        environment = _environment(display, environment, extra_environment or {}) | {MARK: mark}
+        command = [_program(command[0]), *command[1:]]
+        own = {name: _fill(text, values, f"process.environment.{name}") for name, text in process.environment.items()}
+        base = _fixed_environment() if is_deterministic else dict(os.environ)
+        environment = _environment(base, display, own, extra_environment or {}) | {MARK: mark}
+        if is_deterministic:
+            environment[PADDING] = _padding(command, environment)
         directory = Path(process.directory).expanduser() if process.directory else folder.path
         output = Output()
         undo.callback(output.close)
         lifeline = Lifeline()
         undo.callback(lifeline.release)
-        child = _start([_program(command[0]), *command[1:]], environment, directory, (folder.fd, lifeline.fd), output)
+        with _fixed_addresses() if is_deterministic else nullcontext():
+            child = _start(command, environment, directory, (folder.fd, lifeline.fd), output)
         if ends_with_us:
             lifeline.tie(-child.pid, signal.SIGKILL)
         game = GameProcess(child, mark, output, undo.pop_all())
     game.directory = folder.path
-    try:
-        game.find_game(process.executable, deadline_s)
-    except BaseException:
-        game.kill(grace_s=0.0)
-        raise
     return game
 
 
@@ -217,6 +270,24 @@ def _start(
         )
     except OSError as error:
         raise LaunchError(f"cannot start {command[0]} in {directory}: {error.strerror}") from error
+
+
+@contextmanager
+def _fixed_addresses() -> Iterator[None]:
+    """Start processes without randomised addresses in this block (personality(2)); only this thread is affected."""
+    personality = ctypes.CDLL(None, use_errno=True).personality
+    personality.argtypes = (ctypes.c_ulong,)
+    before = personality(QUERY_PERSONALITY)
+    if before < 0 or personality(before | ADDR_NO_RANDOMIZE) < 0:
+        reason = os.strerror(ctypes.get_errno())
+        raise LaunchError(
+            f"addresses of the game cannot be fixed (personality: {reason}), which a deterministic start needs. In a "
+            "container, allow this call: docker run --security-opt seccomp=unconfined"
+        )
+    try:
+        yield
+    finally:
+        personality(before)
 
 
 def find_program(name: str) -> str:
@@ -261,9 +332,11 @@ def _fill(text: str, values: Mapping[str, str], path: str) -> str:
     return _PLACE.sub(value, text)
 
 
-def _environment(display: str, own: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
+def _environment(
+    base: Mapping[str, str], display: str, own: Mapping[str, str], extra: Mapping[str, str]
+) -> dict[str, str]:
     """Return the variables to start the game with."""
-    environment = dict(os.environ)
+    environment = dict(base)
     if display:
         environment["DISPLAY"] = display
         # A program that finds Wayland would open its window there.
@@ -274,6 +347,24 @@ def _environment(display: str, own: Mapping[str, str], extra: Mapping[str, str])
     if preloads:
         environment["LD_PRELOAD"] = ":".join(dict.fromkeys(":".join(preloads).split(":")))
     return environment
+
+
+def _fixed_environment() -> dict[str, str]:
+    """Return the variables of a deterministic start, without those of the profile."""
+    return {name: os.environ[name] for name in INHERITED if name in os.environ} | FIXED
+
+
+def _padding(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Return a value for `PADDING` with which arguments and variables fill whole blocks.
+
+    They lie above the stack. A longer display number, say, would move all addresses on it.
+    """
+    texts = [*command, *(f"{name}={value}" for name, value in environment.items()), f"{PADDING}="]
+    return "x" * (-sum(len(os.fsencode(text)) + 1 for text in texts) % PADDED_BYTES)
+
+
+def _sleep() -> None:
+    time.sleep(POLL_S)
 
 
 def _how(status: int) -> str:

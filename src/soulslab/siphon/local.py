@@ -109,6 +109,10 @@ class Game(Protocol):
 class GameOpener(Protocol):
     """What finds or starts a game; it may keep things from one start to the next, as a private display."""
 
+    def check(self, profile: Profile, options: SessionOptions) -> None:
+        """Raise `ConfigError` for options with which no game can be opened."""
+        ...
+
     def open(self, profile: Profile, options: SessionOptions) -> Game:
         """Find or start the game and wait until it is ready."""
         ...
@@ -221,12 +225,17 @@ class LocalSession:
 
     # --- its life -------------------------------------------------------------------------------------------
 
-    def restart(self, options: Mapping[str, str] | None = None) -> None:
+    def restart(self, options: Mapping[str, str] | None = None, *, seed: int | None = None) -> None:
         """See `Session.restart`."""
         with self._lock:
             self._refuse_closed()
+            changed = self._options
             if options is not None:
-                self._options = msgspec.structs.replace(self._options, options=dict(options))
+                changed = msgspec.structs.replace(changed, options=dict(options))
+            if seed is not None:
+                changed = msgspec.structs.replace(changed, deterministic=True, seed=seed)
+                self._opener.check(self.profile, changed)
+            self._options = changed
             game, self._game = self._game, None
             if game is not None:
                 game.close()

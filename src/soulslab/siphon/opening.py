@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
+import msgspec
+
 from soulslab.errors import (
     AmbiguousProcessError,
     ClockError,
-    ClockStalledError,
     ClockUnavailableError,
     ConfigError,
     DisplayError,
@@ -20,6 +21,7 @@ from soulslab.errors import (
     ProcessExitedError,
     WaitTimeoutError,
     WindowGoneError,
+    WindowNotFoundError,
 )
 from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.capture import Capture
@@ -30,21 +32,23 @@ from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage, attach_l
 from soulslab.siphon.clock.realtime import RealtimeClock
 from soulslab.siphon.clock.scaled import ScaledClock
 from soulslab.siphon.display import PrivateDisplay
+from soulslab.siphon.held_start import BOOT_S, EPOCH_S, HeldStart
 from soulslab.siphon.image import Image, read_image
 from soulslab.siphon.input import Input
 from soulslab.siphon.input.open import open_input
-from soulslab.siphon.launch import GameProcess, launch
+from soulslab.siphon.launch import SILENT, GameProcess, start_command
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.places import resolve_places
 from soulslab.siphon.process import check_version, executable_of, find_process, has_ended, refuse_anti_cheat
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import LOADING, SessionInfo, SessionOptions
-from soulslab.siphon.window import Window, display_of, wait_for_window, with_window
+from soulslab.siphon.window import Window, display_of, find_window, wait_for_window, with_window
 from soulslab.siphon.x11 import XConnection
 
 POLL_S = 0.02
-#: How long a game that was started may take to come to rest for the first time.
-SETTLE_S = 1.0
+SECOND_NS = 1_000_000_000
+#: Ticks for which a game has to keep its window, to count as started.
+STABLE_TICKS = 3
 CHOICES = {
     "launch": ("auto", "always", "never"),
     "input_backend": ("", "auto", "xtest", "xsendevent"),
@@ -65,6 +69,8 @@ class RealGame:
         input: Its keys; None without a window.
         capture: Its pictures; None without a window.
         servers: The processes without our clock that it may wait for; None if they are not known.
+        process: What was started; None for a game that was found.
+        start: Gives it time while it starts; None if its time is not held.
         parts: What closes them, the last that was opened first.
     """
 
@@ -75,12 +81,39 @@ class RealGame:
     capture: Capture | None = None
     servers: tuple[int, ...] | None = None
 
-    def __init__(self, pid: int, process: GameProcess | None) -> None:
+    def __init__(self, pid: int, process: GameProcess | None, start: HeldStart | None = None) -> None:
         self.pid = pid
         self.process = process
+        self.start = start
         self.parts = ExitStack()
         if process is not None:
             self.parts.callback(process.kill)
+        if start is not None:
+            self.parts.callback(start.close)
+
+    def find(self, executable: str, deadline: float) -> None:
+        """Wait until the command that was started has started the game.
+
+        Raises:
+            LaunchError: It has not.
+        """
+        process = self.process
+        if process is None:
+            raise AssertionError("only a game that was started is waited for")
+        if self.start is not None:
+            self.start.follow(process.pid)
+        left_s = max(deadline - time.monotonic(), 0.0)
+        process.find_game(executable, left_s, self.start.wait if self.start else None)
+        self.pid = process.pid
+        if self.start is not None:
+            self.start.follow(process.pid)
+
+    def wait(self) -> None:
+        """Wait for a moment, while the game starts."""
+        if self.start is not None:
+            self.start.wait()
+        else:
+            time.sleep(POLL_S)
 
     def check_alive(self) -> None:
         """Raise `ProcessExitedError` if it has ended."""
@@ -113,10 +146,10 @@ class RealGameOpener:
         Raises:
             SiphonError: See `soulslab.siphon.local.open_session`; nothing of this start is left behind.
         """
-        _check(options)
+        self.check(profile, options)
         deadline = time.monotonic() + options.deadline_s
         with ExitStack() as undo:
-            page = LockstepPage.create(options.on_orphan) if _wants_lockstep(profile, options) else None
+            page = _make_page(options) if _wants_lockstep(profile, options) else None
             if page is not None:
                 undo.callback(page.close)
             is_to_start = _is_to_start(profile, options)
@@ -124,11 +157,24 @@ class RealGameOpener:
             undo.callback(game.close)
             try:
                 self._complete(game, profile, options, page, deadline)
+                if page is not None and not options.deterministic:
+                    game.clock.run()
             except ProcessExitedError as error:
                 raise game.explain_exit(error) from error
             undo.pop_all()
         _log.info("%s: process %d, clock %s", profile.name, game.pid, game.clock.grade)
         return game
+
+    def check(self, profile: Profile, options: SessionOptions) -> None:
+        """See `soulslab.siphon.local.GameOpener.check`."""
+        _check(options)
+        if options.deterministic and not _wants_lockstep(profile, options):
+            raise ConfigError(
+                "needs a game that the session starts (process.command in the profile, no pid) and the clock grade "
+                "lockstep (clock.grade in the profile, or clock='lockstep')",
+                path="deterministic",
+                source="session options",
+            )
 
     def close(self) -> None:
         """Close the private display; a second call does nothing."""
@@ -146,15 +192,26 @@ class RealGameOpener:
                 self._display = PrivateDisplay(options.screen_px)
             display = self._display.name
             environment |= self._display.environment()
-        process = launch(
-            profile.process,
+        facts = profile.process
+        start = None
+        if page is not None:
+            facts = msgspec.structs.replace(facts, environment=SILENT | facts.environment)
+            start = HeldStart(page, profile.clock, (self._display.pid,) if self._display else ())
+        process = start_command(
+            facts,
             options=options.options,
             display=display,
             extra_environment=environment,
             ends_with_us=options.on_orphan == "end",
-            deadline_s=max(deadline - time.monotonic(), 0.0),
+            is_deterministic=options.deterministic,
         )
-        return RealGame(process.pid, process)
+        game = RealGame(process.pid, process, start)
+        try:
+            game.find(facts.executable, deadline)
+        except BaseException:
+            game.close()
+            raise
+        return game
 
     def _complete(
         self, game: RealGame, profile: Profile, options: SessionOptions, page: LockstepPage | None, deadline: float
@@ -172,9 +229,6 @@ class RealGameOpener:
             game.servers = _x_servers(game.pid)
         game.clock = _await_clock(game, profile, options, page, deadline)
         game.parts.callback(game.clock.close)
-        if connection is not None and page is not None and isinstance(game.clock, LockstepClock):
-            while not _has_kept_window(game, game.clock):
-                self._open_window(game, connection, profile, options, deadline)
         game.info = SessionInfo(
             pid=game.pid,
             executable=executable_of(game.pid),
@@ -206,10 +260,13 @@ class RealGameOpener:
         self, game: RealGame, connection: XConnection, profile: Profile, options: SessionOptions, deadline: float
     ) -> None:
         """Wait for the window; open its keys and frames."""
+        title = _title(profile, options)
         while True:
-            window = wait_for_window(
-                connection, game.pid, _title(profile, options), deadline_s=max(deadline - time.monotonic(), 0.0)
-            )
+            if game.start is not None:
+                window = _step_to_window(game, game.start, connection, title, deadline)
+            else:
+                left_s = max(deadline - time.monotonic(), 0.0)
+                window = wait_for_window(connection, game.pid, title, deadline_s=left_s)
             try:
                 self._open_parts(game, window, options, options.input_backend or profile.input.backend)
             except WindowGoneError:
@@ -244,17 +301,38 @@ def _x_servers(pid: int) -> tuple[int, ...] | None:
     return (server,) if server else None
 
 
-def _has_kept_window(game: RealGame, clock: LockstepClock) -> bool:
-    """Tell whether the window is there once the game has come to wait for time, and so to the end of its start."""
-    try:
-        clock.pause(deadline_s=SETTLE_S)
-    except ClockStalledError as error:
-        _log.info("process %d may be starting still: %s", game.pid, error)
-    clock.run()
-    try:
-        return game.capture is None or min(game.capture.size_px) > 0
-    except WindowGoneError:
-        return False
+def _make_page(options: SessionOptions) -> LockstepPage:
+    """Return the page of a game that is about to be started; its time is held."""
+    page = LockstepPage.create(options.on_orphan, is_held=True)
+    if options.deterministic:
+        page.fix_start((EPOCH_S + options.seed) * SECOND_NS, BOOT_S * SECOND_NS, options.seed)
+    return page
+
+
+def _step_to_window(game: RealGame, start: HeldStart, connection: XConnection, title: str, deadline: float) -> Window:
+    """Give a game time until it has had the same window for some ticks.
+
+    Many games close their first window soon, to open another one for the renderer that they settle for.
+    """
+    started = time.monotonic()
+    seen, n_ticks, reason = None, 0, ""
+    while True:
+        game.check_alive()
+        if start.wait():
+            try:
+                window = find_window(connection, game.pid, title)
+                place = window.state()
+            except (WindowNotFoundError, WindowGoneError) as error:
+                seen, reason = None, str(error)
+            else:
+                now = (window.id, place.width_px, place.height_px)
+                n_ticks = n_ticks + 1 if now == seen else 0
+                if n_ticks == STABLE_TICKS:
+                    return window
+                seen, reason = now, "its window opened just now"
+                window.close()
+        if time.monotonic() >= deadline:
+            raise WaitTimeoutError(f"a window of process {game.pid}", time.monotonic() - started, reason)
 
 
 def _given_display(options: SessionOptions) -> str:
@@ -324,7 +402,7 @@ def _wait_for_memory(
                 raise WaitTimeoutError(
                     f"the code of {profile.process.executable}", time.monotonic() - started, str(error)
                 ) from error
-        time.sleep(POLL_S)
+        game.wait()
 
 
 def _await_clock(
@@ -340,7 +418,7 @@ def _await_clock(
                 what = f"the clock of {profile.name}"
                 raise WaitTimeoutError(what, time.monotonic() - started, str(error)) from error
         game.check_alive()
-        time.sleep(POLL_S)
+        game.wait()
 
 
 def _open_clock(game: RealGame, profile: Profile, options: SessionOptions, page: LockstepPage | None) -> Clock:

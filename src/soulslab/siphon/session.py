@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Annotated, Protocol, Self
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from soulslab.errors import (
@@ -58,6 +59,10 @@ class SessionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             we did not start runs on instead of being ended.
         allow_unknown_version: Attach although the executable's version is none that the profile knows.
         deadline_s: Wall time for the game to come up, window and memory.
+        deterministic: Start the game with a fixed clock, fixed random sources, a fixed environment and fixed
+            addresses, and leave it paused (docs/deterministic_starts.md). It needs a game that the session starts, and
+            the clock grade ``lockstep``.
+        seed: Seed of a deterministic start: another one is another time of day and other random numbers.
     """
 
     pid: int = 0
@@ -73,6 +78,8 @@ class SessionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     on_orphan: str = "end"
     allow_unknown_version: bool = False
     deadline_s: float = 30.0
+    deterministic: bool = False
+    seed: Annotated[int, Meta(ge=0, le=2**32 - 1)] = 0
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -314,13 +321,16 @@ class Session(Protocol):
         """
         ...
 
-    def restart(self, options: Mapping[str, str] | None = None) -> None:
+    def restart(self, options: Mapping[str, str] | None = None, *, seed: int | None = None) -> None:
         """End the game and start it again, or find it again if we did not start it; keys are released.
 
         Args:
             options: Replace `Process.options`, from now on; None keeps what was given before.
+            seed: Make this start and later ones deterministic with this seed, 0 to 2**32 - 1; None keeps what was
+                given before (`SessionOptions.deterministic`).
 
         Raises:
+            ConfigError: The game cannot be started deterministically, or the seed is out of range.
             LaunchError, ProcessNotFoundError, WaitTimeoutError: It did not come back.
         """
         ...

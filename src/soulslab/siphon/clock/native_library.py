@@ -21,7 +21,8 @@ BOUNDARIES = {"auto": 0, "frame": 1, "idle": 2, "sleep": 3}
 
 _PAGE, _INT, _NS = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
 _SIGNATURES = {
-    "create": (_INT, ()),
+    "create": (_INT, (_INT,)),
+    "fix_start": (None, (_PAGE, _NS, _NS, ctypes.c_uint64)),
     "map": (_INT, (_INT, ctypes.POINTER(ctypes.c_void_p))),
     "unmap": (None, (_PAGE,)),
     "own": (_INT, (_PAGE, _INT, _INT)),
@@ -34,6 +35,7 @@ _SIGNATURES = {
     "wait": (_INT, (_PAGE, _INT, _NS)),
     "step": (_INT, (_PAGE, _INT, _NS, _NS)),
     "set_servers": (None, (_PAGE, ctypes.POINTER(_INT), _INT)),
+    "is_still": (_INT, (_PAGE, _INT)),
 }
 
 

@@ -53,19 +53,30 @@ class LockstepPage:
             raise
 
     @classmethod
-    def create(cls, on_orphan: OnOrphan | str = "end") -> Self:
+    def create(cls, on_orphan: OnOrphan | str = "end", *, is_held: bool = False) -> Self:
         """Make a page for a game that is about to be started.
 
         Args:
             on_orphan: What the game does when we die: ``end``, ``run`` on at 1x, or stay ``paused``.
+            is_held: No game time passes from the start of the program on; otherwise it runs at 1x.
 
         Raises:
             ClockUnavailableError: The library was not built.
         """
-        fd = native_library().create()
+        fd = native_library().create(is_held)
         if fd < 0:
             raise ClockUnavailableError(f"cannot make the page of the clock: {error_text(fd)}")
         return cls(fd, on_orphan)
+
+    def fix_start(self, epoch_ns: int, boot_ns: int, seed: int) -> None:
+        """Set what the game sees of time and chance when it starts; call it before the start.
+
+        Args:
+            epoch_ns: CLOCK_REALTIME at game time 0.
+            boot_ns: CLOCK_MONOTONIC and the other clocks at game time 0.
+            seed: Seed of its random sources, 0 to 2**64 - 1 (``native/random.c``).
+        """
+        self._native.fix_start(self.address, epoch_ns, boot_ns, seed)
 
     def environment(self) -> dict[str, str]:
         """Return the variables that the game must be started with, while this page is open."""

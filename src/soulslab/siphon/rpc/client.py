@@ -212,12 +212,12 @@ class RemoteSession:
 
     # --- its life -------------------------------------------------------------------------------------------
 
-    def restart(self, options: Mapping[str, str] | None = None) -> None:
+    def restart(self, options: Mapping[str, str] | None = None, *, seed: int | None = None) -> None:
         """See `Session.restart`; it connects again where the connection is lost."""
         with self._lock:
             if self._connection is not None and not self._connection.is_alive:
                 self._drop()
-            self.ask(m.Restart(None if options is None else dict(options)), m.Done, self._options.restart_s)
+            self.ask(m.Restart(None if options is None else dict(options), seed), m.Done, self._options.restart_s)
             self._noted(self.ask(m.Info(), m.InfoNow).info)
 
     def close(self) -> None:

@@ -120,7 +120,7 @@ def _pause(_: m.Pause, session: Session, __: FrameSender) -> m.Done:
 
 
 def _restart(request: m.Restart, session: Session, _: FrameSender) -> m.Done:
-    session.restart(request.options)
+    session.restart(request.options, seed=request.seed)
     return m.Done()
 
 

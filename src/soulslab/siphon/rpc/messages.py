@@ -23,7 +23,7 @@ from soulslab.siphon.examination import Finding
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.session import SessionInfo, Step
 
-VERSION = 6
+VERSION = 7
 SERVICE = "soulslab.siphon.v1.Session"
 UNREADABLE = -1
 MAX_REQUEST_BYTES = 1 << 20
@@ -247,6 +247,7 @@ class Restart(Request, frozen=True, tag="restart"):
     """`Session.restart`: gives `Done`."""
 
     options: dict[str, str] | None
+    seed: Annotated[int, Meta(ge=0, le=2**32 - 1)] | None = None
 
 
 class Leave(Request, frozen=True, tag="leave"):

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define CLOCK_MAGIC 0x4b4c4353u
-#define CLOCK_LAYOUT 3u
+#define CLOCK_LAYOUT 4u
 #define CLOCK_N_SLOTS 256
 #define CLOCK_N_PROCESSES 128
 #define CLOCK_N_SERVERS 8
@@ -89,6 +89,8 @@ struct clock_page {
     _Atomic int32_t servers[CLOCK_N_SERVERS];
     _Atomic uint32_t has_servers;
     int64_t base_ns[CLOCK_N_IDS]; /* each clock is its base plus the game time */
+    uint64_t random_seed;         /* of the random sources of the game (random.c) */
+    uint32_t has_random_seed;     /* 0: they give what the kernel gives */
     struct clock_line lines[2];
     _Atomic uint32_t n_slots; /* how many have ever been used */
     struct clock_slot slots[CLOCK_N_SLOTS];

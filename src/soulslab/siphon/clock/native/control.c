@@ -26,7 +26,8 @@ int64_t clock_real_ns(void)
 }
 
 /* All that return an int give 0 or a negative error number, unless they say otherwise. */
-int soulslab_clock_create(void);
+int soulslab_clock_create(int is_held);
+void soulslab_clock_fix_start(struct clock_page *page, int64_t epoch_ns, int64_t boot_ns, uint64_t random_seed);
 int soulslab_clock_map(int fd, struct clock_page **mapped);
 void soulslab_clock_unmap(struct clock_page *page);
 int soulslab_clock_own(struct clock_page *page, int fd, int on_orphan);
@@ -39,6 +40,7 @@ int64_t soulslab_clock_now(struct clock_page *page, int64_t *started_ns, int64_t
 int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout_ns);
 int soulslab_clock_step(struct clock_page *page, int pid, int64_t jump_ns, int64_t timeout_ns);
 void soulslab_clock_set_servers(struct clock_page *page, const int *pids, int n);
+int soulslab_clock_is_still(struct clock_page *page, int pid);
 
 static int64_t now_of(clockid_t clock)
 {
@@ -49,8 +51,8 @@ static int64_t now_of(clockid_t clock)
     return now.tv_sec * CLOCK_SECOND + now.tv_nsec;
 }
 
-/* Make a page that runs at 1x from now. Returns its file descriptor. */
-PUBLIC int soulslab_clock_create(void)
+/* Make a page whose time is held at 0, or runs at 1x from now. Returns its file descriptor. */
+PUBLIC int soulslab_clock_create(int is_held)
 {
     int fd = memfd_create("soulslab-clock", MFD_CLOEXEC);
     struct clock_page *page;
@@ -67,7 +69,7 @@ PUBLIC int soulslab_clock_create(void)
     /* The program sees each clock go on from where it stands. */
     for (clockid_t clock = 0; clock < CLOCK_N_IDS; clock++)
         page->base_ns[clock] = now_of(clock);
-    page->lines[1] = (struct clock_line){clock_real_ns(), 0, CLOCK_FOREVER, CLOCK_UNIT_SPEED};
+    page->lines[1] = (struct clock_line){clock_real_ns(), 0, CLOCK_FOREVER, is_held ? 0 : CLOCK_UNIT_SPEED};
     atomic_store(&page->started_ns, -1);
     atomic_store(&page->boundary, CLOCK_BOUNDARY_SLEEP);
     atomic_store(&page->spin_reads, UINT32_MAX);
@@ -77,6 +79,17 @@ PUBLIC int soulslab_clock_create(void)
     page->magic = CLOCK_MAGIC;
     munmap(page, sizeof *page);
     return fd;
+}
+
+/* Before the game is started: let its clocks begin at these times, and its random sources be functions of the seed. */
+PUBLIC void soulslab_clock_fix_start(struct clock_page *page, int64_t epoch_ns, int64_t boot_ns, uint64_t random_seed)
+{
+    for (clockid_t clock = 0; clock < CLOCK_N_IDS; clock++)
+        page->base_ns[clock] = boot_ns;
+    page->base_ns[CLOCK_REALTIME] = page->base_ns[CLOCK_REALTIME_COARSE] = epoch_ns;
+    page->base_ns[CLOCK_REALTIME_ALARM] = page->base_ns[CLOCK_TAI] = epoch_ns;
+    page->random_seed = random_seed;
+    page->has_random_seed = 1;
 }
 
 PUBLIC int soulslab_clock_map(int fd, struct clock_page **mapped)
@@ -220,4 +233,12 @@ PUBLIC void soulslab_clock_set_servers(struct clock_page *page, const int *pids,
     for (int i = 0; i < CLOCK_N_SERVERS; i++)
         atomic_store(&page->servers[i], i < n ? pids[i] : 0);
     atomic_store(&page->has_servers, n >= 0 && n <= CLOCK_N_SERVERS);
+}
+
+/* Return whether all threads of the game and of its servers sleep, so that nothing happens until time gets on. */
+PUBLIC int soulslab_clock_is_still(struct clock_page *page, int pid)
+{
+    struct clock_moment moment;
+    clock_look(page, &moment);
+    return moment.is_frozen && clock_is_still(page, pid, moment.generation);
 }
