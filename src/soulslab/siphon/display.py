@@ -34,6 +34,7 @@ from soulslab.siphon.x11 import COOKIE_NAME, XConnection
 START_DEADLINE_S = 20.0
 MAX_STARTS = 3
 END_DEADLINE_S = 5.0
+DISPLAY_DIGITS = 5
 MAX_SIDE_PX = 16384  # what X's 16-bit coordinates leave, halved
 #: Xauthority's FamilyWild (<X11/Xauth.h>): the cookie is good for any display of any host.
 FAMILY_WILD = 0xFFFF
@@ -104,9 +105,14 @@ class PrivateDisplay:
         self._process, self.name = _start(program, self.size_px, folder, self._lifeline, undo)
         self.pid = self._process.pid
 
-    def environment(self) -> dict[str, str]:
-        """Return the variables with which a program draws here."""
-        return {"DISPLAY": self.name, "XAUTHORITY": str(self._authority)}
+    def environment(self, *, has_fixed_length: bool = False) -> dict[str, str]:
+        """Return the variables with which a program draws here.
+
+        Args:
+            has_fixed_length: Fill the display number up with zeros, as X libraries store its text on the heap.
+        """
+        name = f":{int(self.name[1:]):0{DISPLAY_DIGITS}d}" if has_fixed_length else self.name
+        return {"DISPLAY": name, "XAUTHORITY": str(self._authority)}
 
     @property
     def has_ended(self) -> bool:

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from soulslab.siphon.clock.lockstep import DEFAULT_STEP_S
+from soulslab.siphon.clock.lockstep import DEFAULT_STEP_S, SPIN_READS, SPIN_TURNS
 from soulslab.siphon.clock.native_library import FOREVER_NS, MAIN_RUNS, STILL, UNIT_SPEED, native_library
 from soulslab.siphon.clock.page import LockstepPage
 from soulslab.siphon.clock.quiet import Quiet
@@ -56,6 +56,8 @@ class HeldStart:
         self.follow(0)
         pids = (ctypes.c_int * len(servers or ()))(*servers or ())
         self._native.set_servers(page.address, pids, -1 if servers is None else len(servers))
+        # A game that never sleeps would not stand otherwise.
+        self._native.set_spin(page.address, SPIN_READS, SPIN_TURNS)
 
     def follow(self, pid: int) -> None:
         """Wait for this process from now on."""

@@ -191,7 +191,7 @@ class RealGameOpener:
             if self._display is None:
                 self._display = PrivateDisplay(options.screen_px)
             display = self._display.name
-            environment |= self._display.environment()
+            environment |= self._display.environment(has_fixed_length=options.deterministic)
         facts = profile.process
         start = None
         if page is not None:

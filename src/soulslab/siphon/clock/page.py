@@ -85,9 +85,9 @@ class LockstepPage:
             # The loader would take it for several; it follows links.
             if self._preload_fd < 0:
                 self._preload_fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            path = f"/proc/{os.getpid()}/fd/{self._preload_fd}"
+            path = _own_file(self._preload_fd)
         key = self._native.key(self.address)
-        return {"LD_PRELOAD": path, VARIABLE: f"/proc/{os.getpid()}/fd/{self._fd}#{key:016x}"}
+        return {"LD_PRELOAD": path, VARIABLE: f"{_own_file(self._fd)}#{key:016x}"}
 
     def was_loaded_by(self, pid: int) -> bool:
         """Tell whether a process has this page; False also for one that has ended."""
@@ -153,6 +153,11 @@ def open_page_of(pid: int) -> int:
         f"process {pid} was not started with the clock library, which cannot be loaded later; let soulslab start the "
         "game (launch='always'), or use the grade scaled or realtime"
     )
+
+
+def _own_file(fd: int) -> str:
+    """Return the path of a descriptor of this process for other processes; its length does not depend on the ids."""
+    return f"/proc/{str(os.getpid()).rjust(7, '/')}/fd/{str(fd).rjust(5, '/')}"
 
 
 def _denied(pid: int) -> AttachDeniedError:
