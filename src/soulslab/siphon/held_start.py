@@ -10,11 +10,12 @@ import ctypes
 import logging
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
-from soulslab.siphon.clock.lockstep import DEFAULT_STEP_S, SPIN_READS, SPIN_TURNS
-from soulslab.siphon.clock.native_library import FOREVER_NS, MAIN_RUNS, STILL, UNIT_SPEED, native_library
+from soulslab.siphon.clock.lockstep import DEFAULT_STEP_S
+from soulslab.siphon.clock.native_library import BOUNDARIES, FOREVER_NS, PARKED, STILL, UNIT_SPEED, native_library
 from soulslab.siphon.clock.page import LockstepPage
-from soulslab.siphon.clock.quiet import Quiet
+from soulslab.siphon.profile import ClockFacts
 
 #: CLOCK_REALTIME of a deterministic start with seed 0: 2026-01-01T00:00:00Z. The seed counts seconds from there.
 EPOCH_S = 1_767_225_600
@@ -24,10 +25,10 @@ BOOT_S = 1000
 SLICE_NS = 20_000_000
 #: Wall time before the second look at the threads; each later pause is twice as long.
 FIRST_PAUSE_S = 0.0002
-#: Wall time for threads that do not wait for time, while the main thread waits: they may be loading.
+#: Wall time for threads and processes that do not wait for time, while the others do: they may be loading.
 WORKER_DEADLINE_S = 2.0
-#: The same where it cannot be proven that the game stands: a thread never sleeps, or the X server is not known.
-UNPROVEN_S = 0.05
+#: The same once one has been seen that never sleeps.
+SHORT_DEADLINE_S = 0.05
 
 _log = logging.getLogger(__name__)
 
@@ -37,32 +38,26 @@ class HeldStart:
 
     Args:
         page: Its page, made with ``is_held=True``.
-        tick_hz: Ticks per second; 0 if not known.
-        servers: See `LockstepClock`.
+        facts: The profile's facts about its time.
+        servers: See `LockstepClock`; those that are known before the game runs.
 
     Attributes:
-        pid: The process whose main thread is waited for: of the command, later of the game.
+        pid: The process that is waited for: of the command, later of the game.
         n_ticks: Ticks that have passed.
     """
 
-    def __init__(self, page: LockstepPage, tick_hz: float, servers: Sequence[int] | None) -> None:
+    def __init__(self, page: LockstepPage, facts: ClockFacts, servers: Sequence[int]) -> None:
+        self.pid = 0
         self.n_ticks = 0
         self._page = page
-        self._tick_s = 1.0 / tick_hz if tick_hz > 0 else DEFAULT_STEP_S
+        self._tick_s = 1.0 / facts.tick_hz if facts.tick_hz > 0 else DEFAULT_STEP_S
         self._native = native_library()
         self._is_settled = False
-        self._blocked_since_s: float | None = None
-        self._patience_s = UNPROVEN_S if servers is None else WORKER_DEADLINE_S
-        self.follow(0)
-        pids = (ctypes.c_int * len(servers or ()))(*servers or ())
-        self._native.set_servers(page.address, pids, -1 if servers is None else len(servers))
+        self._busy_since_s: float | None = None
+        self._patience_s = WORKER_DEADLINE_S
+        self._native.set_servers(page.address, (ctypes.c_int * len(servers))(*servers), len(servers))
         # A game that never sleeps would not stand otherwise.
-        self._native.set_spin(page.address, SPIN_READS, SPIN_TURNS)
-
-    def follow(self, pid: int) -> None:
-        """Wait for this process from now on."""
-        self.pid = pid
-        self._quiet = Quiet(pid)
+        self._native.set_boundary(page.address, BOUNDARIES[facts.boundary], facts.spin_reads)
 
     def wait(self) -> bool:
         """Wait until the game stands, for 20 ms of wall time at most.
@@ -86,24 +81,24 @@ class HeldStart:
     def _pass_tick(self) -> None:
         before_ns, after_ns = (round(n * self._tick_s * 1e9) for n in (self.n_ticks, self.n_ticks + 1))
         self.n_ticks += 1
-        self._blocked_since_s = None
+        self._busy_since_s = None
         self._native.publish(self._page.address, 0, after_ns - before_ns, FOREVER_NS)
 
     def _settle(self) -> bool:
-        """Wait for a proof that nothing runs; where there is none, for the main thread to be blocked for long."""
+        """Wait for a proof that nothing runs: neither the game nor the processes that it waits for."""
         result = self._native.wait(self._page.address, self.pid, SLICE_NS)
-        if result == STILL or (result != MAIN_RUNS and self._await_still()):
+        if result == STILL or (result == PARKED and self._await_still()):
             return True
-        if result == MAIN_RUNS and not self._quiet.is_blocked(self.pid):
-            self._blocked_since_s = None
+        if result != PARKED or not _is_asleep(self.pid):
+            self._busy_since_s = None
             return False
         now_s = time.monotonic()
-        self._blocked_since_s = self._blocked_since_s or now_s
-        if now_s - self._blocked_since_s < self._patience_s:
+        self._busy_since_s = self._busy_since_s or now_s
+        if now_s - self._busy_since_s < self._patience_s:
             return False
-        if self._patience_s > UNPROVEN_S:
+        if self._patience_s > SHORT_DEADLINE_S:
             _log.info("process %d has threads that never sleep, so its start may take other ticks next time", self.pid)
-            self._patience_s = UNPROVEN_S
+            self._patience_s = SHORT_DEADLINE_S
         return True
 
     def _await_still(self) -> bool:
@@ -115,3 +110,12 @@ class HeldStart:
             time.sleep(pause_s)
             pause_s *= 2
         return True
+
+
+def _is_asleep(pid: int) -> bool:
+    """Return whether the main thread of a process sleeps (state S in proc(5))."""
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):  # it has ended, which the caller finds out
+        return False
+    return text.rpartition(")")[2].split()[0] == "S"

@@ -101,12 +101,12 @@ class RealGame:
         if process is None:
             raise AssertionError("only a game that was started is waited for")
         if self.start is not None:
-            self.start.follow(process.pid)
+            self.start.pid = process.pid
         left_s = max(deadline - time.monotonic(), 0.0)
         process.find_game(executable, left_s, self.start.wait if self.start else None)
         self.pid = process.pid
         if self.start is not None:
-            self.start.follow(process.pid)
+            self.start.pid = process.pid
 
     def wait(self) -> None:
         """Wait for a moment, while the game starts."""
