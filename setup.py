@@ -12,10 +12,8 @@ from setuptools import Extension, setup
 NATIVE = "src/soulslab/siphon/clock/native"
 # Loaded into the game, so it must neither bring symbols of its own into it nor need anything but libc.
 FLAGS = ["-std=gnu11", "-O2", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wshadow"]
-GAME_SIDE = [
-    *("attach.c", "boundary.c", "helper.c", "lock.c", "poll.c", "random.c", "read.c", "sleep.c", "spin.c"),
-    "toolkit.c",
-]
+CONTROL_SIDE = ["control.c", "still.c"]
+GAME_SIDE = sorted({path.name for path in Path(NATIVE).glob("*.c")} - set(CONTROL_SIDE))
 
 
 def library(name: str, sources: list[str]) -> Extension:
@@ -31,7 +29,7 @@ def library(name: str, sources: list[str]) -> Extension:
 
 
 setup(
-    ext_modules=[library("_preload", GAME_SIDE), library("_control", ["control.c", "still.c"])]
+    ext_modules=[library("_preload", GAME_SIDE), library("_control", CONTROL_SIDE)]
     if sys.platform.startswith("linux")
     else []
 )

@@ -22,12 +22,13 @@ FIELDS = (
 )  # fmt: skip
 
 
-def compile_clock_program(folder: Path) -> Path:
-    """Compile it into a folder."""
-    program = folder / "clock_program"
+def compile_clock_program(folder: Path, name: str = SOURCE.stem, *options: str) -> Path:
+    """Compile it, or another program of this folder with the same report, into a folder."""
+    program = folder / name
+    source = SOURCE.with_name(f"{name}.c")
     gcc = which("gcc")
     assert gcc, "gcc is not installed; scripts/bootstrap.py installs it"
-    subprocess.run([gcc, "-O1", "-pthread", "-o", str(program), str(SOURCE), "-ldl"], check=True)
+    subprocess.run([gcc, "-O1", "-pthread", *options, "-o", str(program), str(source), "-ldl", "-lrt"], check=True)
     return program
 
 

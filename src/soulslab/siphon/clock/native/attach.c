@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,10 +40,46 @@ int64_t clock_real_ns(void)
 {
     struct timespec now;
     if (real.clock_gettime == NULL)
-        syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+        clock_call(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
     else
         real.clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * CLOCK_SECOND + now.tv_nsec;
+}
+
+#ifdef __x86_64__
+static long call_kernel(long number, const long *arguments)
+{
+    register long fourth __asm__("r10") = arguments[3], fifth __asm__("r8") = arguments[4];
+    register long sixth __asm__("r9") = arguments[5];
+    long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(arguments[0]), "S"(arguments[1]), "d"(arguments[2]), "r"(fourth), "r"(fifth),
+                       "r"(sixth)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+#else
+static long call_kernel(long number, const long *arguments)
+{
+    static long (*real_syscall)(long, ...);
+    if (real_syscall == NULL)
+        real_syscall = dlsym(RTLD_NEXT, "syscall");
+    long result =
+        real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+    return result == -1 ? -errno : result;
+}
+#endif
+
+long clock_call(long number, ...)
+{
+    va_list list;
+    long arguments[6];
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        arguments[i] = va_arg(list, long);
+    va_end(list);
+    return call_kernel(number, arguments);
 }
 
 /* pthread_cond_* have an old version on x86-64, of another size, which dlsym may give. */
@@ -55,6 +92,11 @@ static void *find(const char *name)
 static void find_real(void)
 {
     real.nanosleep = dlsym(RTLD_NEXT, "nanosleep");
+    real.read = dlsym(RTLD_NEXT, "read");
+    real.close = dlsym(RTLD_NEXT, "close");
+    real.pause = dlsym(RTLD_NEXT, "pause");
+    real.sigsuspend = dlsym(RTLD_NEXT, "sigsuspend");
+    real.sigtimedwait = dlsym(RTLD_NEXT, "sigtimedwait");
     real.clock_nanosleep = dlsym(RTLD_NEXT, "clock_nanosleep");
     real.poll = dlsym(RTLD_NEXT, "poll");
     real.ppoll = dlsym(RTLD_NEXT, "ppoll");
@@ -106,7 +148,7 @@ static void forget_thread(void *slot)
     if (self.waiter != NULL) {
         int fd = atomic_exchange(&self.waiter->wake_fd, -1);
         if (fd >= 0)
-            close(fd);
+            real.close(fd);
         atomic_store(&self.waiter->is_used, 0);
     }
     self = (struct thread){.seen_ns = -1};
@@ -126,6 +168,7 @@ static void after_fork(void)
 {
     self = (struct thread){.seen_ns = -1, .stack_low = self.stack_low, .stack_high = self.stack_high};
     enlist();
+    reset_timers();
     reset_helper();
     this_thread();
 }
@@ -211,7 +254,7 @@ __attribute__((constructor(101))) static void at_load(void)
 bool is_main_thread(void)
 {
     if (self.tid == 0)
-        self.tid = (int32_t)syscall(SYS_gettid);
+        self.tid = (int32_t)clock_call(SYS_gettid);
     return self.tid == own_pid;
 }
 
@@ -251,20 +294,69 @@ struct thread *this_thread(void)
     return &self;
 }
 
-void park_slot(struct clock_slot *slot, uint32_t generation, enum clock_wait kind)
+static void announce_arrival(void)
 {
-    atomic_store(&slot->kind, kind);
-    atomic_store(&slot->parked, generation);
     atomic_fetch_add(&page->arrivals, 1);
     if (atomic_load(&page->n_watchers) != 0)
         clock_futex(&page->arrivals, FUTEX_WAKE, INT_MAX, NULL);
 }
 
+void park_slot(struct clock_slot *slot, uint32_t generation, enum clock_wait kind)
+{
+    atomic_store(&slot->kind, kind);
+    atomic_store(&slot->parked, generation);
+    announce_arrival();
+}
+
+/* A timer that expires while a thread parks must not be missed: the step would end before the thread has handled the
+ * signal. So a thread that is about to park says so first, then looks for signals and files, and parks only if the
+ * helper has not expired a timer since (alert_all). */
+bool begin_park(uint32_t generation)
+{
+    struct clock_slot *slot = this_thread()->slot;
+    if (slot == NULL || atomic_load(&slot->parked) == generation)
+        return false;
+    atomic_store(&slot->parked, CLOCK_PARKING);
+    return true;
+}
+
+bool finish_park(uint32_t generation, enum clock_wait kind)
+{
+    uint32_t parking = CLOCK_PARKING;
+    atomic_store(&self.slot->kind, kind);
+    if (!atomic_compare_exchange_strong(&self.slot->parked, &parking, generation))
+        return parking == generation; /* the helper has parked it */
+    announce_arrival();
+    return true;
+}
+
 void park(uint32_t generation, enum clock_wait kind)
 {
     struct clock_slot *slot = this_thread()->slot;
-    if (slot != NULL && atomic_load_explicit(&slot->parked, memory_order_relaxed) != generation)
+    if (slot == NULL || atomic_load_explicit(&slot->parked, memory_order_relaxed) == generation)
+        return;
+    if (!has_timers()) {
         park_slot(slot, generation, kind);
+        return;
+    }
+    while (begin_park(generation)) {
+        clock_call(SYS_gettid); /* signals are delivered on the way back from the kernel */
+        if (finish_park(generation, kind))
+            return;
+    }
+}
+
+void alert_all(void)
+{
+    uint32_t n_slots = atomic_load(&page->n_slots);
+    for (uint32_t i = 0; i < n_slots; i++) {
+        struct clock_slot *slot = &page->slots[i];
+        uint32_t parked = atomic_load(&slot->parked);
+        if (slot == self.slot || atomic_load(&slot->pid) != own_pid)
+            continue;
+        while (parked != 0 && !atomic_compare_exchange_weak(&slot->parked, &parked, CLOCK_ALERTED))
+            ;
+    }
 }
 
 void unpark(void)

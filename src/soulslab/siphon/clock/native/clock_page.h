@@ -35,6 +35,9 @@
 #define CLOCK_UNIT_SPEED ((int64_t)1 << 32)
 #define CLOCK_MS 1000000ll
 #define CLOCK_SECOND 1000000000ll
+/* States of a slot beside the generations, of which those at rest are even. */
+#define CLOCK_PARKING 1u
+#define CLOCK_ALERTED 3u
 /* The name of our thread in the game (helper.c), as the kernel shows it. */
 #define CLOCK_HELPER_NAME "soulslab-clock"
 /* Samples a thread that runs on (spin.c); one of the last, which programs hardly use. */
@@ -62,7 +65,8 @@ enum clock_wait { CLOCK_WAIT_TIME, CLOCK_WAIT_THREAD, CLOCK_WAIT_FILE };
 struct clock_slot {
     _Atomic int32_t tid; /* 0: free */
     _Atomic int32_t pid;
-    /* The generation in which it found that it waits for a time beyond where the clock stands; 0 while it runs. */
+    /* The generation in which it found that it waits for a time beyond where the clock stands; 0 while it runs;
+     * CLOCK_PARKING while it checks that there is nothing else to do; CLOCK_ALERTED when it has to check again. */
     _Atomic uint32_t parked;
     _Atomic uint32_t kind; /* enum clock_wait: what else can end that wait */
     char pad[48]; /* a cache line each */
@@ -108,10 +112,22 @@ struct clock_moment {
 
 /* The real CLOCK_MONOTONIC; each library brings its own. */
 int64_t clock_real_ns(void);
+/* A system call; the result is that of the kernel, a negative error number for a failure. Each library brings its own,
+ * as the game's `syscall` is ours. */
+long clock_call(long number, ...);
+
+/* The result of a system call as a function of libc gives it: -1 and errno. */
+static inline long clock_result(long result)
+{
+    if (result >= 0 || result < -4095)
+        return result;
+    errno = (int)-result;
+    return -1;
+}
 
 static inline long clock_futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
 {
-    return syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
+    return clock_result(clock_call(SYS_futex, word, operation, value, timeout, NULL, 0));
 }
 
 /* Wait until the word is no longer `value`, for so long in real time at most; wakes early at any signal. */
@@ -130,7 +146,7 @@ static inline void clock_await_writer(struct clock_page *page, uint32_t odd)
             atomic_compare_exchange_strong(&page->generation, &odd, odd - 1);
             return;
         }
-        syscall(SYS_sched_yield);
+        clock_call(SYS_sched_yield);
     }
 }
 

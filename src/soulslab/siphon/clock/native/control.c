@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "still.h"
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -23,6 +24,19 @@ int64_t clock_real_ns(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * CLOCK_SECOND + now.tv_nsec;
+}
+
+long clock_call(long number, ...)
+{
+    va_list list;
+    long arguments[6];
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        arguments[i] = va_arg(list, long);
+    va_end(list);
+    long result =
+        syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+    return result == -1 ? -errno : result;
 }
 
 /* All that return an int give 0 or a negative error number, unless they say otherwise. */

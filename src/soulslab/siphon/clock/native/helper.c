@@ -17,6 +17,12 @@
 
 static struct waiter waiters[CLOCK_N_SLOTS];
 static _Atomic int is_started;
+/* Tickets of those who wait until the helper has looked at the timers. */
+static _Atomic uint32_t n_asked, n_answered;
+/* Of a waiter that has not looked for signals and files yet. */
+#define NEVER UINT32_MAX
+/* How often timers have expired. A thread that has not looked for signals and files since parks by itself only. */
+static _Atomic uint32_t n_fires;
 
 static struct waiter *this_waiter(void)
 {
@@ -29,7 +35,7 @@ static struct waiter *this_waiter(void)
         int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_FD);
         if (high >= 0) {
-            close(fd);
+            real.close(fd);
             fd = high;
         }
         atomic_store(&waiters[i].wake_fd, fd);
@@ -59,7 +65,8 @@ static void attend(struct waiter *waiter, const struct clock_moment *moment)
     if (!atomic_compare_exchange_strong(&waiter->state, &waits, WAITER_BUSY))
         return;
     pthread_cond_t *cond = atomic_load(&waiter->cond);
-    bool is_to_wake = atomic_load(&waiter->is_woken) || (cond != NULL && atomic_load(&waiter->is_timed));
+    bool is_to_wake = atomic_load(&waiter->is_woken) || (cond != NULL && atomic_load(&waiter->is_timed)) ||
+                      (cond == NULL && atomic_load(&waiter->n_fires) != atomic_load(&n_fires));
     uint64_t one = 1;
     bool is_early = moment->is_frozen && atomic_load(&waiter->until_ns) > moment->virtual_ns;
     if (!is_behind(waiter, moment->generation) && !(is_early && is_at_limit(waiter, moment))) {
@@ -94,21 +101,78 @@ static bool attend_to_all(const struct clock_moment *moment)
     return is_any_behind;
 }
 
+/* Those who wait for a file or a signal have to look again: a timer may have brought it. */
+static void wake_all(void)
+{
+    uint64_t one = 1;
+    alert_all();
+    clock_futex(&page->generation, FUTEX_WAKE, INT_MAX, NULL);
+    for (int i = 0; i < CLOCK_N_SLOTS; i++) {
+        int32_t waits = WAITER_WAITS;
+        if (!atomic_compare_exchange_strong(&waiters[i].state, &waits, WAITER_BUSY))
+            continue;
+        if (atomic_load(&waiters[i].cond) == NULL)
+            clock_call(SYS_write, atomic_load(&waiters[i].wake_fd), &one, sizeof one);
+        atomic_store(&waiters[i].state, WAITER_WAITS);
+    }
+}
+
+/* Expire the timers that are due. Returns when the next one is due; -1 if there has never been one. The helper is not
+ * parked while a timer is due, and what the timer sets in motion is not parked either when the helper parks. */
+static int64_t attend_to_timers(const struct clock_moment *moment)
+{
+    if (!has_timers())
+        return -1;
+    this_thread();
+    if (fire_timers(moment->virtual_ns)) {
+        atomic_fetch_add(&n_fires, 1);
+        wake_all();
+    }
+    return next_timer_ns();
+}
+
+static void answer(uint32_t asked)
+{
+    if (atomic_exchange(&n_answered, asked) != asked)
+        clock_futex(&n_answered, FUTEX_WAKE, INT_MAX, NULL);
+}
+
+uint32_t count_fires(void)
+{
+    return atomic_load(&n_fires);
+}
+
+void await_helper(void)
+{
+    uint32_t ticket = atomic_fetch_add(&n_asked, 1) + 1, answered;
+    int saved_errno = errno;
+    while ((int32_t)((answered = atomic_load(&n_answered)) - ticket) < 0) {
+        clock_futex(&page->generation, FUTEX_WAKE, INT_MAX, NULL);
+        clock_futex_wait(&n_answered, answered, AGAIN_NS);
+    }
+    errno = saved_errno;
+}
+
 static void *help(void *nothing)
 {
     prctl(PR_SET_NAME, CLOCK_HELPER_NAME);
     for (;;) {
         struct clock_moment moment;
         clock_look(page, &moment);
+        uint32_t asked = atomic_load(&n_asked);
+        int64_t next_ns = attend_to_timers(&moment);
         bool is_to_repeat = attend_to_all(&moment);
-        int64_t wait_ns = real_wait_until_ns(&moment, moment.limit_ns);
+        if (next_ns >= 0 && moment.is_frozen)
+            park(moment.generation, CLOCK_WAIT_TIME);
+        answer(asked);
+        int64_t wait_ns = real_wait_until_ns(&moment, next_ns >= 0 && next_ns < moment.limit_ns ? next_ns : moment.limit_ns);
         clock_futex_wait(&page->generation, moment.generation, is_to_repeat ? AGAIN_NS : wait_ns);
         check_owner(clock_real_ns());
     }
     return nothing;
 }
 
-static bool start_helper(void)
+bool start_helper(void)
 {
     if (atomic_load_explicit(&is_started, memory_order_relaxed) || atomic_exchange(&is_started, 1))
         return true;
@@ -153,6 +217,7 @@ bool note(struct waiter *waiter, uint32_t generation)
 {
     take_back(waiter);
     atomic_store(&waiter->is_woken, 0);
+    atomic_store(&waiter->n_fires, has_timers() ? NEVER : 0);
     atomic_store(&waiter->seen, generation);
     atomic_store(&waiter->state, WAITER_WAITS);
     /* Either the helper comes by later than this and finds it waiting, or it has to look at the new line itself. */
@@ -169,10 +234,13 @@ void end_wait(struct waiter *waiter)
 void reset_helper(void)
 {
     atomic_store(&is_started, 0);
+    atomic_store(&n_fires, 0);
+    atomic_store(&n_asked, 0);
+    atomic_store(&n_answered, 0);
     for (int i = 0; i < CLOCK_N_SLOTS; i++) {
         /* The descriptors are shared with the parent; we make our own. */
         if (atomic_load(&waiters[i].is_used) && atomic_load(&waiters[i].wake_fd) >= 0)
-            close(atomic_load(&waiters[i].wake_fd));
+            real.close(atomic_load(&waiters[i].wake_fd));
         atomic_store(&waiters[i].is_used, 0);
         atomic_store(&waiters[i].state, WAITER_IDLE);
         atomic_store(&waiters[i].cond, NULL);

@@ -11,6 +11,40 @@
  * millisecond. */
 #define MAX_FILES 4096
 
+/* What a thread waits for, apart from time. */
+struct wait {
+    struct waiter *waiter;
+    struct pollfd *files;
+    nfds_t n;
+    const sigset_t *mask;
+    enum clock_wait kind;
+};
+
+/* Return what ppoll finds at once, if a timer may have brought it; else park. */
+static int park_unless_ready(const struct wait *wait, const struct clock_moment *moment)
+{
+    static const struct timespec none = {0, 0};
+    if (!has_timers()) {
+        if (moment->is_frozen)
+            park(moment->generation, wait->kind);
+        return 0;
+    }
+    for (;;) {
+        bool is_parking = moment->is_frozen && begin_park(moment->generation);
+        uint32_t n_fires = count_fires();
+        int result = real.ppoll(wait->files, wait->n, &none, wait->mask);
+        if (result != 0) {
+            unpark();
+            return result;
+        }
+        if (is_parking && !finish_park(moment->generation, wait->kind))
+            continue;
+        if (wait->waiter != NULL) /* from now on the helper may park it */
+            atomic_store(&wait->waiter->n_fires, n_fires);
+        return 0;
+    }
+}
+
 static void cancel_wait(void *waiter)
 {
     end_wait(waiter);
@@ -30,17 +64,19 @@ int wait_with_mask(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_
         if (waiter != NULL && !note(waiter, moment.generation))
             continue;
         int64_t wait_ns = moment.virtual_ns >= until_ns ? 0 : real_wait_until_ns(&moment, until_ns);
-        if (wait_ns > 0 && moment.is_frozen)
-            park(moment.generation, n > 0 ? CLOCK_WAIT_FILE : CLOCK_WAIT_TIME);
         if (wake_fd < 0 && wait_ns > CLOCK_MS)
             wait_ns = CLOCK_MS;
         struct timespec timeout = to_timespec(wait_ns);
         if (wake_fd >= 0)
             all[n] = (struct pollfd){.fd = wake_fd, .events = POLLIN};
-        result = real.ppoll(all, wake_fd >= 0 ? n + 1 : n, &timeout, mask);
+        nfds_t n_all = wake_fd >= 0 ? n + 1 : n;
+        struct wait wait = {waiter, all, n_all, mask, n > 0 ? CLOCK_WAIT_FILE : CLOCK_WAIT_TIME};
+        result = wait_ns > 0 ? park_unless_ready(&wait, &moment) : 0;
+        if (result == 0)
+            result = real.ppoll(all, n_all, &timeout, mask);
         if (wake_fd >= 0 && result > 0 && all[n].revents != 0) {
             uint64_t count;
-            if (read(wake_fd, &count, sizeof count) >= 0 || errno == EAGAIN)
+            if (real.read(wake_fd, &count, sizeof count) >= 0 || errno == EAGAIN)
                 result--;
         }
         if (result != 0 || wait_ns == 0)
@@ -58,7 +94,7 @@ int wait_with_mask(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_
 }
 
 /* The same with signals as they are; `mask` may be NULL. */
-static int wait_for_files(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_t *mask)
+int wait_for_files(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_t *mask)
 {
     sigset_t before;
     int result;
@@ -279,9 +315,9 @@ PUBLIC int epoll_wait(int epoll, struct epoll_event *events, int n, int timeout_
 PUBLIC int sched_yield(void)
 {
     if (!is_attached())
-        return (int)syscall(SYS_sched_yield);
+        return (int)clock_result(clock_call(SYS_sched_yield));
     before_look(THIS_CALL());
-    int result = (int)syscall(SYS_sched_yield);
+    int result = (int)clock_result(clock_call(SYS_sched_yield));
     after_idle_look(LOOK_EXACT);
     return result;
 }

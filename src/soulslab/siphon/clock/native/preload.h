@@ -39,6 +39,11 @@ struct real {
     ssize_t (*recvmsg)(int, struct msghdr *, int);
     ssize_t (*sendmsg)(int, const struct msghdr *, int);
     ssize_t (*writev)(int, const struct iovec *, int);
+    ssize_t (*read)(int, void *, size_t);
+    int (*close)(int);
+    int (*pause)(void);
+    int (*sigsuspend)(const sigset_t *);
+    int (*sigtimedwait)(const sigset_t *, siginfo_t *, const struct timespec *);
 };
 extern struct real real;
 
@@ -54,6 +59,7 @@ struct waiter {
     _Atomic uint32_t is_woken;    /* the helper signalled its condition */
     _Atomic uint32_t is_timed;    /* its condition ends by itself, at a real time that holds for the line it has seen */
     enum clock_wait kind;
+    _Atomic uint32_t n_fires;     /* of timers, when it looked for signals and files last */
     struct clock_slot *slot;      /* NULL: there are too many threads */
 };
 
@@ -103,6 +109,9 @@ extern uintptr_t program_start, program_end; /* the code of the program itself *
 void park(uint32_t generation, enum clock_wait kind);
 void park_slot(struct clock_slot *slot, uint32_t generation, enum clock_wait kind);
 void unpark(void);
+bool begin_park(uint32_t generation); /* false: it is parked already, or has no slot */
+bool finish_park(uint32_t generation, enum clock_wait kind); /* false: a timer has expired since begin_park */
+void alert_all(void); /* the threads of this process that are parked look for signals and files again */
 void check_owner(int64_t real_ns);
 
 /* read.c */
@@ -132,12 +141,22 @@ void release_signals(void *before);
 
 /* poll.c */
 int wait_with_mask(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_t *mask);
+int wait_for_files(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_t *mask);
 
 /* helper.c */
 struct waiter *begin_wait(pthread_cond_t *cond, int64_t until_ns, enum clock_wait kind); /* NULL: there is no helper */
 bool note(struct waiter *waiter, uint32_t generation); /* false: it is out of date already */
 void end_wait(struct waiter *waiter);
+bool start_helper(void);
+uint32_t count_fires(void); /* how often timers have expired */
+void await_helper(void); /* until it has looked at the timers */
 void reset_helper(void); /* in a new process, which has only the thread that forked */
+
+/* timers.c */
+bool has_timers(void);             /* false: none has ever been armed in this process */
+bool fire_timers(int64_t now_ns);  /* expire all that are due; returns whether there was one */
+int64_t next_timer_ns(void);       /* game time; CLOCK_FOREVER for none */
+void reset_timers(void);           /* in a new process */
 
 static inline int64_t to_ns(const struct timespec *time)
 {

@@ -34,14 +34,15 @@ static struct timespec wall_time(struct call call)
     if (is_attached())
         return to_timespec(page->base_ns[CLOCK_REALTIME] + read_ns(call));
     struct timespec now;
-    syscall(SYS_clock_gettime, CLOCK_REALTIME, &now);
+    clock_call(SYS_clock_gettime, CLOCK_REALTIME, &now);
     return now;
 }
 
 PUBLIC int clock_gettime(clockid_t clock, struct timespec *now)
 {
     if (!is_attached() || !is_virtual(clock))
-        return real.clock_gettime != NULL ? real.clock_gettime(clock, now) : (int)syscall(SYS_clock_gettime, clock, now);
+        return real.clock_gettime != NULL ? real.clock_gettime(clock, now)
+                                          : (int)clock_result(clock_call(SYS_clock_gettime, clock, now));
     *now = to_timespec(page->base_ns[clock] + read_ns(THIS_CALL()));
     return 0;
 }

@@ -59,8 +59,12 @@ void release_signals(void *before)
 static bool sleep_once(const struct clock_moment *moment, int64_t until_ns, const sigset_t *before)
 {
     static const struct timespec none = {0, 0};
-    if (real.ppoll(NULL, 0, &none, before) != 0 && errno == EINTR)
-        return false;
+    bool is_parking;
+    do {
+        is_parking = moment->is_frozen && begin_park(moment->generation);
+        if (real.ppoll(NULL, 0, &none, before) != 0 && errno == EINTR)
+            return false;
+    } while (is_parking && !finish_park(moment->generation, CLOCK_WAIT_TIME));
     int64_t wait_ns = real_wait_until_ns(moment, until_ns);
     struct timespec timeout = to_timespec(wait_ns < DEAF_NS ? wait_ns : DEAF_NS);
     if (clock_futex(&page->generation, FUTEX_WAIT, moment->generation, &timeout) == 0 || errno != ETIMEDOUT ||
@@ -76,8 +80,6 @@ static bool sleep_with_mask(int64_t until_ns, const sigset_t *before)
     struct clock_moment moment;
     bool has_slept = true;
     for (look(&moment); has_slept && moment.virtual_ns < until_ns; look(&moment)) {
-        if (moment.is_frozen)
-            park(moment.generation, CLOCK_WAIT_TIME);
         has_slept = sleep_once(&moment, until_ns, before);
         /* Sleeping is a place where a thread can be cancelled; the futex is none. */
         pthread_testcancel();

@@ -122,7 +122,7 @@ static bool is_x_address(const struct sockaddr *address, socklen_t size)
 PUBLIC int connect(int fd, const struct sockaddr *address, socklen_t size)
 {
     if (!is_attached())
-        return (int)syscall(SYS_connect, fd, address, size);
+        return (int)clock_result(clock_call(SYS_connect, fd, address, size));
     int result = real.connect(fd, address, size);
     if (fd >= 0 && fd < MAX_FD)
         atomic_store(&is_x_connection[fd], result == 0 && is_x_address(address, size));
@@ -132,7 +132,7 @@ PUBLIC int connect(int fd, const struct sockaddr *address, socklen_t size)
 PUBLIC ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
     if (!is_attached())
-        return syscall(SYS_recvmsg, fd, message, flags);
+        return clock_result(clock_call(SYS_recvmsg, fd, message, flags));
     if (!leads_to_x(fd))
         return real.recvmsg(fd, message, flags);
     before_look(THIS_CALL());
@@ -145,7 +145,7 @@ PUBLIC ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 PUBLIC ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     if (!is_attached())
-        return syscall(SYS_sendmsg, fd, message, flags);
+        return clock_result(clock_call(SYS_sendmsg, fd, message, flags));
     ssize_t result = real.sendmsg(fd, message, flags);
     if (result > 0 && leads_to_x(fd))
         after_drawing();
@@ -155,7 +155,7 @@ PUBLIC ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 PUBLIC ssize_t writev(int fd, const struct iovec *parts, int n)
 {
     if (!is_attached())
-        return syscall(SYS_writev, fd, parts, n);
+        return clock_result(clock_call(SYS_writev, fd, parts, n));
     ssize_t result = real.writev(fd, parts, n);
     if (result > 0 && leads_to_x(fd))
         after_drawing();
