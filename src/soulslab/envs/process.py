@@ -24,6 +24,7 @@ from soulslab.envs.process_rewards import Rewards
 from soulslab.envs.process_settings import tick_s
 from soulslab.envs.process_spaces import ActionKeys, StateSpace
 from soulslab.envs.process_start import Deadline, EpisodeStart
+from soulslab.envs.tick_count import TickCount
 from soulslab.errors import (
     ClockStalledError,
     EnvironmentUsageError,
@@ -45,7 +46,9 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
     holds ``clock`` (the grade of game time), ``late_s``, ``game_time_s`` (of the episode), ``n_restarts`` (of the game,
     to get this episode started), ``values`` (what ``env.info`` names) and, with discrete actions, ``action_mask``, all
     True. After a step also ``reward_terms`` (what each added) and, where the profile names a tick attribute, ``ticks``
-    and ``ticks_expected``; after the last step ``end`` (which condition, or ``max_steps``).
+    and ``ticks_expected``, with a lockstep clock also ``ticks_lost`` and ``ticks_doubled`` of the episode so far (a
+    step that waited for the game to load is not counted); after the last step ``end`` (which condition, or
+    ``max_steps``).
 
     When a step fails (the game was killed, its window closed, a value cannot be read), it raises; the next `reset`
     brings the game back, by a restart if it must. Nothing is made up in its place.
@@ -83,7 +86,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         self.observation_space = self._state.space
         self.action_space = self._actions.space
         self.action_names = self._actions.names
-        self._ticks = 0
+        self._ticks = TickCount(self.profile, settings.on_lost_tick)
         self._stood_s = 0.0
         self._n_steps = 0
         self._grade = ""
@@ -144,7 +147,6 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
             raise NotResetError("step: the episode is over, has not begun, or has failed; call reset() first")
         held = self._actions.held(action)
         self._is_ready = False
-        ticks = self._ticks
         result, n_waited = self._play(held)
         values = result.snapshot
         shares = self._rewards(values)
@@ -155,8 +157,11 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         info = self._info(result)
         info["reward_terms"] = shares
         if self._settings.step_ticks is not None and self.profile.clock.tick_attribute:
-            info["ticks"] = self._ticks - ticks
+            info["ticks"] = self._ticks.n_ticks
             info["ticks_expected"] = self._settings.step_ticks * self._settings.frame_skip + n_waited
+            if self._grade == "lockstep":
+                info["ticks_lost"] = self._ticks.n_lost
+                info["ticks_doubled"] = self._ticks.n_doubled
         if end or is_cut:
             info["end"] = end or "max_steps"
         return self._observation(result), sum(shares.values()), bool(end), is_cut, info
@@ -213,7 +218,8 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         advance_s = n_ticks * self._tick_s
         look = msgspec.structs.replace(self._look, held=(), advance_s=advance_s)
         result = self._keeper.session.step(look)
-        self._count_ticks(result)
+        if self._ticks.attribute:
+            self._ticks.begin(int(result.snapshot[self._ticks.attribute]))
         for name, condition in self._settings.end.items():
             if condition.holds(result.snapshot):
                 hint = f"env.end.{name} ({condition}) holds after env.reset; wait for its contrary there"
@@ -223,7 +229,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
     def _play(self, held: tuple[str, ...]) -> tuple[StepResult, int]:
         """Play a step; wait on where values cannot be read because the game loads. Returns the ticks of that, too."""
         step = msgspec.structs.replace(self._look, held=held, advance_s=self._step_s)
-        ticks, started_s = self._ticks, time.monotonic()
+        started_s = time.monotonic()
         try:
             for n_waited in range(self._settings.retry_ticks + 1):
                 try:
@@ -233,8 +239,9 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
                     if n_waited == self._settings.retry_ticks:
                         raise
                     step = msgspec.structs.replace(self._look, advance_s=self._tick_s)
-            self._count_ticks(result)
-            self._refuse_stall(self._ticks != ticks, time.monotonic() - started_s)
+            if self._ticks.attribute:
+                self._count_ticks(int(result.snapshot[self._ticks.attribute]), n_waited)
+                self._refuse_stall(self._ticks.n_ticks != 0, time.monotonic() - started_s)
         except SiphonError:
             self._keeper.is_lost = True
             raise
@@ -242,19 +249,20 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
             self._pace()
         return result, n_waited
 
-    def _count_ticks(self, result: StepResult) -> None:
-        if self.profile.clock.tick_attribute:
-            self._ticks = int(result.snapshot[self.profile.clock.tick_attribute])
+    def _count_ticks(self, ticks: int, n_waited: int) -> None:
+        """Count the ticks of a step; those of a game that loads are not expected to be exact."""
+        settings = self._settings
+        is_exact = self._grade == "lockstep" and settings.step_ticks is not None and not n_waited
+        self._ticks.add(ticks, (settings.step_ticks or 0) * settings.frame_skip if is_exact else None)
 
     def _refuse_stall(self, has_moved: bool, took_s: float) -> None:
         """Raise `ClockStalledError` where the game lets time pass, but has not got on for long: in a message box."""
         self._stood_s = 0.0 if has_moved else self._stood_s + took_s
-        tick = self.profile.clock.tick_attribute
-        if tick and self._stood_s > self._settings.stall_s:
+        if self._stood_s > self._settings.stall_s:
             raise ClockStalledError(
-                f"attribute {tick!r} stayed at {self._ticks} through steps of {self._stood_s:.1f} s of wall time: the "
-                f"game shows a message, is paused, or waits for something else. reset() restarts it; where that is "
-                f"normal for this game, raise env.stall_s",
+                f"attribute {self._ticks.attribute!r} stayed at {self._ticks.value} through steps of "
+                f"{self._stood_s:.1f} s of wall time: the game shows a message, is paused, or waits for something "
+                f"else. reset() restarts it; where that is normal for this game, raise env.stall_s",
                 self._stood_s,
             )
 

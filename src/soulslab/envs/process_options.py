@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from soulslab.envs.process_checks import read_settings
-from soulslab.envs.process_settings import ACTION_MODES, OBSERVATIONS, EnvSettings
+from soulslab.envs.process_settings import ACTION_MODES, OBSERVATIONS, ON_LOST_TICK, EnvSettings
 from soulslab.envs.process_start import GameKeeper
 from soulslab.errors import EnvironmentUsageError, UnknownRewardError, did_you_mean
 from soulslab.games import profile_path
@@ -29,6 +29,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
         frame_skip: Replaces ``env.frame_skip``.
         max_steps: Replaces ``env.max_steps``.
         random_start_ticks: Replaces ``env.random_start_ticks``.
+        on_lost_tick: Replaces ``env.on_lost_tick``.
         reward: Weights by term, in place of those in ``env.reward``; 0 switches a term off.
         options: Options of the command that starts the game (the profile's ``process.options``).
         pid: Attach to this process; 0 starts the game, or finds it where the profile has no command.
@@ -50,6 +51,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     frame_skip: int | None = None
     max_steps: int | None = None
     random_start_ticks: int | None = None
+    on_lost_tick: str | None = None
     reward: dict[str, float] | None = None
     options: dict[str, Any] = {}
     pid: int = 0
@@ -78,6 +80,9 @@ def make_options(options: Mapping[str, Any]) -> ProcessOptions:
     if given.action_mode is not None and given.action_mode not in ACTION_MODES:
         hint = did_you_mean(str(given.action_mode), ACTION_MODES)
         raise EnvironmentUsageError(f"action_mode: unknown mode {given.action_mode!r}{hint}")
+    if given.on_lost_tick is not None and given.on_lost_tick not in ON_LOST_TICK:
+        hint = did_you_mean(str(given.on_lost_tick), ON_LOST_TICK)
+        raise EnvironmentUsageError(f"on_lost_tick: unknown choice {given.on_lost_tick!r}{hint}")
     if given.server and given.session is not None:
         raise EnvironmentUsageError("give either server or session, not both")
     return given
@@ -96,7 +101,7 @@ def find_profile(given: ProcessOptions) -> tuple[Profile, str]:
 
 def make_settings(given: ProcessOptions, profile: Profile, source: str) -> EnvSettings:
     """Return the profile's ``[env]`` table with what the options replace."""
-    names = ("observation", "pixels", "action_mode", "frame_skip", "max_steps", "random_start_ticks")
+    names = ("observation", "pixels", "action_mode", "frame_skip", "max_steps", "random_start_ticks", "on_lost_tick")
     changes = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     settings = read_settings(profile, source, changes)
     terms = dict(settings.reward)

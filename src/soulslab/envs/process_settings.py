@@ -22,9 +22,11 @@ Names: TypeAlias = tuple[Name, ...]
 Observation: TypeAlias = Literal["state", "features", "pixels", "both"]
 ActionMode: TypeAlias = Literal["discrete", "multi_binary", "multi_discrete"]
 RewardKind: TypeAlias = Literal["gain", "loss", "change", "value", "distance", "farthest", "explore"]
+OnLostTick: TypeAlias = Literal["count", "error"]
 
 OBSERVATIONS = ("state", "features", "pixels", "both")
 ACTION_MODES = ("discrete", "multi_binary", "multi_discrete")
+ON_LOST_TICK = ("count", "error")
 #: Kinds of reward that look at a position: one vector, or two or three attributes.
 PLACE_KINDS = ("distance", "farthest", "explore")
 #: Length of a tap, and of a look during a wait, where the game's simulation has no known step.
@@ -160,6 +162,8 @@ class EnvSettings(_Table, frozen=True, kw_only=True):
         retry_ticks: Game time that a step may wait while values cannot be read because the game is loading.
         stall_s: Wall time that steps may take in sum while the count of ticks (``clock.tick_attribute``) stands; then
             the game waits for something that no action gives it, and the step fails.
+        on_lost_tick: What happens when a step in lockstep makes fewer or more ticks than it should: ``count`` counts
+            them in ``info`` and logs the first one, ``error`` raises `LostTickError`.
     """
 
     step_ticks: Positive | None = None
@@ -182,6 +186,7 @@ class EnvSettings(_Table, frozen=True, kw_only=True):
     random_start_ticks: Count = 0
     retry_ticks: Count = 0
     stall_s: Seconds = 30.0
+    on_lost_tick: OnLostTick = "count"
 
 
 def tick_s(profile: Profile) -> float:

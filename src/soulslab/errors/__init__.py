@@ -61,7 +61,8 @@
         │   └── WindowGoneError          it was closed or unmapped
         ├── ClockError               game time cannot be controlled as asked
         │   ├── ClockUnavailableError    this grade of clock cannot do that, or cannot be had here
-        │   └── ClockStalledError        the game did not reach the limit before the deadline
+        │   ├── ClockStalledError        the game did not reach the limit before the deadline
+        │   └── LostTickError            a step made fewer or more ticks than it should have made
         ├── WaitTimeoutError         a condition did not come true before its deadline
         │   └── ResetFailedError         a game could not be brought to the start of an episode
         ├── SessionStateError        a session was used before it was open, or after it was closed
@@ -93,6 +94,7 @@ from soulslab.errors.bridge import (
     InputError,
     InvalidValueError,
     LaunchError,
+    LostTickError,
     MemoryAccessError,
     PatternError,
     PointerError,
@@ -182,6 +184,7 @@ __all__ = [
     "KeyLogError",
     "LaunchError",
     "LayoutError",
+    "LostTickError",
     "MemoryAccessError",
     "MissingDependencyError",
     "MissingFactError",

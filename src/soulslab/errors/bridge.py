@@ -317,6 +317,27 @@ class ClockStalledError(ClockError):
         super().__init__(problem)
 
 
+class LostTickError(ClockError):
+    """A step of a lockstep game made another number of ticks of the simulation than it should have made.
+
+    Attributes:
+        attribute: The count of ticks.
+        step: Step of the episode, from 1.
+        n_expected: Ticks that the step should have made.
+        n_ticks: Ticks that it made; negative if the count was set back.
+    """
+
+    def __init__(self, attribute: str, step: int, n_expected: int, n_ticks: int) -> None:
+        self.attribute = attribute
+        self.step = step
+        self.n_expected = n_expected
+        self.n_ticks = n_ticks
+        super().__init__(
+            f"step {step} of the episode made {n_ticks} ticks (attribute {attribute!r}) instead of {n_expected}, so "
+            f"game time was not exact; check the profile's clock with: soulslab siphon verify (docs/clock.md)"
+        )
+
+
 class WaitTimeoutError(SiphonError):
     """A condition did not come true before its deadline.
 
