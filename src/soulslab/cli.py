@@ -27,6 +27,7 @@ from soulslab.cli_games import games
 from soulslab.cli_policies import join
 from soulslab.cli_siphon import siphon
 from soulslab.cli_tune import tune
+from soulslab.cli_verify import compare, verify
 from soulslab.errors import ConfigError, EnvironmentUsageError, SoulslabError
 from soulslab.version import VERSION
 
@@ -46,6 +47,8 @@ app = App(
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # it is handled below
 )
+siphon.command(verify)
+siphon.command(compare)
 app.command(siphon)
 app.command(arena)
 app.command(bench)

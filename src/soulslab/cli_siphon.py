@@ -103,7 +103,7 @@ def _open_local(game: Path, flags: AttachFlags, *, is_read_only: bool, with_wind
         pid=flags.pid,
         launch="always" if flags.start else "never",
         display="private" if flags.private else "",
-        options=_pairs(flags.option or [], "--option"),
+        options=read_pairs(flags.option or [], "--option"),
         is_read_only=is_read_only,
         with_window=with_window,
         window_title=flags.window_title,
@@ -125,8 +125,8 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _pairs(texts: list[str], source: str) -> dict[str, str]:
-    """Split each ``name=value``."""
+def read_pairs(texts: list[str], source: str) -> dict[str, str]:
+    """Return names and values of each ``name=value``; `source` is their flag, for errors."""
     pairs = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -220,7 +220,7 @@ def write(game: Path, *assignments: str, flags: AttachFlags | None = None, clien
     if not assignments:
         raise ConfigError("has nothing to write; give name=value", source="soulslab siphon write")
     with open_game(game, flags, client, is_read_only=False, with_window=False) as session:
-        session.write(parse_values(session.profile, _pairs(list(assignments), "write")))
+        session.write(parse_values(session.profile, read_pairs(list(assignments), "write")))
 
 
 @siphon.command
@@ -446,7 +446,7 @@ def scan(profile: Path, *command: str, flags: ScanFlags | None = None) -> None:
         pid=flags.pid,
         launch="always" if is_started else "never",
         display="private" if flags.private else "",
-        options=_pairs(flags.option or [], "--option"),
+        options=read_pairs(flags.option or [], "--option"),
         with_window=is_started,
         clock=flags.clock or "",
         allow_unknown_version=True,
@@ -472,7 +472,7 @@ def _scanned_profile(file: Path, command: tuple[str, ...], flags: ScanFlags) -> 
     if not file.exists():
         if not (flags.pid or flags.executable or command):
             _refuse_nothing(file)
-        environment = QUIET | ({} if flags.keep_home else OWN_FOLDER) | _pairs(flags.env or [], "--env")
+        environment = QUIET | ({} if flags.keep_home else OWN_FOLDER) | read_pairs(flags.env or [], "--env")
         return new_profile(flags.pid, flags.executable, command, environment, flags.name)
     for name in ("name", "env", "keep_home"):
         if getattr(flags, name):

@@ -1,0 +1,381 @@
+"""Traces: what a game did in each step of an episode, and the first difference between two of them.
+
+::
+
+    difference = first_difference(read_trace(Path("doom-1.h5")), read_trace(Path("doom-2.h5")))
+    difference.step, difference.values, difference.region   # None if the traces are equal
+
+The file of a trace is HDF5. For T steps: ``keys`` (T,) text, the keys that were held, separated by spaces;
+``values/...`` with T rows, one data set per attribute (its attribute ``attribute`` is the name); ``unreadable`` (T, A)
+uint8 with the attribute ``attribute_names``; ``frame_hashes`` (T, 32) uint8, the SHA-256 of each frame; ``frames``
+(T, H, W, 3) uint8 RGB, each compressed on its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+from urllib.parse import quote
+
+import h5py
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.errors import RecordingError
+from soulslab.siphon.profile import Attribute, Value
+
+Pixels: TypeAlias = NDArray[np.uint8]
+
+FORMAT = 1
+HASH_BYTES = 32
+#: The fastest level; frames of games are compressed several times as slowly as they are drawn at higher ones.
+GZIP_LEVEL = 1
+_TEXTS = ("utf8", "utf16")
+_DATA_SETS = ("keys", "unreadable", "frame_hashes", "frames", "values")
+
+
+class Column(msgspec.Struct, frozen=True, eq=False):
+    """The values of one attribute in an episode.
+
+    Attributes:
+        values: (T,) numbers or text (as objects), or (T, length) bytes and vectors; 0 or empty where it could not be
+            read.
+        is_readable: (T,) whether it could be read.
+    """
+
+    values: NDArray[Any]
+    is_readable: NDArray[np.bool_]
+
+    def at(self, step: int) -> Value | None:
+        """Return the value after a step (from 0); None if it could not be read."""
+        value = self.values[step]
+        return (value.item() if isinstance(value, np.generic) else value) if self.is_readable[step] else None
+
+
+class Trace(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """What a game did in T steps.
+
+    Attributes:
+        facts: ``game``, ``episode``, ``seed``, ``step_ticks``.
+        held: The keys of each step.
+        columns: The values after each step, by attribute.
+        frame_hashes: (T, 32) uint8, the SHA-256 of each frame.
+        frame: Returns the frame after a step (from 0), (H, W, 3) uint8 RGB, or None if it was not kept.
+    """
+
+    facts: dict[str, Any]
+    held: list[tuple[str, ...]]
+    columns: dict[str, Column]
+    frame_hashes: NDArray[np.uint8]
+    frame: Callable[[int], Pixels | None] = lambda _: None
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+
+class PixelRegion(msgspec.Struct, frozen=True):
+    """Where two frames differ.
+
+    Attributes:
+        left_px: Left edge of the smallest rectangle around all pixels that differ.
+        top_px: Its top edge.
+        width_px: Its width.
+        height_px: Its height.
+        n_pixels: Number of pixels that differ.
+    """
+
+    left_px: int
+    top_px: int
+    width_px: int
+    height_px: int
+    n_pixels: int
+
+    def __str__(self) -> str:
+        return f"{self.n_pixels} pixels within {self.width_px} x {self.height_px} px at ({self.left_px}, {self.top_px})"
+
+
+class Difference(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """The first step in which two traces differ, with everything that differs in it.
+
+    Attributes:
+        step: The step, from 1.
+        held: The keys of that step in both traces; () where a trace has ended before.
+        problem: Why the traces cannot be compared from this step on, such as other keys; "" if they can.
+        values: The attributes that differ, each with both values; None stands for one that could not be read.
+        has_other_frame: The frames differ.
+        region: Where they do; None if they do not, or if a frame was not kept or has another size.
+    """
+
+    step: int
+    held: tuple[tuple[str, ...], tuple[str, ...]]
+    problem: str = ""
+    values: dict[str, tuple[Value, Value]] = {}
+    has_other_frame: bool = False
+    region: PixelRegion | None = None
+
+
+# --- comparison ---------------------------------------------------------------------------------------------
+
+
+def hash_frame(pixels: Pixels) -> bytes:
+    """Return the SHA-256 of a frame, its size included."""
+    return hashlib.sha256(f"{pixels.shape}".encode() + np.ascontiguousarray(pixels).data).digest()
+
+
+def first_difference(one: Trace, two: Trace) -> Difference | None:
+    """Return the first step in which two traces differ bit by bit; None if they are equal.
+
+    Raises:
+        RecordingError: A frame that is needed cannot be read.
+    """
+    n = min(len(one), len(two))
+    if one.columns.keys() != two.columns.keys():
+        others = sorted(one.columns.keys() ^ two.columns.keys())
+        return _end(one, two, 0, f"only one of the traces has the attributes {', '.join(others)}")
+    columns = {name: _differs(column, two.columns[name], n) for name, column in one.columns.items()}
+    frames = (one.frame_hashes[:n] != two.frame_hashes[:n]).any(axis=1)
+    keys = np.fromiter((a != b for a, b in zip(one.held, two.held, strict=False)), np.bool_, n)
+    is_other = np.logical_or.reduce([frames, keys, *columns.values()])
+    if not is_other.any():
+        if len(one) == len(two):
+            return None
+        return _end(one, two, n, f"one trace has {len(one)} steps, the other {len(two)}")
+    step = int(is_other.argmax())
+    if keys[step]:
+        return _end(one, two, step, "the keys differ, so the traces do not belong together")
+    values = {
+        name: (column.at(step), two.columns[name].at(step))
+        for name, column in one.columns.items()
+        if columns[name][step]
+    }
+    return Difference(
+        step=step + 1,
+        held=(one.held[step], two.held[step]),
+        values=values,
+        has_other_frame=bool(frames[step]),
+        region=_region(one.frame(step), two.frame(step)) if frames[step] else None,
+    )
+
+
+def _end(one: Trace, two: Trace, step: int, problem: str) -> Difference:
+    """Return the difference of traces that cannot be compared from a step (from 0) on."""
+    first, second = (trace.held[step] if step < len(trace) else () for trace in (one, two))
+    return Difference(step=step + 1, held=(first, second), problem=problem)
+
+
+def _differs(one: Column, two: Column, n: int) -> NDArray[np.bool_]:
+    """Return in which of the first n steps an attribute differs."""
+    first, second = one.values[:n], two.values[:n]
+    if first.dtype != second.dtype or first.shape != second.shape:
+        return np.ones(n, np.bool_)
+    if first.dtype != object:  # bits, so that NaN equals NaN, and -0.0 does not equal 0.0
+        first, second = (np.ascontiguousarray(values).view(np.uint8).reshape(n, -1) for values in (first, second))
+    is_other = np.asarray(first != second, np.bool_).reshape(n, -1).any(axis=1)
+    is_read, is_other_read = one.is_readable[:n], two.is_readable[:n]
+    return np.asarray((is_read != is_other_read) | (is_read & is_other), np.bool_)
+
+
+def _region(one: Pixels | None, two: Pixels | None) -> PixelRegion | None:
+    if one is None or two is None or one.shape != two.shape:
+        return None
+    is_other = (one != two).any(axis=2)
+    rows, columns = np.flatnonzero(is_other.any(axis=1)), np.flatnonzero(is_other.any(axis=0))
+    left, top = int(columns[0]), int(rows[0])
+    width, height = int(columns[-1]) - left + 1, int(rows[-1]) - top + 1
+    return PixelRegion(left, top, width, height, int(is_other.sum()))
+
+
+# --- making and writing -------------------------------------------------------------------------------------
+
+
+def make_columns(rows: Sequence[Mapping[str, Value]], attributes: Mapping[str, Attribute]) -> dict[str, Column]:
+    """Return the columns of an episode.
+
+    Args:
+        rows: The values after each step; one that is missing could not be read.
+        attributes: Those that were read, as the profile describes them.
+    """
+    return {name: _column([row.get(name) for row in rows], attribute) for name, attribute in attributes.items()}
+
+
+def _column(values: list[Value | None], attribute: Attribute) -> Column:
+    is_readable = np.fromiter((value is not None for value in values), np.bool_, len(values))
+    kind, n = attribute.type, len(values)
+    column: NDArray[Any]
+    if kind in _TEXTS:
+        column = np.full(n, "", object)
+    elif kind == "bytes":
+        column = np.zeros((n, attribute.length), np.uint8)
+    elif kind in ("bool", "flag"):
+        column = np.zeros(n, np.bool_)
+    elif attribute.length > 1:
+        column = np.zeros((n, attribute.length))
+    elif kind[0] == "f" or attribute.scale != 1.0:
+        column = np.zeros(n)
+    else:
+        column = np.zeros(n, np.uint64 if kind == "u64" else np.int64)
+    for i in np.flatnonzero(is_readable):
+        value: Value = values[i]
+        column[i] = np.frombuffer(value, np.uint8) if kind == "bytes" else value
+    return Column(column, is_readable)
+
+
+class TraceWriter:
+    """Writes a trace: each frame as it comes, the rest at the end. Without `finish` no file is left.
+
+    Args:
+        path: The file; one that exists is replaced.
+
+    Raises:
+        RecordingError: It cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._is_finished = False
+        self._frames: Any = None
+        self._n_frames = 0
+        try:
+            self._file: Any = h5py.File(path, "w")
+        except OSError as error:
+            raise RecordingError(path, f"cannot be written: {error}") from error
+
+    def add_frame(self, pixels: Pixels) -> None:
+        """Add the frame of the next step; all have the same size.
+
+        Raises:
+            RecordingError: It cannot be written.
+        """
+        try:
+            if self._frames is None:
+                shape = pixels.shape
+                self._frames = self._file.create_dataset(
+                    "frames", (0, *shape), "u1", maxshape=(None, *shape), chunks=(1, *shape),
+                    compression="gzip", compression_opts=GZIP_LEVEL,
+                )  # fmt: skip
+            if self._n_frames == len(self._frames):
+                self._frames.resize(max(64, 2 * self._n_frames), axis=0)
+            chunk = zlib.compress(np.ascontiguousarray(pixels).data, GZIP_LEVEL)
+            self._frames.id.write_direct_chunk((self._n_frames, 0, 0, 0), chunk)
+        except (OSError, RuntimeError) as error:
+            raise RecordingError(self._path, f"cannot be written: {error}") from error
+        self._n_frames += 1
+
+    def finish(self, trace: Trace) -> None:
+        """Write everything but the frames and close the file.
+
+        Raises:
+            RecordingError: It cannot be written.
+        """
+        try:
+            if self._frames is not None:
+                self._frames.resize(self._n_frames, axis=0)
+            self._write(trace)
+            self._file.close()
+        except (OSError, RuntimeError) as error:
+            raise RecordingError(self._path, f"cannot be written: {error}") from error
+        self._is_finished = True
+
+    def _write(self, trace: Trace) -> None:
+        text = h5py.string_dtype()
+        self._file.attrs.update({"format": FORMAT, "kind": "trace", **trace.facts})
+        self._file.create_dataset("keys", data=[" ".join(keys) for keys in trace.held], dtype=text)
+        self._file.create_dataset("frame_hashes", data=trace.frame_hashes)
+        columns = trace.columns
+        unreadable = np.array([~column.is_readable for column in columns.values()], np.uint8).reshape(len(columns), -1)
+        data_set = self._file.create_dataset("unreadable", data=unreadable.T)
+        data_set.attrs["attribute_names"] = list(columns) or h5py.Empty(text)
+        values = self._file.create_group("values")
+        for name, column in columns.items():
+            # Profiles may name an attribute as they like, and HDF5 takes a slash for a folder.
+            place = quote(name, safe="").replace(".", "%2E")
+            dtype = text if column.values.dtype == object else column.values.dtype
+            values.create_dataset(place, data=column.values, dtype=dtype).attrs["attribute"] = name
+
+    def close(self) -> None:
+        """Close the file, and delete it unless it is complete; a second call does nothing."""
+        if not self._is_finished and self._file:
+            self._file.close()
+            self._path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+# --- reading ------------------------------------------------------------------------------------------------
+
+
+def read_trace(path: Path) -> Trace:
+    """Read a trace; its frames are read one by one when they are needed.
+
+    Raises:
+        RecordingError: There is none, or it is damaged or of another format.
+    """
+    try:
+        with h5py.File(path, "r") as file:
+            return _read(path, file)
+    except (OSError, KeyError, ValueError, RuntimeError) as error:
+        raise RecordingError(path, f"cannot be read as a trace: {error}") from error
+
+
+def read_frame(path: Path, step: int) -> Pixels:
+    """Return a frame of a trace.
+
+    Args:
+        path: The file.
+        step: The step, from 0.
+
+    Raises:
+        RecordingError: It cannot be read.
+    """
+    try:
+        with h5py.File(path, "r") as file:
+            return np.asarray(file["frames"][step], np.uint8)
+    except (OSError, KeyError, ValueError, RuntimeError) as error:
+        raise RecordingError(path, f"the frame of step {step + 1} cannot be read: {error}") from error
+
+
+def _read(path: Path, file: Any) -> Trace:
+    facts = {name: value.item() if isinstance(value, np.generic) else value for name, value in file.attrs.items()}
+    kind, number = facts.pop("kind", None), facts.pop("format", None)
+    if (kind, number) != ("trace", FORMAT):
+        raise RecordingError(
+            path, f"is no trace of format {FORMAT}; traces are written by: soulslab siphon verify --record"
+        )
+    missing = [name for name in _DATA_SETS if name not in file]
+    if missing:
+        raise RecordingError(path, f"it has no {', '.join(missing)}; record the trace again")
+    held = [tuple(keys.split()) for keys in file["keys"].asstr()[:]]
+    lengths = {len(file[name]) for name in ("unreadable", "frame_hashes", "frames")} | {len(held)}
+    if len(lengths) > 1:
+        raise RecordingError(path, f"its parts have different lengths: {sorted(lengths)}; record the trace again")
+    return Trace(
+        facts=facts,
+        held=held,
+        columns=_read_columns(file),
+        frame_hashes=file["frame_hashes"][:],
+        frame=lambda step: read_frame(path, step),
+    )
+
+
+def _read_columns(file: Any) -> dict[str, Column]:
+    """Return the columns in the order in which they were written."""
+    unreadable = file["unreadable"]
+    named = unreadable.attrs["attribute_names"]
+    names = [] if isinstance(named, h5py.Empty) else [str(name) for name in named]
+    is_readable = unreadable[:] == 0
+    values = {}
+    for data_set in file["values"].values():
+        is_text = h5py.check_string_dtype(data_set.dtype) is not None
+        values[data_set.attrs["attribute"]] = data_set.asstr()[:] if is_text else data_set[:]
+    return {name: Column(values[name], is_readable[:, i]) for i, name in enumerate(names)}

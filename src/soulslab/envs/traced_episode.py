@@ -1,0 +1,186 @@
+"""One episode of a game that is played with given keys, one step after another, and everything that it did."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from soulslab.envs.process_settings import EnvSettings
+from soulslab.envs.process_start import Deadline, EpisodeStart, GameKeeper
+from soulslab.envs.tick_count import ticks_between
+from soulslab.envs.trace import Pixels, hash_frame
+from soulslab.errors import WaitTimeoutError
+from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.profile import Profile, Value
+from soulslab.siphon.session import LOADING, Session, Step
+
+#: Wall time for which a paused game has to stand still, and between two looks at it.
+STAND_S = 0.5
+LOOK_S = 0.05
+
+#: Takes the index of a step, its frame and the hash of that.
+OnFrame = Callable[[int, Pixels, bytes], None]
+
+
+class AttributeReader:
+    """Reads all attributes that can be read; one that cannot is missing from the values.
+
+    As long as the same ones can be read, they are read together.
+
+    Args:
+        session: The game, to learn which attributes are known for its version.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.names = tuple(session.examine())
+        self._together = self.names
+        self._alone: tuple[str, ...] = ()
+
+    def step(self, session: Session, step: Step) -> tuple[Mapping[str, Value], Pixels]:
+        """Play a step that takes a frame; return the values and the frame after it."""
+        try:
+            result = session.step(msgspec.structs.replace(step, attributes=self._together))
+        except LOADING:  # raised when time had passed already, so only the reading is done again
+            frame = session.capture(step.frame or FrameFormat())
+            return self._read_each(session), frame.pixels
+        if result.frame is None:
+            raise AssertionError("a step with a frame gave none")
+        values: Mapping[str, Value] = result.snapshot
+        if self._alone:
+            values = {**values, **_readable(session, self._alone)}
+            self._sort(values)
+        return values, result.frame.pixels
+
+    def read(self, session: Session) -> Mapping[str, Value]:
+        """Return the values now."""
+        try:
+            values: Mapping[str, Value] = session.snapshot(self._together)
+        except LOADING:
+            return self._read_each(session)
+        return {**values, **_readable(session, self._alone)}
+
+    def _read_each(self, session: Session) -> Mapping[str, Value]:
+        values = _readable(session, self.names)
+        self._sort(values)
+        return values
+
+    def _sort(self, values: Mapping[str, Value]) -> None:
+        """Read together what could be read now."""
+        if len(values) != len(self._together):
+            self._together = tuple(name for name in self.names if name in values)
+            self._alone = tuple(name for name in self.names if name not in values)
+
+
+class TracedEpisode:
+    """Plays an episode and collects what the game did after each step.
+
+    Where an end condition holds, or the count of ticks cannot be read, the reset procedure of the profile is played
+    and the episode goes on.
+
+    Args:
+        profile: The game.
+        env: Its reset procedure and end conditions.
+        keeper: Opens its session.
+
+    Attributes:
+        rows: The values after each step; one that could not be read is missing.
+        hashes: The hash of the frame after each step.
+        n_ticks: Ticks of each step; None where they could not be read.
+        took_s: Wall time of each step.
+        n_resets: How often the reset procedure was played after the first time.
+    """
+
+    def __init__(self, profile: Profile, env: EnvSettings, keeper: GameKeeper) -> None:
+        self._env = env
+        self._keeper = keeper
+        self._tick = profile.clock.tick_attribute
+        self._tick_fact = profile.attributes.get(self._tick)
+        self._start = EpisodeStart(env, profile, is_read_only=False)
+        self._ticks: int | None = None
+        self._begin()
+        self.reader = AttributeReader(self.session)
+        self.rows: list[Mapping[str, Value]] = []
+        self.hashes: list[bytes] = []
+        self.n_ticks: list[int | None] = []
+        self.took_s: list[float] = []
+        self.n_resets = 0
+
+    @property
+    def session(self) -> Session:
+        """The session with the game."""
+        return self._keeper.session
+
+    def play(self, held: Sequence[tuple[str, ...]], step_s: float, frame: FrameFormat, on_frame: OnFrame) -> None:
+        """Play steps.
+
+        Args:
+            held: Keys to hold in each.
+            step_s: Game time of each.
+            frame: Size and colours of the frames.
+            on_frame: Takes each frame.
+        """
+        is_over = False
+        for i, keys in enumerate(held):
+            if is_over:
+                self._begin()
+                self.n_resets += 1
+            step = Step(held=keys, advance_s=step_s, frame=frame)
+            began_s = time.perf_counter()
+            values, pixels = self.reader.step(self.session, step)
+            self.took_s.append(time.perf_counter() - began_s)
+            self.rows.append(values)
+            self.n_ticks.append(self._count_ticks(values))
+            self.hashes.append(hash_frame(pixels))
+            on_frame(i, pixels, self.hashes[-1])
+            is_over = self._has_ended(values)
+
+    def find_motion(self, frame: FrameFormat) -> str:
+        """Return what changes while the game is paused; "" if it stands still."""
+        session = self.session
+        session.clock.pause()
+        values, pixels = self.reader.read(session), hash_frame(session.capture(frame).pixels)
+        began_s = time.monotonic()
+        while (passed_s := time.monotonic() - began_s) < STAND_S:
+            time.sleep(LOOK_S)
+            now = self.reader.read(session)
+            for name in self.reader.names:
+                is_read = name in values, name in now
+                if is_read[0] != is_read[1] or (is_read[0] and not np.array_equal(values[name], now[name])):
+                    return f"attribute {name!r} changed from {values.get(name)} to {now.get(name)}"
+            if hash_frame(session.capture(frame).pixels) != pixels:
+                return f"the picture changed within {passed_s + LOOK_S:.2f} s of wall time"
+        return ""
+
+    def _begin(self) -> None:
+        """Play the reset procedure."""
+        self._start.play(self._keeper, Deadline(self._env.reset_deadline_s))
+        for name, condition in self._env.end.items():
+            if condition.holds(self.session.snapshot((condition.attribute,))):
+                hint = f"env.end.{name} ({condition}) holds after env.reset; wait for its contrary there"
+                raise WaitTimeoutError("the start of an episode", 0.0, hint)
+        self._ticks = int(self.session.read(self._tick)) if self._tick else None
+
+    def _count_ticks(self, values: Mapping[str, Value]) -> int | None:
+        """Return the ticks since the last step; None if they cannot be read."""
+        before, self._ticks = self._ticks, int(values[self._tick]) if self._tick in values else None
+        if before is None or self._ticks is None or self._tick_fact is None:
+            return None
+        return ticks_between(before, self._ticks, self._tick_fact)
+
+    def _has_ended(self, values: Mapping[str, Value]) -> bool:
+        if self._tick and self._ticks is None:
+            return True
+        return any(condition.attribute in values and condition.holds(values) for condition in self._env.end.values())
+
+
+def _readable(session: Session, names: Sequence[str]) -> dict[str, Value]:
+    """Read attributes one by one; leave out those that cannot be read now."""
+    values = {}
+    for name in names:
+        with contextlib.suppress(*LOADING):
+            values[name] = session.read(name)
+    return values

@@ -1,0 +1,340 @@
+"""Proof that the time of a game is exact: the same episode several times, with other keys in every step.
+
+::
+
+    found = verify_game(load_profile(path), VerifySettings(n_episodes=5, n_steps=2000))
+    found.is_verified, found.n_lost, found.difference
+
+Each episode is played in a process of its own, with the same seed and the same keys. A game is verified if its clock
+is lockstep, it stands still while it is paused, each step makes the ticks that it should make, and all episodes have
+the same values and pixels.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import msgspec
+import numpy as np
+
+from soulslab.envs.process_checks import read_settings
+from soulslab.envs.process_settings import EnvSettings, tick_s
+from soulslab.envs.process_start import GameKeeper
+from soulslab.envs.trace import (
+    HASH_BYTES,
+    Difference,
+    Pixels,
+    Trace,
+    TraceWriter,
+    first_difference,
+    make_columns,
+    read_frame,
+)
+from soulslab.envs.traced_episode import TracedEpisode
+from soulslab.errors import ClockUnavailableError, ProfileError, RecordingError, SiphonError
+from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.profile import Profile
+from soulslab.siphon.session import Session, SessionOptions
+
+#: A step that takes longer in wall time is counted as slow.
+SLOW_S = 0.05
+#: Share of the actions that are held in a step.
+HELD_SHARE = 0.3
+# A busy process that ends with the one that started it.
+_BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(10**5))"
+
+Opener = Callable[[], Session]
+
+
+class VerifySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How a game is verified.
+
+    Attributes:
+        n_episodes: How often the episode is played, each time in a new process; at least 2.
+        n_steps: Steps of an episode; those of resets are not counted.
+        seed: Of the keys.
+        step_ticks: Ticks of a step.
+        n_load: Busy processes that run at the same time.
+        options: Replace `Process.options` of the profile.
+        record_dir: Folder for a trace of each episode; None for none.
+        name: Beginning of the names of the traces: ``doom`` for ``doom-1.h5``.
+    """
+
+    n_episodes: int = 5
+    n_steps: int = 2000
+    seed: int = 0
+    step_ticks: int = 1
+    n_load: int = 0
+    options: dict[str, str] = {}
+    record_dir: Path | None = None
+    name: str = "game"
+
+
+class WrongStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step with lost or doubled ticks.
+
+    Attributes:
+        episode: From 1.
+        step: Of the episode, from 1.
+        n_ticks: Ticks that it made.
+        held: Keys that were held in it.
+    """
+
+    episode: int
+    step: int
+    n_ticks: int
+    held: tuple[str, ...]
+
+
+class Verification(msgspec.Struct, kw_only=True):
+    """Result of `verify_game`.
+
+    Attributes:
+        game: Name of the game.
+        settings: How it was verified.
+        grade: Grade of its clock; "" if the game could not be started.
+        n_played: Episodes that were played to the end.
+        n_steps: Steps of these episodes.
+        n_counted: Those of them in which the ticks could be counted.
+        n_lost: Steps with fewer ticks than they should have.
+        n_doubled: Steps with more ticks than they should have.
+        first_wrong: The first of these; None if there is none.
+        n_resets: How often the reset procedure was played within an episode.
+        n_slow: Steps that took more than 50 ms of wall time.
+        slowest_s: Wall time of the slowest step.
+        steps_per_s: Steps per second of wall time, with all values and the frame; the median over the episodes.
+        times_real_time: Game time over wall time in these steps.
+        n_equal_steps: Steps from the start in which all episodes are equal.
+        difference: The first difference between two episodes; None if they are equal.
+        different_episode: Episode, from 1, that differs from the first one there; 0 for none.
+        motion: What changed while the game was paused; "" if it stood still.
+        error: Why the game could not be played to the end; "" if it could.
+    """
+
+    game: str
+    settings: VerifySettings
+    grade: str = ""
+    n_played: int = 0
+    n_steps: int = 0
+    n_counted: int = 0
+    n_lost: int = 0
+    n_doubled: int = 0
+    first_wrong: WrongStep | None = None
+    n_resets: int = 0
+    n_slow: int = 0
+    slowest_s: float = 0.0
+    steps_per_s: float = 0.0
+    times_real_time: float = 0.0
+    n_equal_steps: int = 0
+    difference: Difference | None = None
+    different_episode: int = 0
+    motion: str = ""
+    error: str = ""
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the time of the game is exact in every point."""
+        is_counted = self.n_counted > 0 and not self.n_lost and not self.n_doubled
+        return self.grade == "lockstep" and is_counted and not (self.error or self.motion or self.difference)
+
+
+def verify_game(
+    profile: Profile, settings: VerifySettings, opener: Opener | None = None, *, source: str = ""
+) -> Verification:
+    """Play an episode of a game several times and compare what the game did.
+
+    Args:
+        profile: The game.
+        settings: How it is verified.
+        opener: Starts the game in a new process; None starts it as the profile says.
+        source: File of the profile, for errors.
+
+    Raises:
+        ProfileError: The ``[env]`` table has a mistake, or the profile names no keys.
+        RecordingError: A trace cannot be written.
+    """
+    verifier = _Verifier(profile, settings, source)
+    with TemporaryDirectory(prefix="soulslab-verify-") as folder, _busy_processes(settings.n_load):
+        try:
+            verifier.play_all(opener or _opener(profile, settings), Path(folder))
+        except RecordingError:
+            raise
+        except SiphonError as error:
+            verifier.found.error = str(error)
+    return verifier.found
+
+
+def draw_keys(actions: list[tuple[str, ...]], n_steps: int, seed: int) -> list[tuple[str, ...]]:
+    """Return random keys for each step that differ from those of the step before.
+
+    Args:
+        actions: Keys of each action.
+        n_steps: Number of steps.
+        seed: Of the random numbers.
+    """
+    rng = np.random.default_rng(seed)
+    steps: list[tuple[str, ...]] = [()]
+    while len(steps) <= n_steps:
+        chosen = [
+            action for action, is_held in zip(actions, rng.random(len(actions)) < HELD_SHARE, strict=True) if is_held
+        ]
+        keys = tuple(dict.fromkeys(key for action in chosen for key in action))
+        if set(keys) != set(steps[-1]):
+            steps.append(keys)
+    return steps[1:]
+
+
+class _Verifier:
+    """Plays the episodes of one game; the result is in `found`."""
+
+    def __init__(self, profile: Profile, settings: VerifySettings, source: str) -> None:
+        self._profile = profile
+        self._settings = settings
+        self._env = EnvSettings(actions={"none": ()}) if profile.env is None else read_settings(profile, source)
+        self._held = draw_keys(_actions(profile, self._env, source), settings.n_steps, settings.seed)
+        self._step_s = settings.step_ticks * tick_s(profile)
+        self._frame: FrameFormat | None = None
+        self._first: Trace | None = None
+        self._speeds: list[float] = []
+        self.found = Verification(game=profile.name, settings=settings)
+
+    def play_all(self, opener: Opener, folder: Path) -> None:
+        """Play all episodes; `folder` is for the frames of the first one, which are needed in any case."""
+        settings = self._settings
+        for number in range(1, settings.n_episodes + 1):
+            path = folder / "first.h5" if number == 1 else None
+            if settings.record_dir is not None:
+                path = settings.record_dir / f"{settings.name}-{number}.h5"
+            keeper = GameKeeper(opener)
+            keeper.check = self._check_grade
+            try:
+                self._compare(number, self._play(number, keeper, path))
+            finally:
+                keeper.close()
+
+    def _check_grade(self, session: Session) -> None:
+        """Raise `ClockUnavailableError` where the clock is no lockstep clock: then nothing can be proven."""
+        self.found.grade = session.info.clock_grade
+        if self.found.grade != "lockstep":
+            raise ClockUnavailableError(
+                f"the clock is {self.found.grade!r} and not 'lockstep'; the profile asks for "
+                f"{self._profile.clock.grade!r} (clock.grade) and soulslab has to start the game (docs/clock.md)"
+            )
+
+    def _play(self, number: int, keeper: GameKeeper, path: Path | None) -> Trace:
+        """Play an episode and count its ticks; write its trace if it has a file."""
+        episode = TracedEpisode(self._profile, self._env, keeper)
+        frame = self._frame = self._frame or FrameFormat(*episode.session.info.window_px)
+        with contextlib.ExitStack() as stack:
+            writer = None if path is None else stack.enter_context(TraceWriter(path))
+            frames = _Frames(writer, self._first)
+            if number == 1:
+                self.found.motion = episode.find_motion(frame)
+            episode.play(self._held, self._step_s, frame, frames.add)
+            if number == 1:
+                self.found.motion = self.found.motion or episode.find_motion(frame)
+            self._count(number, episode)
+            trace = self._make_trace(number, episode)
+            trace = msgspec.structs.replace(trace, frame=frames.kept.get if path is None else partial(read_frame, path))
+            if writer is not None:
+                writer.finish(trace)
+        return trace
+
+    def _make_trace(self, number: int, episode: TracedEpisode) -> Trace:
+        settings, attributes = self._settings, self._profile.attributes
+        facts = {
+            "game": self._profile.name,
+            "episode": number,
+            "seed": settings.seed,
+            "step_ticks": settings.step_ticks,
+        }
+        return Trace(
+            facts=facts,
+            held=self._held,
+            columns=make_columns(episode.rows, {name: attributes[name] for name in episode.reader.names}),
+            frame_hashes=np.frombuffer(b"".join(episode.hashes), np.uint8).reshape(-1, HASH_BYTES),
+        )
+
+    def _count(self, number: int, episode: TracedEpisode) -> None:
+        """Add the ticks and the wall time of an episode to the result."""
+        found, expected = self.found, self._settings.step_ticks
+        found.n_played = number
+        found.n_steps += len(episode.rows)
+        found.n_resets += episode.n_resets
+        for i, n_ticks in enumerate(episode.n_ticks):
+            if n_ticks is None:
+                continue
+            found.n_counted += 1
+            found.n_lost += n_ticks < expected
+            found.n_doubled += n_ticks > expected
+            if n_ticks != expected and found.first_wrong is None:
+                found.first_wrong = WrongStep(episode=number, step=i + 1, n_ticks=n_ticks, held=self._held[i])
+        found.n_slow += sum(took_s > SLOW_S for took_s in episode.took_s)
+        found.slowest_s = max(found.slowest_s, *episode.took_s)
+        self._speeds.append(len(episode.took_s) / sum(episode.took_s))
+        found.steps_per_s = median(self._speeds)
+        found.times_real_time = found.steps_per_s * self._step_s
+
+    def _compare(self, number: int, trace: Trace) -> None:
+        """Compare an episode with the first one."""
+        if self._first is None:
+            self._first = trace
+            self.found.n_equal_steps = len(trace)
+            return
+        difference = first_difference(self._first, trace)
+        if difference is not None and difference.step <= self.found.n_equal_steps:
+            self.found.n_equal_steps = difference.step - 1
+            self.found.difference, self.found.different_episode = difference, number
+
+
+class _Frames:
+    """Takes the frames of an episode: into its file, or only the first one that differs from the first episode."""
+
+    def __init__(self, writer: TraceWriter | None, first: Trace | None) -> None:
+        self._writer = writer
+        self._first = first
+        self.kept: dict[int, Pixels] = {}
+
+    def add(self, step: int, pixels: Pixels, digest: bytes) -> None:
+        """Take the frame of a step, from 0."""
+        if self._writer is not None:
+            self._writer.add_frame(pixels)
+        elif self._first is not None and not self.kept and self._first.frame_hashes[step].tobytes() != digest:
+            self.kept[step] = pixels
+
+
+def _actions(profile: Profile, env: EnvSettings, source: str) -> list[tuple[str, ...]]:
+    """Return the keys of each action of ``[env]``, or else each key of ``[keys]``."""
+    actions = [tuple(profile.keys[name] for name in names) for names in env.actions.values() if names]
+    actions = actions or [(key,) for key in profile.keys.values()]
+    if not actions:
+        raise ProfileError("names no key, and a game is verified with keys that change", path="keys", source=source)
+    return actions
+
+
+def _opener(profile: Profile, settings: VerifySettings) -> Opener:
+    options = SessionOptions(launch="always", options=settings.options)
+
+    def open_here() -> Session:
+        from soulslab.siphon.local import open_session  # noqa: PLC0415  (X only where a game is opened)
+
+        return open_session(profile, options)
+
+    return open_here
+
+
+@contextlib.contextmanager
+def _busy_processes(n: int) -> Iterator[None]:
+    """Let processes compute, and end them."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(n):
+            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", _BUSY]))  # noqa: S603 - our own words
+            stack.callback(process.kill)
+        yield

@@ -1,0 +1,154 @@
+"""What a person and a program see of verifications: a table, sentences about what failed, and rows for a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from soulslab.envs.trace import Difference
+from soulslab.envs.verification import Verification
+from soulslab.siphon.profile import Value
+from soulslab.siphon.watch import shown
+
+#: Attributes of a difference that are named in a sentence.
+MAX_NAMED = 4
+TITLES = (
+    "game", "clock", "lost", "doubled", "equal steps", "stands still", "steps/s", "x real time",
+    "slow steps", "max ms", "exact",
+)  # fmt: skip
+
+
+def verification_table(found: Sequence[Verification]) -> Group:
+    """Return a row for each game, and below it a sentence for each point that failed."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for i, title in enumerate(TITLES):
+        # In a narrow terminal titles are broken between words, and only the name of the game within a word.
+        width = len("lockstep") if title == "clock" else max(map(len, title.split())) if i else None
+        table.add_column(title, justify="left" if i < 2 else "right", overflow="fold", min_width=width)
+    for one in found:
+        table.add_row(*_cells(one))
+    failures = [f"{one.game}: {failure}" for one in found for failure in failures_of(one)]
+    return Group(*_heading(found), table, *([Text(), Text("\n".join(failures))] if failures else []))
+
+
+def _heading(found: Sequence[Verification]) -> list[Text]:
+    """Return what all rows have in common, as a line."""
+    if not found:
+        return []
+    settings = found[0].settings
+    load = f", {settings.n_load} busy processes" if settings.n_load else ""
+    ticks = "1 tick" if settings.step_ticks == 1 else f"{settings.step_ticks} ticks"
+    text = f"{settings.n_episodes} episodes of {settings.n_steps} steps of {ticks}, seed {settings.seed}{load}"
+    return [Text(text), Text()]
+
+
+def _cells(found: Verification) -> Iterator[Text]:
+    """Yield the cells of a game in the order of `TITLES`."""
+    yield Text(found.game)
+    yield Text(found.grade or "none")
+    if found.n_played:
+        yield from (Text(str(n) if found.n_counted else "unknown") for n in (found.n_lost, found.n_doubled))
+        yield Text(str(found.n_equal_steps) if found.n_played > 1 else "")
+        yield Text("no" if found.motion else "yes")
+        yield Text(f"{found.steps_per_s:.0f}")
+        yield Text(f"{found.times_real_time:.1f}")
+        yield Text(str(found.n_slow))
+        yield Text(f"{1e3 * found.slowest_s:.0f}")
+    else:
+        yield from (Text("") for _ in range(8))
+    yield Text("yes", style="green") if found.is_verified else Text("no", style="bold red")
+
+
+def failures_of(found: Verification) -> list[str]:
+    """Return a sentence for each point in which a game is not verified: what, where, and what to do."""
+    return list(_failures(found))
+
+
+def _failures(found: Verification) -> Iterator[str]:
+    if found.error:
+        played = f" after {found.n_played} of {found.settings.n_episodes} episodes" if found.n_played else ""
+        yield f"it could not be played to the end{played}: {found.error}"
+    if found.motion:
+        yield (
+            f"it does not stand still while it is paused: {found.motion}. Part of it does not take its time from the "
+            f'clock; see "What it cannot catch" in docs/clock.md'
+        )
+    if found.first_wrong is not None:
+        wrong = found.first_wrong
+        yield (
+            f"{found.n_lost} of {found.n_counted} steps made fewer than {found.settings.step_ticks} ticks and "
+            f"{found.n_doubled} made more; the first is step {wrong.step} of episode {wrong.episode}, with "
+            f"{wrong.n_ticks} ticks and {_keys(wrong.held)}. Check clock.tick_hz and clock.tick_attribute of the "
+            f"profile, then its other [clock] settings (docs/clock.md)"
+        )
+    if found.n_played and not found.n_counted:
+        yield (
+            "its ticks could not be counted: name the attribute that grows by one in each step of the simulation as "
+            "clock.tick_attribute, and clock.tick_hz (docs/add_your_own_game.md)"
+        )
+    if found.difference is not None:
+        yield (
+            f"episode {found.different_episode} differs from episode 1: {describe(found.difference)}. Something in the "
+            f"game does not depend on the keys and the clock alone; see docs/clock.md"
+        )
+
+
+def describe(difference: Difference) -> str:
+    """Return a difference in words."""
+    keys = _keys(difference.held[0])
+    if difference.problem:
+        other = "" if difference.held[0] == difference.held[1] else f" ({keys}; {_keys(difference.held[1])})"
+        return f"step {difference.step}: {difference.problem}{other}"
+    parts = [
+        f"attribute {name!r} is {_shown(one)} and {_shown(two)}"
+        for name, (one, two) in list(difference.values.items())[:MAX_NAMED]
+    ]
+    if len(difference.values) > MAX_NAMED:
+        parts.append(f"{len(difference.values) - MAX_NAMED} more attributes differ")
+    if difference.has_other_frame:
+        parts.append(
+            "the picture differs" if difference.region is None else f"the picture differs in {difference.region}"
+        )
+    return f"step {difference.step} ({keys}): {', '.join(parts)}"
+
+
+def verification_rows(found: Iterable[Verification]) -> list[dict[str, Any]]:
+    """Return verifications as rows of plain values, with the sentences of what failed."""
+    rows = []
+    for one in found:
+        row = msgspec.structs.asdict(one)
+        row["difference"] = difference_row(one.difference)
+        row["settings"] = msgspec.to_builtins({**msgspec.structs.asdict(one.settings), "record_dir": None})
+        row["first_wrong"] = msgspec.to_builtins(one.first_wrong)
+        rows.append({**row, "is_verified": one.is_verified, "failures": failures_of(one)})
+    return rows
+
+
+def difference_row(difference: Difference | None) -> dict[str, Any] | None:
+    """Return a difference as plain values."""
+    if difference is None:
+        return None
+    values = {name: [_plain(value) for value in pair] for name, pair in difference.values.items()}
+    return {**msgspec.structs.asdict(difference), "values": values, "region": msgspec.to_builtins(difference.region)}
+
+
+def _keys(held: tuple[str, ...]) -> str:
+    return f"keys {' '.join(held)}" if held else "no keys"
+
+
+def _shown(value: Value | None) -> str:
+    # Values that differ may look alike with fewer digits.
+    return "unreadable" if value is None else repr(value) if isinstance(value, float) else shown(value)
+
+
+def _plain(value: Value | None) -> Any:
+    """Return a value that JSON has."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return value.hex() if isinstance(value, bytes) else value
