@@ -9,7 +9,7 @@ import pytest
 
 from soulslab import cli
 
-NAMES = ("attach", "watch", "read", "write", "scan", "capture", "record", "serve")
+NAMES = ("attach", "watch", "read", "write", "scan", "capture", "record", "serve", "verify", "compare")
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +86,17 @@ def test_help_loads_nothing_heavy():
         (["serve", "doom", "--no-token", "--token-file", "t"], "of no use"),
         (["serve", "doom", "--address", "everywhere"], "neither host:port"),
         (["serve", "doom", "--start", "--private", "--address", "0.0.0.0:0"], "TLS is needed"),
+        (["verify"], "needs at least one profile"),
+        (["verify", "dom"], "did you mean 'doom'?"),
+        (["verify", "doom", "no_such_game"], "no game of that name"),
+        (["verify", "doom", "--episodes", "1"], "Must be >= 2"),
+        (["verify", "doom", "--steps", "0"], "Must be >= 1"),
+        (["verify", "doom", "--load", "-1"], "Must be >= 0"),
+        (["verify", "doom", "--option", "skill"], "is not of the form name=value"),
+        (["verify", "doom", "--json", "no/such/folder.json"], "there is no folder"),
+        (["verify", "doom", "--record", "no/such/folder"], "cannot be made"),
+        (["verify", "doom", "doom", "--record", "traces"], "have the same name"),
+        (["compare", "one.h5"], "requires an argument"),
         (["scan", "my_game"], "has to be the file"),
         (["scan", "new.toml"], "does not exist yet, so say which game"),
         (["scan", "new.toml", "--pid", "7", "--", "game"], "either names a running game or starts one"),
@@ -108,6 +119,16 @@ def test_wrong_usage(capsys, arguments, words):
 def test_a_game_that_does_not_run(capsys, file, arguments, words):
     assert cli.run(["siphon", arguments[0], str(file), *arguments[1:]]) == 1
     assert words in said(capsys)
+
+
+def test_a_trace_that_is_not_there(capsys, tmp_path):
+    assert cli.run(["siphon", "compare", str(tmp_path / "one.h5"), str(tmp_path / "two.h5")]) == 1
+    assert "one.h5: cannot be read as a trace" in said(capsys)
+
+
+def test_a_profile_without_keys_cannot_be_verified(capsys, file):
+    assert cli.run(["siphon", "verify", str(file)]) == 2
+    assert "keys: names no key" in said(capsys)
 
 
 def test_a_server_that_is_not_there(capsys, tmp_path):

@@ -19,8 +19,8 @@ from soulslab.siphon.watch import shown
 #: Attributes of a difference that are named in a sentence.
 MAX_NAMED = 4
 TITLES = (
-    "game", "clock", "lost", "doubled", "equal steps", "stands still", "steps/s", "x real time",
-    "slow steps", "max ms", "exact",
+    "game", "clock", "lost", "doubled", "equal\nsteps", "stands\nstill", "steps/s", "x real\ntime", "slow\nsteps",
+    "max\nms", "exact",
 )  # fmt: skip
 
 
@@ -28,9 +28,8 @@ def verification_table(found: Sequence[Verification]) -> Group:
     """Return a row for each game, and below it a sentence for each point that failed."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for i, title in enumerate(TITLES):
-        # In a narrow terminal titles are broken between words, and only the name of the game within a word.
-        width = len("lockstep") if title == "clock" else max(map(len, title.split())) if i else None
-        table.add_column(title, justify="left" if i < 2 else "right", overflow="fold", min_width=width)
+        # In a narrow terminal only the name of the game is broken.
+        table.add_column(title, justify="left" if i < 2 else "right", overflow="fold", no_wrap=i > 0)
     for one in found:
         table.add_row(*_cells(one))
     failures = [f"{one.game}: {failure}" for one in found for failure in failures_of(one)]
@@ -82,10 +81,10 @@ def _failures(found: Verification) -> Iterator[str]:
     if found.first_wrong is not None:
         wrong = found.first_wrong
         yield (
-            f"{found.n_lost} of {found.n_counted} steps made fewer than {found.settings.step_ticks} ticks and "
+            f"of {found.n_counted} steps {found.n_lost} made fewer ticks than {found.settings.step_ticks} and "
             f"{found.n_doubled} made more; the first is step {wrong.step} of episode {wrong.episode}, with "
-            f"{wrong.n_ticks} ticks and {_keys(wrong.held)}. Check clock.tick_hz and clock.tick_attribute of the "
-            f"profile, then its other [clock] settings (docs/clock.md)"
+            f"{wrong.n_ticks} and {_keys(wrong.held)}. Check clock.tick_hz and clock.tick_attribute of the profile, "
+            f"then its other [clock] settings (docs/clock.md)"
         )
     if found.n_played and not found.n_counted:
         yield (

@@ -1,0 +1,114 @@
+"""Verification of running games: Doom, and a small game that is exact or flawed on purpose."""
+
+from __future__ import annotations
+
+import json
+
+import psutil
+import pytest
+
+from soulslab import cli
+from support.flawed_game import build_flawed_game
+
+
+@pytest.fixture(autouse=True)
+def keep_logging_as_it_is(monkeypatch):
+    monkeypatch.setattr("soulslab.log.configure", lambda _: None)
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory):
+    return build_flawed_game(tmp_path_factory.mktemp("flawed_game"))
+
+
+@pytest.fixture
+def verify(profile, tmp_path, capsys):
+    """Run the command on the flawed game; return its exit code, its row and what it printed."""
+
+    def run(flaw, *arguments, at=30):
+        file = tmp_path / "found.json"
+        options = ["--option", f"flaw={flaw}", "--option", f"at={at}"]
+        command = ["siphon", "verify", str(profile), "--episodes", "2", "--steps", "120", "--json", str(file)]
+        code = cli.run([*command, *options, *arguments])
+        (row,) = json.loads(file.read_text())
+        return code, row, " ".join(capsys.readouterr().out.split())
+
+    return run
+
+
+def test_an_exact_game_is_verified_also_beside_busy_processes(verify):
+    code, row, text = verify("none", "--load", "2")
+    assert (code, row["failures"], row["is_verified"]) == (0, [], True)
+    assert (row["n_steps"], row["n_counted"], row["n_lost"], row["n_doubled"]) == (240, 240, 0, 0)
+    assert (row["grade"], row["n_equal_steps"], row["motion"]) == ("lockstep", 120, "")
+    assert "Flawed game lockstep 0 0 120 yes" in text
+    assert not [child for child in psutil.Process().children() if "getppid" in " ".join(child.cmdline())]
+
+
+@pytest.mark.parametrize(("flaw", "n_ticks"), [("lost", 0), ("doubled", 2)])
+def test_the_step_with_a_lost_or_doubled_tick_is_named(verify, flaw, n_ticks):
+    code, row, text = verify(flaw)
+    assert code == 1
+    assert row[f"n_{flaw}"] == 2
+    assert row["n_lost"] + row["n_doubled"] == 2
+    wrong = row["first_wrong"]
+    assert (wrong["episode"], wrong["n_ticks"]) == (1, n_ticks)
+    assert wrong["held"]  # the tick is flawed when the key press number 30 arrives
+    assert f"the first is step {wrong['step']} of episode 1" in text
+    # The same tick of both episodes is flawed, so they are equal.
+    assert (row["n_equal_steps"], row["difference"]) == (120, None)
+
+
+def test_the_first_value_that_depends_on_the_process_is_named(verify):
+    code, row, text = verify("value")
+    assert (code, row["n_lost"], row["n_doubled"], row["different_episode"]) == (1, 0, 0, 2)
+    step = row["difference"]["step"]
+    assert 25 <= step <= 30
+    assert row["n_equal_steps"] == step - 1
+    assert list(row["difference"]["values"]) == ["value"]
+    assert not row["difference"]["has_other_frame"]
+    assert f"episode 2 differs from episode 1: step {step}" in text
+
+
+def test_the_first_pixels_that_depend_on_the_process_are_named(verify):
+    code, row, text = verify("pixels")
+    assert (code, row["difference"]["values"]) == (1, {})
+    region = row["difference"]["region"]
+    assert (region["left_px"], region["top_px"], region["width_px"], region["height_px"]) == (10, 20, 3, 2)
+    assert region["n_pixels"] == 6
+    assert "6 pixels within 3 x 2 px at (10, 20)" in text
+
+
+def test_a_game_that_takes_its_time_elsewhere_is_not_verified(verify):
+    code, row, _ = verify("motion")
+    assert code == 1
+    assert row["grade"] != "lockstep" or "motion" in row["motion"]
+
+
+def test_a_game_over_that_makes_a_pointer_null_is_followed_by_the_reset_procedure(verify):
+    code, row, _ = verify("over", at=40)
+    assert (code, row["failures"]) == (0, [])
+    assert row["n_resets"] >= 4
+    assert row["n_counted"] == 240 - row["n_resets"]
+
+
+def test_traces_of_two_runs_are_compared(verify, tmp_path, capsys):
+    for flaw in ("none", "value"):
+        verify(flaw, "--record", str(tmp_path / flaw))
+    traces = [str(tmp_path / flaw / f"flawed_game-{number}.h5") for flaw in ("none", "value") for number in (1, 2)]
+    assert cli.run(["siphon", "compare", traces[0], traces[1]]) == 0
+    assert "equal in all 120 steps" in capsys.readouterr().out
+    file = tmp_path / "difference.json"
+    assert cli.run(["siphon", "compare", traces[0], traces[3], "--json", str(file)]) == 1
+    assert "attribute 'value' is 0 and " in " ".join(capsys.readouterr().out.split())
+    (row,) = json.loads(file.read_text())
+    assert list(row["values"]) == ["value"]
+
+
+def test_doom_is_verified(tmp_path, capsys):
+    file = tmp_path / "doom.json"
+    command = ["siphon", "verify", "doom", "--episodes", "2", "--steps", "150", "--json", str(file)]
+    code = cli.run(command)
+    (row,) = json.loads(file.read_text())
+    assert (code, row["failures"]) == (0, []), capsys.readouterr().out
+    assert (row["n_counted"], row["n_equal_steps"]) == (300, 150)

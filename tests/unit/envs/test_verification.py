@@ -1,0 +1,328 @@
+"""Verification of the toy game: what is played, counted, compared and reported."""
+
+import json
+from itertools import pairwise
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from soulslab.envs.trace import Difference, PixelRegion
+from soulslab.envs.verification import Verification, VerifySettings, WrongStep, draw_keys, verify_game
+from soulslab.envs.verification_report import describe, failures_of, verification_rows, verification_table
+from soulslab.errors import ProfileError
+from soulslab.siphon.capture import NATIVE
+from soulslab.siphon.fake import FakeSession
+from support.toy_env import Toys, toy_profile, toy_table
+
+TICK_S = 1 / 60
+SETTINGS = VerifySettings(n_episodes=3, n_steps=40)
+RESET = [{"restart": True}]
+
+
+@pytest.fixture(autouse=True)
+def shorten_the_stand(monkeypatch):
+    monkeypatch.setattr("soulslab.envs.traced_episode.STAND_S", 0.1)
+
+
+def verify(change=lambda _toy, _number: None, settings=SETTINGS, profile=None, **table):
+    """Verify the toy; `change` gets the toy of each start and the number of its session, from 1."""
+    profile = profile or toy_profile(reset=RESET, **table)
+    toys = Toys(toy_table(reset=RESET, **table))
+
+    def open_toy():
+        session = toys()
+        change(session.toy, len(toys.sessions))
+        return session
+
+    found = verify_game(profile, settings, open_toy)
+    assert all(not session.toy.held for session in toys.sessions)
+    return found, toys
+
+
+def after_calls(toy, n_calls, act):
+    """Act in the place of one of the times that the toy is asked to pass time."""
+    pass_time, calls = toy.pass_time, []
+
+    def passed(seconds):
+        calls.append(seconds)
+        act(seconds) if len(calls) == n_calls else pass_time(seconds)
+
+    toy.pass_time = passed
+
+
+def start_calls():
+    """Return how often time passes in a start, before the first step."""
+    calls = []
+
+    def count(toy, _):
+        pass_time = toy.pass_time
+        toy.pass_time = lambda seconds: (calls.append(seconds), pass_time(seconds))
+
+    verify(count, VerifySettings(n_episodes=2, n_steps=1))
+    return len(calls) // 2 - 1
+
+
+def test_a_deterministic_game_is_verified():
+    found, toys = verify()
+    assert len(toys.sessions) == 3
+    assert found.is_verified
+    assert (found.grade, found.n_played, found.n_steps, found.n_counted) == ("lockstep", 3, 120, 120)
+    assert (found.n_lost, found.n_doubled, found.first_wrong, found.motion, found.error) == (0, 0, None, "", "")
+    assert (found.n_equal_steps, found.difference, found.different_episode) == (40, None, 0)
+    assert found.times_real_time == pytest.approx(found.steps_per_s * TICK_S)
+    assert failures_of(found) == []
+
+
+def test_keys_differ_in_each_step_and_are_those_of_the_actions():
+    actions = [("W",), ("A", "SPACE"), ("W", "D")]
+    held = draw_keys(actions, 500, seed=3)
+    assert len(held) == 500
+    assert held[0] != ()
+    assert all(set(one) != set(two) for one, two in pairwise(held))
+    assert {key for keys in held for key in keys} == {"W", "A", "SPACE", "D"}
+    assert all(len(set(keys)) == len(keys) for keys in held)
+    assert held == draw_keys(actions, 500, seed=3) != draw_keys(actions, 500, seed=4)
+    assert draw_keys([("W",)], 4, seed=0) == [("W",), (), ("W",), ()]
+
+
+@pytest.mark.parametrize(("n_more", "n_lost", "n_doubled", "n_ticks"), [(-1, 1, 0, 0), (1, 0, 1, 2)])
+def test_a_lost_or_doubled_tick_is_named(n_more, n_lost, n_doubled, n_ticks):
+    first = start_calls()
+
+    def change(toy, number):
+        pass_time = toy.pass_time
+        if number == 2:
+            after_calls(toy, first + 9, lambda seconds: pass_time(seconds + n_more * TICK_S))
+
+    found, _ = verify(change)
+    assert (found.n_lost, found.n_doubled) == (n_lost, n_doubled)
+    assert (found.first_wrong.episode, found.first_wrong.step, found.first_wrong.n_ticks) == (2, 9, n_ticks)
+    assert not found.is_verified
+    assert f"step 9 of episode 2, with {n_ticks} and" in failures_of(found)[0]
+    # The count of ticks is one of the values, and the toy draws it.
+    assert (found.n_equal_steps, found.different_episode) == (8, 2)
+    assert "ticks" in found.difference.values
+    assert found.difference.region == PixelRegion(0, 0, *FakeSession().info.window_px, n_pixels=64 * 48)
+
+
+def test_several_ticks_a_step():
+    found, toys = verify(settings=VerifySettings(n_episodes=2, n_steps=10, step_ticks=3))
+    assert found.is_verified
+    assert toys.last.toy.values["ticks"] >= 30
+
+
+def test_the_earliest_difference_of_all_episodes_is_reported():
+    first = start_calls()
+
+    def change(toy, number):
+        def hurt(seconds):
+            toy.values["level"] = number
+            pass_time(seconds)
+
+        pass_time = toy.pass_time
+        if number > 1:
+            after_calls(toy, first + {2: 30, 3: 12}[number], hurt)
+
+    found, _ = verify(change)
+    assert (found.n_equal_steps, found.different_episode) == (11, 3)
+    assert found.difference.values == {"level": (1, 3)}
+    assert "episode 3 differs from episode 1: step 12" in failures_of(found)[0]
+    assert "attribute 'level' is 1 and 3" in failures_of(found)[0]
+
+
+def test_the_reset_procedure_is_played_after_an_end_and_steps_go_on():
+    end = {"death": {"attribute": "hp", "at_most": 97}}
+    found, toys = verify(end=end, settings=VerifySettings(n_episodes=2, n_steps=60))
+    assert found.is_verified
+    assert (found.n_resets >= 2, found.n_resets % 2, found.n_steps) == (True, 0, 120)
+    # The reset procedure of the profile is a restart.
+    assert [session._n_starts for session in toys.sessions] == [1 + found.n_resets // 2] * 2
+
+
+def test_a_count_of_ticks_that_cannot_be_read_plays_the_reset_procedure():
+    first = start_calls()
+
+    def change(toy, _):
+        def lose(seconds):
+            pass_time(seconds)
+            toy.is_loading = True
+
+        pass_time = toy.pass_time
+        after_calls(toy, first + 7, lose)
+
+    found, _ = verify(change, VerifySettings(n_episodes=2, n_steps=20))
+    assert (found.n_resets, found.n_steps, found.n_counted) == (2, 40, 38)
+    assert found.is_verified
+
+
+def test_an_attribute_that_cannot_be_read_is_no_failure():
+    def change(toy, _):
+        toy.values["level"] = 10**6  # outside its range
+
+    found, _ = verify(change)
+    assert found.is_verified
+
+
+class MovingSession(FakeSession):
+    """A session with a toy that moves while it is paused: its values or its picture, once it was looked at."""
+
+    moves = ""
+    n_captures = 0
+
+    def capture(self, frame_format=NATIVE):
+        if self.moves == "values":
+            self.toy.values["level"] += 1
+        frame = super().capture(frame_format)
+        if self.moves == "pixels":
+            self.n_captures += 1
+            frame.pixels[3, 4] = self.n_captures
+        return frame
+
+
+@pytest.mark.parametrize(
+    ("moves", "words"), [("values", "attribute 'level' changed from 1 to 2"), ("pixels", "the picture changed")]
+)
+def test_a_game_that_moves_while_it_is_paused(moves, words):
+    def open_toy():
+        session = MovingSession(env=toy_table(reset=RESET))
+        session.moves = moves
+        return session
+
+    found = verify_game(toy_profile(reset=RESET), SETTINGS, open_toy)
+    assert words in found.motion
+    assert not found.is_verified
+    assert "does not stand still while it is paused" in failures_of(found)[0]
+
+
+class RealtimeSession(FakeSession):
+    """A session with the toy whose clock is of another grade."""
+
+    @property
+    def info(self):
+        return msgspec.structs.replace(super().info, clock_grade="realtime")
+
+
+def test_a_clock_of_another_grade_ends_the_verification():
+    sessions = []
+
+    def open_toy():
+        sessions.append(RealtimeSession())
+        return sessions[-1]
+
+    found = verify_game(toy_profile(reset=RESET), SETTINGS, open_toy)
+    assert (found.grade, found.n_played, found.n_steps, len(sessions)) == ("realtime", 0, 0, 1)
+    assert not found.is_verified
+    assert "the clock is 'realtime' and not 'lockstep'" in failures_of(found)[0]
+
+
+def test_a_game_that_ends_is_a_failure_and_what_was_played_is_kept():
+    first = start_calls()
+
+    def change(toy, number):
+        if number == 2:
+            after_calls(toy, first + 5, lambda _: setattr(toy, "is_alive", False))
+
+    found, _ = verify(change)
+    assert (found.n_played, found.n_steps) == (1, 40)
+    assert "has ended" in found.error
+    assert "it could not be played to the end after 1 of 3 episodes" in failures_of(found)[0]
+
+
+def test_an_end_condition_that_holds_at_once_is_a_failure():
+    found, _ = verify(end={"death": {"attribute": "hp", "at_most": 100}})
+    assert "holds after env.reset" in found.error
+
+
+def test_a_count_of_ticks_that_stays_unreadable_is_a_failure():
+    def change(toy, _):
+        toy.is_loading = True
+
+    found, _ = verify(change)
+    assert found.n_played == 0
+    assert "attribute ticks to grow" in found.error
+
+
+def test_without_a_tick_attribute_ticks_are_unknown():
+    profile = toy_profile(reset=RESET)
+    profile = msgspec.structs.replace(profile, clock=msgspec.structs.replace(profile.clock, tick_attribute=""))
+    found, _ = verify(profile=profile)
+    assert (found.n_counted, found.n_equal_steps) == (0, 40)
+    assert not found.is_verified
+    assert "clock.tick_attribute" in failures_of(found)[0]
+
+
+def test_a_profile_without_an_env_table_plays_all_of_its_keys():
+    profile = msgspec.structs.replace(toy_profile(), env=None)
+    found, toys = verify(profile=profile)
+    assert found.is_verified
+    assert toys.last.toy.values["hp"] < 100  # SPACE is no key of the actions of the table
+
+
+def test_a_profile_without_keys_is_refused():
+    profile = msgspec.structs.replace(toy_profile(), env=None, keys={})
+    with pytest.raises(ProfileError, match="keys"):
+        verify(profile=profile)
+
+
+def test_traces_are_recorded_for_each_episode(tmp_path):
+    settings = VerifySettings(n_episodes=2, n_steps=10, record_dir=tmp_path, name="toy")
+    assert verify(settings=settings)[0].is_verified
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["toy-1.h5", "toy-2.h5"]
+
+
+# --- the report ---------------------------------------------------------------------------------------------
+
+
+def shown(found):
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(verification_table(found))
+    return capture.get()
+
+
+def test_the_table_has_a_row_for_each_game():
+    verified, _ = verify()
+    failed = Verification(game="A game with a long name", settings=SETTINGS, error="no process is called 'game'")
+    text = shown([verified, failed])
+    lines = text.splitlines()
+    assert lines[0] == "3 episodes of 40 steps of 1 tick, seed 0"
+    assert lines[3].split()[:4] == ["game", "clock", "lost", "doubled"]
+    assert lines[4].split()[:6] == ["toy", "lockstep", "0", "0", "40", "yes"]
+    assert lines[4].split()[-1] == "yes"
+    assert any(line.startswith("A game") and line.endswith("no") for line in lines)
+    assert "it could not be played to the end: no process is called" in " ".join(lines)
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_rows_are_plain_values():
+    wrong = WrongStep(episode=2, step=7, n_ticks=0, held=("W",))
+    region = PixelRegion(1, 2, 3, 4, 5)
+    difference = Difference(
+        step=8, held=(("W",), ("W",)), values={"raw": (b"\1", None)}, has_other_frame=True, region=region
+    )
+    found = Verification(
+        game="Toy", settings=SETTINGS, grade="lockstep", n_played=2, n_steps=80, n_counted=80, n_lost=1,
+        first_wrong=wrong, difference=difference, different_episode=2,
+    )  # fmt: skip
+    (row,) = json.loads(msgspec.json.encode(verification_rows([found])))
+    assert (row["game"], row["is_verified"], row["n_lost"]) == ("Toy", False, 1)
+    assert row["settings"]["n_steps"] == 40
+    assert row["first_wrong"] == {"episode": 2, "step": 7, "n_ticks": 0, "held": ["W"]}
+    assert row["difference"]["values"] == {"raw": ["01", None]}
+    assert row["difference"]["region"]["n_pixels"] == 5
+    assert len(row["failures"]) == 2
+
+
+def test_a_difference_in_words():
+    pair = (("W", "A"), ("W", "A"))
+    many = dict.fromkeys("abcdef", (1, None))
+    region = PixelRegion(1, 2, 3, 4, 5)
+    assert describe(Difference(step=3, held=pair, values={"x": (0.1, 0.1 + 2**-55)})) == (
+        "step 3 (keys W A): attribute 'x' is 0.1 and 0.10000000000000003"
+    )
+    text = describe(Difference(step=3, held=((), ()), values=many, has_other_frame=True, region=region))
+    assert text.startswith("step 3 (no keys): attribute 'a' is 1 and unreadable, ")
+    assert text.endswith("2 more attributes differ, the picture differs in 5 pixels within 3 x 4 px at (1, 2)")
+    problem = Difference(step=3, held=(("W",), ()), problem="the keys differ")
+    assert describe(problem) == "step 3: the keys differ (keys W; no keys)"
