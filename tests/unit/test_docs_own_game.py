@@ -51,4 +51,4 @@ def test_every_line_that_the_page_types_is_understood():
 def test_every_command_line_of_the_page_is_one():
     text = PAGE.read_text(encoding="utf-8")
     for name in re.findall(r"soulslab siphon (\w+)", text):
-        assert name in {"scan", "watch", "serve", "attach", "read", "record", "capture", "write"}
+        assert name in {"scan", "watch", "serve", "attach", "read", "record", "capture", "write", "verify", "compare"}

@@ -59,7 +59,7 @@ class VerifySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     Attributes:
         n_episodes: How often the episode is played, each time in a new process; at least 2.
         n_steps: Steps of an episode; those of resets are not counted.
-        seed: Of the keys.
+        seed: Of the keys, and of the start of the game.
         step_ticks: Ticks of a step.
         n_load: Busy processes that run at the same time.
         options: Replace `Process.options` of the profile.
@@ -320,7 +320,9 @@ def _actions(profile: Profile, env: EnvSettings, source: str) -> list[tuple[str,
 
 
 def _opener(profile: Profile, settings: VerifySettings) -> Opener:
-    options = SessionOptions(launch="always", options=settings.options)
+    start = {"deterministic": True, "seed": settings.seed}
+    known = {name: value for name, value in start.items() if name in SessionOptions.__struct_fields__}
+    options = SessionOptions(launch="always", options=settings.options, **known)
 
     def open_here() -> Session:
         from soulslab.siphon.local import open_session  # noqa: PLC0415  (X only where a game is opened)

@@ -84,7 +84,7 @@ def _failures(found: Verification) -> Iterator[str]:
             f"of {found.n_counted} steps {found.n_lost} made fewer ticks than {found.settings.step_ticks} and "
             f"{found.n_doubled} made more; the first is step {wrong.step} of episode {wrong.episode}, with "
             f"{wrong.n_ticks} and {_keys(wrong.held)}. Check clock.tick_hz and clock.tick_attribute of the profile, "
-            f"then its other [clock] settings (docs/clock.md)"
+            f"then try another clock.boundary (docs/clock.md)"
         )
     if found.n_played and not found.n_counted:
         yield (
