@@ -320,9 +320,9 @@ def _actions(profile: Profile, env: EnvSettings, source: str) -> list[tuple[str,
 
 
 def _opener(profile: Profile, settings: VerifySettings) -> Opener:
-    start = {"deterministic": True, "seed": settings.seed}
-    known = {name: value for name, value in start.items() if name in SessionOptions.__struct_fields__}
-    options = SessionOptions(launch="always", options=settings.options, **known)
+    options = SessionOptions(launch="always", options=settings.options)
+    if profile.clock.grade == "lockstep" and "deterministic" in SessionOptions.__struct_fields__:
+        options = msgspec.structs.replace(options, deterministic=True, seed=settings.seed)
 
     def open_here() -> Session:
         from soulslab.siphon.local import open_session  # noqa: PLC0415  (X only where a game is opened)
