@@ -194,7 +194,7 @@ static int judge(struct clock_page *page, int pid, uint32_t generation, bool is_
     return RUNS;
 }
 
-/* Sample the threads that run on while time stands. */
+/* Sample the thread that runs on while time stands. */
 static void sample(struct clock_page *page, uint32_t generation)
 {
     struct clock_threads threads;

@@ -31,7 +31,8 @@ struct samples {
     uint32_t generation;
     int n;      /* in this loop */
     int n_same; /* of them, in a row with the same registers */
-    int64_t first_cpu_ns, cpu_ns;
+    int64_t first_cpu_ns;
+    int64_t cpu_ns; /* when the handler returned last: the program has to have run since */
     greg_t registers[REG_RSP + 1]; /* REG_R8 to REG_RSP: all general registers */
     greg_t instruction;            /* of the first sample in this loop */
     greg_t known_instruction;      /* of the loop that was found last because of its duration */
@@ -51,11 +52,11 @@ static bool is_near(greg_t one, greg_t other)
     return one - other < LOOP_BYTES && other - one < LOOP_BYTES;
 }
 
-static bool is_long_loop(struct samples *seen)
+static bool is_long_loop(struct samples *seen, int64_t cpu_ns)
 {
     if (seen->n >= N_SAMPLES && seen->n_known >= KNOWN_LOOP && is_near(seen->instruction, seen->known_instruction))
         return true;
-    if (seen->n < LONG_LOOP_SAMPLES || seen->cpu_ns - seen->first_cpu_ns < LONG_LOOP_NS)
+    if (seen->n < LONG_LOOP_SAMPLES || cpu_ns - seen->first_cpu_ns < LONG_LOOP_NS)
         return false;
     seen->n_known = is_near(seen->instruction, seen->known_instruction) ? seen->n_known + 1 : 1;
     seen->known_instruction = seen->instruction;
@@ -81,13 +82,12 @@ static bool is_spinning(struct samples *seen, uint32_t generation, const greg_t 
     seen->n = is_loop ? seen->n + 1 : 1;
     seen->n_same = is_same ? seen->n_same + 1 : 1;
     seen->generation = generation;
-    seen->cpu_ns = cpu_ns;
     memcpy(seen->registers, registers, sizeof seen->registers);
     if (!is_loop) {
         seen->instruction = registers[REG_RIP];
         seen->first_cpu_ns = cpu_ns;
     }
-    return seen->n_same >= N_SAMPLES || is_long_loop(seen);
+    return seen->n_same >= N_SAMPLES || is_long_loop(seen, cpu_ns);
 }
 
 static void on_sample(int number, siginfo_t *about, void *context)
@@ -106,6 +106,7 @@ static void on_sample(int number, siginfo_t *about, void *context)
         }
         unpark();
     }
+    samples.cpu_ns = thread_cpu_ns();
     errno = saved_errno;
 }
 

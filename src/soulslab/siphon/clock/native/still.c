@@ -234,23 +234,38 @@ bool clock_are_blocked(const struct clock_threads *threads)
     return true;
 }
 
-/* Return whether the thread handles the signal and does not block it (proc(5), "status"). */
+/* Return whether the thread handles the signal, does not block it, and has handled the last one (proc(5), "status"). */
 static bool takes_samples(int pid, int tid)
 {
     char text[4096];
     uint64_t bit = 1ull << (CLOCK_SAMPLE_SIGNAL - 1);
     if (read_of_thread(pid, tid, "status", text, sizeof text) <= 0)
         return false;
-    const char *state = strstr(text, "\nState:\t"), *caught = strstr(text, "\nSigCgt:\t"), *held = strstr(text, "\nSigBlk:\t");
-    return state != NULL && caught != NULL && held != NULL && state[8] == 'R' && (strtoull(caught + 9, NULL, 16) & bit) &&
-           !(strtoull(held + 9, NULL, 16) & bit);
+    const char *caught = strstr(text, "\nSigCgt:\t"), *held = strstr(text, "\nSigBlk:\t");
+    const char *pending = strstr(text, "\nSigPnd:\t");
+    return caught != NULL && held != NULL && pending != NULL && (strtoull(caught + 9, NULL, 16) & bit) &&
+           !((strtoull(held + 9, NULL, 16) | strtoull(pending + 9, NULL, 16)) & bit);
+}
+
+/* The kernel writes "running", or the number of a system call, or -1 for a thread that waits for memory. */
+static bool is_running(int pid, int tid)
+{
+    char text[256];
+    return read_of_thread(pid, tid, "syscall", text, sizeof text) > 0 && (text[0] == 'r' || text[0] == '-');
 }
 
 void clock_sample(const struct clock_threads *threads)
 {
-    for (int i = 0; i < threads->n && i < CLOCK_N_THREADS; i++)
-        if (takes_samples(threads->pids[i], threads->tids[i]))
-            syscall(SYS_tgkill, threads->pids[i], threads->tids[i], CLOCK_SAMPLE_SIGNAL);
+    int running = -1;
+    for (int i = 0; i < threads->n && i < CLOCK_N_THREADS; i++) {
+        if (!is_running(threads->pids[i], threads->tids[i]))
+            continue;
+        if (running >= 0)
+            return; /* one may be about to end the wait of the other */
+        running = i;
+    }
+    if (running >= 0 && takes_samples(threads->pids[running], threads->tids[running]))
+        syscall(SYS_tgkill, threads->pids[running], threads->tids[running], CLOCK_SAMPLE_SIGNAL);
 }
 
 bool clock_is_still(struct clock_page *page, int pid, uint32_t generation)

@@ -18,7 +18,7 @@ enum clock_threads_state clock_find_threads(struct clock_page *page, uint32_t ge
 /* Whether all of these threads were blocked at one moment, each by another thread of the game. */
 bool clock_are_blocked(const struct clock_threads *threads);
 
-/* Send the signal of spin.c to those of the threads that run and are ready for it. */
+/* Send the signal of spin.c to the only one of the threads that runs, if there is just one. */
 void clock_sample(const struct clock_threads *threads);
 
 /* Whether nothing of the game can run while the clock stands at this generation; false also if that cannot be told. */
