@@ -37,6 +37,7 @@ class AttachFlags:
         private: Start it on an X server of its own, which nobody sees.
         option: Change a launch option of the profile, as skill=2; may be given many times.
         clock: Grade of the clock: lockstep, scaled or realtime; the best by default.
+        seed: Start it deterministically with this seed, and leave it paused.
         allow_unknown_version: Attach although the profile does not know this version of the game.
         boss: Boss of the game whose boss.* are meant: its name, or the path of its file; the profile's own by default.
     """
@@ -47,6 +48,7 @@ class AttachFlags:
     private: Annotated[bool, Parameter(negative="")] = False
     option: Annotated[list[str] | None, Parameter(negative="")] = None
     clock: Literal["lockstep", "scaled", "realtime"] | None = None
+    seed: Annotated[int | None, Parameter(validator=Number(gte=0, lt=2**32))] = None
     allow_unknown_version: Annotated[bool, Parameter(negative="")] = False
     boss: str = ""
 
@@ -85,8 +87,8 @@ def _connect(address: str, flags: AttachFlags, client: ClientFlags) -> RemoteSes
     from soulslab.siphon.rpc.client import connect
     from soulslab.siphon.rpc.running import read_token
 
-    for name in ("pid", "window_title", "start", "private", "option", "clock", "allow_unknown_version", "boss"):
-        if getattr(flags, name):
+    for name in ("pid", "window_title", "start", "private", "option", "clock", "seed", "allow_unknown_version", "boss"):
+        if getattr(flags, name) != getattr(AttachFlags(), name):
             raise ConfigError("is for a game of this machine; the server has opened its game", source=_flag(name))
     token = "" if client.token_file is None else read_token(client.token_file)
     return connect(address, token=token, tls=client.certificate)
@@ -108,6 +110,8 @@ def _open_local(game: Path, flags: AttachFlags, *, is_read_only: bool, with_wind
         with_window=with_window,
         window_title=flags.window_title,
         clock=flags.clock or "",
+        deterministic=flags.seed is not None,
+        seed=flags.seed or 0,
         allow_unknown_version=flags.allow_unknown_version,
     )
     return open_session(load_profile_with(game, flags.boss), options)
@@ -465,14 +469,14 @@ def _scanned_profile(file: Path, command: tuple[str, ...], flags: ScanFlags) -> 
     import msgspec
 
     from soulslab.siphon.profile import load_profile
-    from soulslab.siphon.scanner.game import OWN_FOLDER, QUIET, new_profile
+    from soulslab.siphon.scanner.game import ON_DISPLAY, OWN_FOLDER, new_profile
 
     if file.suffix != ".toml":
         raise ConfigError("has to be the file that is made or extended, such as my_game.toml", source=file)
     if not file.exists():
         if not (flags.pid or flags.executable or command):
             _refuse_nothing(file)
-        environment = QUIET | ({} if flags.keep_home else OWN_FOLDER) | read_pairs(flags.env or [], "--env")
+        environment = ON_DISPLAY | ({} if flags.keep_home else OWN_FOLDER) | read_pairs(flags.env or [], "--env")
         return new_profile(flags.pid, flags.executable, command, environment, flags.name)
     for name in ("name", "env", "keep_home"):
         if getattr(flags, name):

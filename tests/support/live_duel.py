@@ -40,7 +40,7 @@ class LiveDuel:
         self.sessions = []
         self._profile = profile or load_profile(PROFILE_PATH)
         self._options = SessionOptions(options=options)
-        self.game = DuelGame(GameKeeper(self._open), self._profile)
+        self.game = DuelGame(GameKeeper(lambda _: self._open()), self._profile)
         self.scenario = scenario_of(self.arena.fight.boss)
 
     def _open(self):

@@ -81,6 +81,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         self._rewards = Rewards(settings.reward)
         self._start = EpisodeStart(settings, self.profile, given.read_only)
         self._keeper = make_keeper(given, self.profile, render_mode)
+        self._is_deterministic = given.deterministic
         self._look = self._make_look()
         self._keeper.check = AttributeGate((*(self._look.attributes or ()), *self._start.names))
         self.observation_space = self._state.space
@@ -101,8 +102,10 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         """Begin an episode; see `gymnasium.Env.reset`. Brings the game back if it is gone.
 
         Args:
-            seed: Draws ``random_start_ticks``; the game itself knows no seed.
-            options: ``{"restart": True}`` restarts the game first.
+            seed: Draws ``random_start_ticks``. In a deterministic environment (`ProcessOptions.deterministic`) it also
+                restarts the game with this seed, modulo 2**32; starts without one get seeds that follow from it.
+            options: ``{"restart": True}`` restarts the game first. ``{"deterministic": True}`` makes the environment
+                deterministic from now on, and restarts the game.
 
         Raises:
             SelfCheckError: The profile does not know this version of the game, and what is needed does not fit it.
@@ -114,6 +117,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
             self._keeper.is_lost = True
         n_restarts = self._keeper.n_restarts
         n_ticks = int(self.np_random.integers(self._settings.random_start_ticks + 1))
+        self._seed_start(seed, is_asked=bool((options or {}).get("deterministic")))
         deadline = Deadline(self._settings.reset_deadline_s)
         for tries_left in range(self._settings.max_retries, -1, -1):
             try:
@@ -212,6 +216,16 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         frame = FrameFormat(pixels.width_px, pixels.height_px, pixels.is_grey)
         has_frame = settings.observation in ("pixels", "both")
         return Step(attributes=tuple(dict.fromkeys(names)), frame=frame if has_frame else None)
+
+    def _seed_start(self, seed: int | None, *, is_asked: bool) -> None:
+        """Set the seed of the next start of the game, and have the game restarted if it needs another start."""
+        self._is_deterministic = self._is_deterministic or is_asked
+        if not self._is_deterministic:
+            return
+        self._keeper.seed = int(self.np_random.integers(2**32)) if seed is None else seed % 2**32
+        has_other_start = is_asked or seed is not None or self._keeper.started_seed is None
+        if self._keeper.is_open and has_other_start:
+            self._keeper.is_lost = True
 
     def _begin(self, n_ticks: int, deadline: Deadline) -> StepResult:
         self._start.play(self._keeper, deadline)

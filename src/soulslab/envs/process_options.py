@@ -41,6 +41,8 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
         allow_unknown_version: Attach although the profile does not know this version of the game. As in any other,
             every value that is needed has to pass the self-check (docs/games.md) before anything else happens.
         read_only: Never write to the game's memory; a start that would write restarts the game instead.
+        deterministic: Start the game deterministically (`SessionOptions.deterministic`): ``reset(seed=...)`` restarts
+            it with that seed.
         session: An open session, or what opens one, in place of all that is said above about it.
     """
 
@@ -62,6 +64,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     display: str | None = None
     allow_unknown_version: bool = False
     read_only: bool = False
+    deterministic: bool = False
     session: Any = None
 
 
@@ -116,16 +119,23 @@ def make_settings(given: ProcessOptions, profile: Profile, source: str) -> EnvSe
 
 def make_keeper(given: ProcessOptions, profile: Profile, render_mode: str | None) -> GameKeeper:
     """Return what opens and holds the session."""
-    if given.session is not None:
-        is_opener = callable(given.session)
-        return GameKeeper(given.session, None) if is_opener else GameKeeper(None, given.session)
-    return GameKeeper(_opener(given, profile, render_mode))
+    if given.session is None:
+        return GameKeeper(_opener(given, profile, render_mode))
+    if not callable(given.session):
+        return GameKeeper(None, given.session)
+    return GameKeeper(lambda seed: _seeded(given.session(), seed))
 
 
-def _opener(given: ProcessOptions, profile: Profile, render_mode: str | None) -> Callable[[], Session]:
+def _seeded(session: Session, seed: int | None) -> Session:
+    if seed is not None:
+        session.restart(seed=seed)
+    return session
+
+
+def _opener(given: ProcessOptions, profile: Profile, render_mode: str | None) -> Callable[[int | None], Session]:
     launch_options = {name: str(value) for name, value in given.options.items()}
     if given.server:
-        return lambda: _connect(given, profile, launch_options)
+        return lambda seed: _connect(given, profile, launch_options, seed)
     display = given.display if given.display is not None else ("" if render_mode == "human" else "private")
     options = SessionOptions(
         pid=given.pid,
@@ -136,22 +146,24 @@ def _opener(given: ProcessOptions, profile: Profile, render_mode: str | None) ->
         allow_unknown_version=given.allow_unknown_version,
     )
 
-    def open_here() -> Session:
+    def open_here(seed: int | None) -> Session:
         from soulslab.siphon.local import open_session  # noqa: PLC0415  (X only where a game is opened)
 
-        return open_session(profile, options)
+        if seed is None:
+            return open_session(profile, options)
+        return open_session(profile, msgspec.structs.replace(options, deterministic=True, seed=seed))
 
     return open_here
 
 
-def _connect(given: ProcessOptions, profile: Profile, launch_options: Mapping[str, str]) -> Session:
+def _connect(given: ProcessOptions, profile: Profile, launch_options: Mapping[str, str], seed: int | None) -> Session:
     from soulslab.siphon.rpc.client import connect  # noqa: PLC0415  (gRPC only where it is needed)
 
     session = connect(given.server, token=given.token, tls=given.tls or None)
     try:
         _refuse_other(session.profile, profile, given.server)
-        if launch_options:
-            session.restart(launch_options)
+        if launch_options or seed is not None:
+            session.restart(launch_options or None, seed=seed)
     except BaseException:
         session.close()
         raise

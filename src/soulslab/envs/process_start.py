@@ -28,21 +28,25 @@ class GameKeeper:
     """Holds the session of an environment, opens it when it is first needed, and gets it back after a failure.
 
     Args:
-        opener: Opens a session.
+        opener: Opens a session, given the seed of a deterministic start; None for one that is not.
         session: One that is open already; it is closed with the environment.
 
     Attributes:
         n_restarts: How often the game was started again.
+        seed: Seed of the next start; None for one that is not deterministic.
+        started_seed: Seed that the game was started with by this object; None if it was not given one.
         is_lost: Something failed, so the game has to be restarted before it is used again.
         gate: Is held while a game starts, so that several do not all load at once.
         check: Looks at each game that was started or attached to before anybody else does; what it raises comes from
             `session` until it passes.
     """
 
-    def __init__(self, opener: Callable[[], Session] | None, session: Session | None = None) -> None:
+    def __init__(self, opener: Callable[[int | None], Session] | None, session: Session | None = None) -> None:
         self._opener = opener
         self._session = session
         self.n_restarts = 0
+        self.seed: int | None = None
+        self.started_seed: int | None = None
         self.is_lost = False
         self.gate: AbstractContextManager[object] = contextlib.nullcontext()
         self.check: Callable[[Session], None] = lambda _: None
@@ -55,7 +59,8 @@ class GameKeeper:
             if self._opener is None:
                 raise AssertionError("neither a session nor a way to open one")
             with self.gate:
-                self._session = self._opener()
+                self._session = self._opener(self.seed)
+            self.started_seed = self.seed
         if not self._is_checked:
             self.check(self._session)
             self._is_checked = True
@@ -96,7 +101,8 @@ class GameKeeper:
             return
         try:
             with self.gate:
-                session.restart()
+                session.restart(seed=self.seed)
+            self.started_seed = self.seed
         except SiphonError as error:
             if self._opener is None:
                 raise

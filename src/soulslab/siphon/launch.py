@@ -37,7 +37,8 @@ KILL_DEADLINE_S = 10.0
 POLL_S = 0.01
 #: A variable that all that a game starts inherits, so that nothing of it is lost sight of.
 MARK = "SOULSLAB_RUN"
-#: Sound that needs no device, so that none paces the game. Defaults of a lockstep game, below the profile's variables.
+#: Sound without a device, which would pace the game: for games in lockstep or on a private display, unless the profile
+#: sets the variables.
 SILENT = {
     "SDL_AUDIODRIVER": "dummy",  # SDL 1.2 and 2
     "SDL_AUDIO_DRIVER": "dummy",  # SDL 3

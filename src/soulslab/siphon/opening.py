@@ -192,10 +192,10 @@ class RealGameOpener:
                 self._display = PrivateDisplay(options.screen_px)
             display = self._display.name
             environment |= self._display.environment(has_fixed_length=options.deterministic)
-        facts = profile.process
-        start = None
-        if page is not None:
+        facts, start = profile.process, None
+        if page is not None or self._display is not None:
             facts = msgspec.structs.replace(facts, environment=SILENT | facts.environment)
+        if page is not None:
             start = HeldStart(page, profile.clock, (self._display.pid,) if self._display else ())
         process = start_command(
             facts,
@@ -351,6 +351,8 @@ def _check(options: SessionOptions) -> None:
         if getattr(options, name) not in choices:
             known = ", ".join(repr(choice) for choice in choices)
             raise ConfigError(f"is {getattr(options, name)!r}, not one of {known}", path=name, source="session options")
+    if not 0 <= options.seed < 2**32:
+        raise ConfigError(f"is {options.seed}, not in 0 to 2**32 - 1", path="seed", source="session options")
     if options.pid and options.launch == "always":
         raise ConfigError("names a process, but launch says 'always'", path="pid", source="session options")
 

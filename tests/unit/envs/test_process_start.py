@@ -99,7 +99,7 @@ def test_without_steps_the_game_is_restarted():
 def test_a_game_that_was_just_opened_is_not_restarted():
     toys = Toys(toy_table())
     profile = toy_profile(reset=[{"restart": True}])
-    keeper = GameKeeper(toys)
+    keeper = GameKeeper(lambda _: toys())
     start = EpisodeStart(read_settings(profile), profile, is_read_only=False)
     start.play(keeper, Deadline(60))
     assert toys.last.info.n_starts == 1
@@ -136,7 +136,7 @@ def test_a_server_is_waited_for(monkeypatch):
     monkeypatch.setattr("soulslab.envs.process_start.time.sleep", lambda _: None)
     answers = [ServerUnavailableError("down"), ServerUnavailableError("still down"), FakeSession()]
 
-    def connect():
+    def connect(_):
         answer = answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -151,7 +151,7 @@ def test_a_server_is_waited_for(monkeypatch):
 
 
 def test_a_server_is_not_waited_for_for_ever():
-    def connect():
+    def connect(_):
         raise ServerUnavailableError("down")
 
     with pytest.raises(WaitTimeoutError, match="down"):

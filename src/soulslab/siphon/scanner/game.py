@@ -28,8 +28,8 @@ DEADLINE_S = 20.0
 #: Game time for a first try of the clock, and the wall time that it may take while the game loads.
 TRY_S = 0.05
 TRY_DEADLINE_S = 5.0
-#: SDL would silently take another driver where it cannot reach the display, or play to nobody.
-QUIET = {"SDL_VIDEODRIVER": "x11", "SDL_AUDIODRIVER": "dummy"}
+#: SDL uses another driver without an error where it cannot reach the display.
+ON_DISPLAY = {"SDL_VIDEODRIVER": "x11"}
 #: Settings and saved games of the user are not to matter, nor to be changed.
 OWN_FOLDER = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), "{directory}")
 

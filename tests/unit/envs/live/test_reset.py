@@ -212,7 +212,7 @@ def test_a_game_that_cannot_be_opened_is_no_matter_of_retries():
     live = LiveDuel()
     live.game.keeper.close()
 
-    def fail():
+    def fail(_):
         raise LaunchError("it ended at once")
 
     live.game.keeper._opener = fail

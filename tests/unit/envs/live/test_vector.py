@@ -186,13 +186,13 @@ def test_no_more_games_start_at_once_than_there_are_cores(monkeypatch):
     both = threading.Barrier(2)
 
     def watched(i, opener):
-        def open_game():
+        def open_game(seed):
             with lock:
                 loading.add(i)
                 most.append(len(loading))
             if len(most) <= 2:
                 both.wait(20)  # the first two are let in together
-            session = opener()
+            session = opener(seed)
             with lock:
                 loading.remove(i)
             return session
