@@ -9,11 +9,11 @@ from __future__ import annotations
 import ctypes
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from soulslab.siphon.clock.lockstep import DEFAULT_STEP_S
-from soulslab.siphon.clock.native_library import BOUNDARIES, FOREVER_NS, PARKED, STILL, UNIT_SPEED, native_library
+from soulslab.siphon.clock.native_library import BOUNDARIES, FOREVER_NS, PARKED, RUNS, UNIT_SPEED, native_library
 from soulslab.siphon.clock.page import LockstepPage
 from soulslab.siphon.profile import ClockFacts
 
@@ -43,11 +43,13 @@ class HeldStart:
 
     Attributes:
         pid: The process that is waited for: of the command, later of the game.
+        processes: Returns all processes that the start has made; one that has not loaded the library yet is waited for.
         n_ticks: Ticks that have passed.
     """
 
     def __init__(self, page: LockstepPage, facts: ClockFacts, servers: Sequence[int]) -> None:
         self.pid = 0
+        self.processes: Callable[[], Iterable[int]] = tuple
         self.n_ticks = 0
         self._page = page
         self._tick_s = 1.0 / facts.tick_hz if facts.tick_hz > 0 else DEFAULT_STEP_S
@@ -87,7 +89,7 @@ class HeldStart:
     def _settle(self) -> bool:
         """Wait for a proof that nothing runs: neither the game nor the processes that it waits for."""
         result = self._native.wait(self._page.address, self.pid, SLICE_NS)
-        if result == STILL or (result == PARKED and self._await_still()):
+        if result != RUNS and self._await_still():
             return True
         if result != PARKED or not _is_asleep(self.pid):
             self._busy_since_s = None
@@ -104,7 +106,7 @@ class HeldStart:
     def _await_still(self) -> bool:
         """Return whether all threads come to sleep, in 20 ms of wall time at most."""
         deadline_s, pause_s = time.monotonic() + SLICE_NS * 1e-9, FIRST_PAUSE_S
-        while not self._native.is_still(self._page.address, self.pid):
+        while not (self._native.is_still(self._page.address, self.pid) and all(map(_is_asleep, self.processes()))):
             if time.monotonic() > deadline_s:
                 return False
             time.sleep(pause_s)
@@ -113,9 +115,9 @@ class HeldStart:
 
 
 def _is_asleep(pid: int) -> bool:
-    """Return whether the main thread of a process sleeps (state S in proc(5))."""
+    """Return whether all threads of a process sleep (state S in proc(5)), or have ended."""
     try:
-        text = Path(f"/proc/{pid}/task/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):  # it has ended, which the caller finds out
+        texts = [file.read_text(errors="replace") for file in Path(f"/proc/{pid}/task").glob("*/stat")]
+    except (FileNotFoundError, ProcessLookupError):  # a thread has just ended
         return False
-    return text.rpartition(")")[2].split()[0] == "S"
+    return all(text.rpartition(")")[2].split()[0] in "SZX" for text in texts)

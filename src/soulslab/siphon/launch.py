@@ -102,6 +102,10 @@ class GameProcess:
                 self._child.wait(GRACE_S)
         return self._child.poll()
 
+    def processes(self) -> set[int]:
+        """Return all processes that were started and have not ended."""
+        return living(marked(MARK, self._mark) | ({self._child.pid} if self._child.poll() is None else set()))
+
     def output_tail(self) -> str:
         """Return the end of what it printed; "" after `kill`."""
         return self._output.tail()
@@ -129,7 +133,7 @@ class GameProcess:
             # A process that just changes its program has no environment for a moment, but always a group.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, number)
-        pids = living(marked(MARK, self._mark) | ({self._child.pid} if self._child.poll() is None else set()))
+        pids = self.processes()
         for pid in pids:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)

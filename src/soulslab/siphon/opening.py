@@ -101,7 +101,7 @@ class RealGame:
         if process is None:
             raise AssertionError("only a game that was started is waited for")
         if self.start is not None:
-            self.start.pid = process.pid
+            self.start.pid, self.start.processes = process.pid, process.processes
         left_s = max(deadline - time.monotonic(), 0.0)
         process.find_game(executable, left_s, self.start.wait if self.start else None)
         self.pid = process.pid

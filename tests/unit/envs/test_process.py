@@ -251,7 +251,7 @@ def test_a_session_that_cannot_restart_is_opened_anew(monkeypatch):
     env.reset()
     kill(env.toys.last.toy)
 
-    def fail(options=None):
+    def fail(options=None, *, seed=None):
         raise ProcessExitedError("gone for good", pid=1)
 
     monkeypatch.setattr(env.toys.last, "restart", fail)

@@ -26,6 +26,14 @@ static struct {
 static _Atomic uint64_t n_words;
 static _Atomic uint32_t n_files;
 
+static long result_of(long result)
+{
+    if (result >= 0)
+        return result;
+    errno = (int)-result;
+    return -1;
+}
+
 static bool has_seed(void)
 {
     return is_attached() && page->has_random_seed;
@@ -66,7 +74,7 @@ static void fill(void *bytes, size_t n)
 PUBLIC ssize_t getrandom(void *bytes, size_t n, unsigned int flags)
 {
     if (!has_seed())
-        return syscall(SYS_getrandom, bytes, n, flags);
+        return result_of(clock_call(SYS_getrandom, bytes, n, flags));
     fill(bytes, n);
     return (ssize_t)n;
 }
@@ -178,7 +186,7 @@ static int open_file(const char *path, int flags, mode_t mode)
         return open_stream(flags);
     if (next.open != NULL)
         return next.open(path, flags, mode);
-    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+    return (int)result_of(clock_call(SYS_openat, AT_FDCWD, path, flags, mode));
 }
 
 static int open_file_at(int folder, const char *path, int flags, mode_t mode)
@@ -187,7 +195,7 @@ static int open_file_at(int folder, const char *path, int flags, mode_t mode)
         return open_stream(flags);
     if (next.openat != NULL)
         return next.openat(folder, path, flags, mode);
-    return (int)syscall(SYS_openat, folder, path, flags, mode);
+    return (int)result_of(clock_call(SYS_openat, folder, path, flags, mode));
 }
 
 #define WITH_MODE(call)                                                                                                \
