@@ -23,6 +23,7 @@ from pathlib import Path
 from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, SessionStateError
 from soulslab.siphon.clock import Advance
 from soulslab.siphon.clock.alive import ProcessWatch
+from soulslab.siphon.clock.executable import check_can_preload
 from soulslab.siphon.clock.native_library import BOUNDARIES, FOREVER_NS, RUNS, UNIT_SPEED, native_library
 from soulslab.siphon.clock.page import LockstepPage, OnOrphan, open_page_of
 from soulslab.siphon.profile import ClockFacts, ClockGrade
@@ -201,12 +202,14 @@ class LockstepClock:
     def _await_library(self) -> None:
         """Wait until the game, which may just have been started, has the page."""
         deadline = time.monotonic() + _LOAD_DEADLINE_S
+        check_can_preload(self.pid)
         while not self._page.was_loaded_by(self.pid):
             self._watch.check()
+            check_can_preload(self.pid)
             if time.monotonic() > deadline:
                 raise ClockUnavailableError(
-                    f"process {self.pid} has not loaded the clock library: it is statically linked, a 32-bit or a "
-                    "privileged program, or was started in a sandbox. Use the grade realtime or scaled"
+                    f"process {self.pid} has not loaded the clock library; if it is a sandbox or a launcher that "
+                    "clears its environment, start the game itself, or use the grade realtime or scaled"
                 )
             time.sleep(0.005)
 
