@@ -28,6 +28,7 @@ from soulslab.envs.live.scenario import Scenario
 from soulslab.envs.live.terms import FightScore
 from soulslab.envs.live.timing import StepTimes, make_timing
 from soulslab.envs.process_start import Deadline, GameKeeper
+from soulslab.envs.tick_count import TickCount
 from soulslab.errors import EnvironmentUsageError, NotResetError, SiphonError
 from soulslab.games.self_check import needed_by
 from soulslab.siphon.profile import Profile
@@ -62,7 +63,8 @@ class DuelEnv(gymnasium.Env[Any, Any]):
     `Session.step`: keys that change, game time, one reading, one picture. ``info`` holds after each reset and step
     ``action_mask``, ``clock`` (the grade of game time), ``game_time_s`` (of the episode) and ``n_restarts`` (of the
     game, to get this episode started); after a step also ``n_decisions``, ``n_masked``, ``reward_terms``, ``late_s``
-    and, where the game counts them, ``ticks``; after the last step ``fight``.
+    and, where the game counts them, ``ticks``, in lockstep also ``ticks_lost`` and ``ticks_doubled`` of the episode so
+    far; after the last step ``fight``.
 
     When a step fails (the game was killed, its window closed, a value cannot be read), it raises; the next `reset`
     brings the game back. Nothing is made up in its place. With ``on_failure="truncate"`` it ends the episode instead,
@@ -108,6 +110,8 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self.action_names = self._actions.names
         self.attack_names = self._score.attack_names
         self.feature_names = self._observer.feature_names
+        self._ticks = TickCount(setup.profile)
+        self._decision_ticks = _ticks_of(times.step_s, setup.profile) if options.timing == "lockstep" else None
         self._is_ready = False
         self._max_decisions = options.max_decisions
         self._n_masked = self._n_restarts = 0
@@ -136,6 +140,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         play.begin()
         self._observer.begin()
         self._n_masked = 0
+        self._ticks.begin(play.tick)
         self._score.begin(play.state, play.start_pose(is_random=self.options.random_pose))
         self._n_restarts = keeper.n_restarts - n_restarts
         self._is_ready = True
@@ -158,14 +163,13 @@ class DuelEnv(gymnasium.Env[Any, Any]):
             times.begin_step()
         self._is_ready = False
         self._n_masked += choice.is_masked
-        tick = self._play.tick
         try:
             n_decisions, is_truncated = self._play_step(choice.action)
             self._play.see()
         except SiphonError as error:
             if self.options.on_failure == "raise":
                 raise
-            return self._cut_off(error, has_ticks=tick >= 0)
+            return self._cut_off(error)
         if self._observer.has_last_actions:
             self._observer.remember(self._actions.one_hot(action))
         verdict = self._play.verdict
@@ -174,8 +178,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         info = self._info()
         late_s = self._play.late_s
         info |= {"n_decisions": n_decisions, "n_masked": self._n_masked, "reward_terms": shares, "late_s": late_s}
-        if tick >= 0:
-            info["ticks"] = self._play.tick - tick
+        info |= self._count_ticks(n_decisions)
         if not self._is_ready:
             info["fight"] = self._score.report(is_won=verdict == "won")
         self._latest = self._observation()
@@ -283,7 +286,22 @@ class DuelEnv(gymnasium.Env[Any, Any]):
                 return n, is_truncated
             action = NOTHING
 
-    def _cut_off(self, error: SiphonError, *, has_ticks: bool) -> tuple[Any, float, bool, bool, Info]:
+    def _count_ticks(self, n_decisions: int) -> Info:
+        """Count the ticks of a step; return what ``info`` holds of them."""
+        is_exact = self._play.grade == "lockstep" and self._decision_ticks is not None
+        if self._play.tick >= 0:
+            self._ticks.add(self._play.tick, n_decisions * (self._decision_ticks or 0) if is_exact else None)
+        return self._tick_info(self._ticks.n_ticks)
+
+    def _tick_info(self, n_ticks: int) -> Info:
+        if self._play.tick < 0:
+            return {}
+        info: Info = {"ticks": n_ticks}
+        if self._play.grade == "lockstep" and self._decision_ticks is not None:
+            info |= {"ticks_lost": self._ticks.n_lost, "ticks_doubled": self._ticks.n_doubled}
+        return info
+
+    def _cut_off(self, error: SiphonError) -> tuple[Any, float, bool, bool, Info]:
         """Return the end of an episode whose game failed: what was seen last, and why."""
         info = self._info()
         info |= {
@@ -293,8 +311,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
             "late_s": 0.0,
             "failure": {"error": type(error).__name__, "message": str(error)},
         }
-        if has_ticks:
-            info["ticks"] = 0
+        info |= self._tick_info(0)
         return self._latest, 0.0, False, True, info
 
     def _observation(self) -> Any:
@@ -308,6 +325,12 @@ class DuelEnv(gymnasium.Env[Any, Any]):
             "game_time_s": play.game_time_s,
             "n_restarts": self._n_restarts,
         }
+
+
+def _ticks_of(step_s: float, profile: Profile) -> int | None:
+    """Return the ticks of a decision; None if they are not known, or no whole number."""
+    n = step_s * profile.clock.tick_hz
+    return round(n) if profile.clock.tick_attribute and abs(n - round(n)) < 1e-6 else None
 
 
 def make_episode(options: DuelOptions, scenario: Scenario, entrance: Entrance | None = None) -> Episode:

@@ -111,6 +111,7 @@ def test_infos():
         assert {type(reward), type(terminated), type(truncated)} == {float, bool}
         assert sum(info["reward_terms"].values()) == pytest.approx(reward, abs=1e-12)
         assert (info["ticks"], info["late_s"]) == (6, 0.0)
+        assert (info["ticks_lost"], info["ticks_doubled"]) == (0, 0)
         assert info["game_time_s"] == pytest.approx(n / 10, abs=1e-6)
         assert ("fight" in info) == (terminated or truncated)
     assert steps[-1][4]["fight"]["time_s"] == pytest.approx(len(steps) / 10)
@@ -195,6 +196,7 @@ def test_steps_of_another_length():
     env = live_env(step_ms=50)
     env.reset(seed=0)
     assert [env.step(NOTHING)[4]["ticks"] for _ in range(4)] == [3] * 4
+    assert env.step(NOTHING)[4]["ticks_lost"] == 0
     assert env.metadata["render_fps"] == 20
 
 
