@@ -1,0 +1,267 @@
+"""Search for a tick counter: an integer that grows by one with each simulation step of a game that is held in lockstep.
+
+::
+
+    search = TickSearch(memory, lambda seconds: clock.advance(seconds))
+    findings = search.find(static_regions)
+    findings.counters[0].address, 1 / findings.counters[0].period_s
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.errors import MemoryAccessError
+from soulslab.siphon.memory import Memory, Region
+from soulslab.siphon.scanner.reading import chunks
+
+Addresses: TypeAlias = NDArray[np.uint64]
+Counts: TypeAlias = NDArray[np.int32]
+Advance: TypeAlias = Callable[[float], object]
+"""Lets game time pass, in seconds, in one step of the clock."""
+
+#: Game time of one fine step.
+FINE_S = 0.001
+#: Game time between the readings of the first selection; different lengths exclude values that repeat.
+ROUNDS_S = (0.5, 0.8, 0.6)
+#: Rates of a tick counter, per second of game time.
+MIN_HZ, MAX_HZ = 5.0, 1000.0
+#: Fine steps in which the moments of change are measured: 12 ticks of the slowest counter.
+N_FINE_STEPS = 2500
+MIN_CHANGES = 10
+#: Most values that are read in each fine step.
+MAX_CANDIDATES = 4000
+#: A counter that changes in more than this part of the fine steps follows the steps, not a tick of its own.
+MAX_CHANGING = 0.7
+#: Most by which the moments of change may differ from equal intervals, as a part of one: games that sleep in steps of
+#: 10 ms tick that irregularly. Steps of whole ticks from the middle of a tick have half a tick to spare.
+MAX_JITTER = 0.4
+#: Intervals within so many fine steps of the median agree; the period is their mean if they are this part of all.
+USUAL_STEPS, MIN_USUAL = 1.5, 0.7
+#: Longest step that `LockstepClock.advance` makes in one part without a known tick.
+PART_S = 0.016
+WORD_BYTES = 4
+
+
+class TickCounter(msgspec.Struct, frozen=True):
+    """An integer that grows by one at regular intervals.
+
+    Attributes:
+        address: Address of the 32-bit integer.
+        period_s: Measured time between two ticks, in seconds of game time.
+        tolerance_s: Uncertainty of `period_s`.
+        value: Value at the end of the search.
+    """
+
+    address: int
+    period_s: float
+    tolerance_s: float
+    value: int
+
+
+class TickFindings(msgspec.Struct, frozen=True):
+    """Result of a search.
+
+    Attributes:
+        counters: The tick counters, fastest first; with the same rate the greatest value first.
+        n_clocks: Number of integers that grow by game time, such as a time in milliseconds.
+        n_frame_counters: Number of integers that grow by one in each step of the clock, however short.
+    """
+
+    counters: tuple[TickCounter, ...]
+    n_clocks: int
+    n_frame_counters: int
+
+
+class TickSearch:
+    """Searches the memory of a paused game for tick counters.
+
+    Args:
+        memory: Memory of the game.
+        advance: Lets game time pass.
+    """
+
+    def __init__(self, memory: Memory, advance: Advance) -> None:
+        self._memory = memory
+        self._advance = advance
+
+    def find(self, regions: Sequence[Region]) -> TickFindings:
+        """Search the 32-bit integers of some regions.
+
+        About 4.5 s of game time pass, in steps of `FINE_S`.
+
+        Args:
+            regions: Regions to read.
+
+        Returns:
+            The counters that were found, and the number of other integers that grow steadily.
+
+        Raises:
+            ProcessExitedError: The game has ended.
+            ClockStalledError: A step of the clock did not end.
+        """
+        addresses = self._steady(regions)[:MAX_CANDIDATES]
+        if not addresses.size:
+            return TickFindings((), 0, 0)
+        table, addresses = self._record(addresses)
+        before = table[-1]
+        self._advance(PART_S)
+        after, is_readable = self.read(addresses)
+        counters, n_clocks, n_frames = [], 0, 0
+        for i, address in enumerate(addresses.tolist()):
+            counter = _tick_counter(address, table[:, i])
+            if counter is not None:
+                counters.append(counter)
+            elif is_readable[i] and np.count_nonzero(np.diff(table[:, i])) > MAX_CHANGING * N_FINE_STEPS:
+                if int(after[i]) - int(before[i]) == 1:
+                    n_frames += 1
+                else:
+                    n_clocks += 1
+            else:
+                n_clocks += 1
+        counters.sort(key=lambda counter: (round(counter.period_s, 3), -counter.value, counter.address))
+        return TickFindings(tuple(counters), n_clocks, n_frames)
+
+    def frame_period_s(self, regions: Sequence[Region]) -> float | None:
+        """Measure the time between two frames by the moments at which memory changes.
+
+        Args:
+            regions: Regions that the game writes in each frame and at no other time: the data of its executable.
+
+        Returns:
+            Period in seconds of game time; None if the changes are not regular, or follow the steps of the clock.
+        """
+        last = [data.copy() for _, data in chunks(self._memory, regions)]
+        n_changed = np.zeros(N_FINE_STEPS)
+        for step in range(N_FINE_STEPS):
+            self._advance(FINE_S)
+            now = [data.copy() for _, data in chunks(self._memory, regions)]
+            n_changed[step] = sum(
+                np.count_nonzero(a != b) for a, b in zip(last, now, strict=False) if a.shape == b.shape
+            )
+            last = now
+        if not n_changed.any():
+            return None
+        is_frame = n_changed > 0.25 * np.median(n_changed[n_changed > 0])
+        moments = np.flatnonzero(is_frame)
+        return _regular_period_s(moments)[0] if _is_regular(moments) else None
+
+    def read(self, addresses: Addresses) -> tuple[Counts, NDArray[np.bool_]]:
+        """Return the 32-bit integers at some addresses, and which of them could be read; the others are 0."""
+        try:
+            batch = self._memory.batch([WORD_BYTES] * addresses.size)
+            batch.addresses[:] = addresses
+            return np.frombuffer(batch.read(), "<i4").copy(), np.ones(addresses.size, np.bool_)
+        except MemoryAccessError:
+            values, is_readable = np.zeros(addresses.size, np.int32), np.zeros(addresses.size, np.bool_)
+        for i, address in enumerate(addresses.tolist()):
+            try:
+                values[i] = int.from_bytes(self._memory.read(address, WORD_BYTES), "little", signed=True)
+                is_readable[i] = True
+            except MemoryAccessError:
+                continue  # the game has freed it, which `is_readable` says
+        return values, is_readable
+
+    def _steady(self, regions: Sequence[Region]) -> Addresses:
+        """Return the addresses of the integers that grow at a stable rate."""
+        snapshot = [
+            (start, np.frombuffer(data[: data.size & ~3].tobytes(), "<i4")) for start, data in chunks(self._memory, regions)
+        ]
+        self._pass(ROUNDS_S[0])
+        found, first_counts = [np.empty(0, np.uint64)], [np.empty(0, np.int32)]
+        for start, before in snapshot:
+            buffer = np.empty(before.nbytes, np.uint8)
+            try:
+                self._memory.read_into(start, buffer.data)
+            except MemoryAccessError:
+                continue  # freed since the snapshot, so no counter lies here
+            growth = buffer.view("<i4") - before
+            indices = np.flatnonzero(_has_rate(growth, ROUNDS_S[0]))
+            found.append(indices.astype(np.uint64) * np.uint64(WORD_BYTES) + np.uint64(start))
+            first_counts.append(growth[indices])
+        addresses, counts = np.concatenate(found), [np.concatenate(first_counts)]
+        values, keep = self.read(addresses)
+        for seconds in ROUNDS_S[1:]:
+            self._pass(seconds)
+            now, is_readable = self.read(addresses)
+            keep &= is_readable
+            counts.append(now - values)
+            values = now
+        rates = sum(count.astype(np.float64) for count in counts) / sum(ROUNDS_S)
+        for count, seconds in zip(counts, ROUNDS_S, strict=True):
+            keep &= (np.abs(count - rates * seconds) <= 1.5 + 0.02 * rates * seconds) & _has_rate(count, seconds)
+        return addresses[keep]
+
+    def _record(self, addresses: Addresses) -> tuple[Counts, Addresses]:
+        """Return the values after each fine step, (n_steps + 1, n), and the n addresses that stayed readable."""
+        table = np.zeros((N_FINE_STEPS + 1, addresses.size), np.int32)
+        keep = np.ones(addresses.size, np.bool_)
+        table[0], keep = self.read(addresses)
+        for step in range(1, N_FINE_STEPS + 1):
+            self._advance(FINE_S)
+            table[step], is_readable = self.read(addresses)
+            keep &= is_readable
+        return table[:, keep], addresses[keep]
+
+    def _pass(self, seconds: float) -> None:
+        for _ in range(round(seconds / FINE_S)):
+            self._advance(FINE_S)
+
+
+def exact_period_s(period_s: float, tolerance_s: float) -> float:
+    """Return the exact period that a measured one stands for.
+
+    Games wait whole milliseconds, or count a whole number of ticks per second.
+
+    Args:
+        period_s: Measured period.
+        tolerance_s: Uncertainty of it.
+
+    Returns:
+        A whole number of milliseconds or 1 / a whole number, whichever is nearer and within the tolerance; the
+        measured period if neither is.
+    """
+    choices = (round(period_s * 1000) / 1000, 1 / max(round(1 / period_s), 1))
+    nearest = min(choices, key=lambda choice: abs(choice - period_s))
+    return nearest if abs(nearest - period_s) <= tolerance_s else period_s
+
+
+def _has_rate(growth: Counts, seconds: float) -> NDArray[np.bool_]:
+    """Return which counts are in the range of rates."""
+    is_in_range: NDArray[np.bool_] = (growth >= max(MIN_HZ * seconds - 1, 1)) & (growth <= MAX_HZ * seconds + 1)
+    return is_in_range
+
+
+def _tick_counter(address: int, values: Counts) -> TickCounter | None:
+    """Return the tick counter that a column of fine readings belongs to; None if it is none."""
+    growth = np.diff(values)
+    moments = np.flatnonzero(growth)
+    if (growth[moments] != 1).any() or not _is_regular(moments):
+        return None
+    period_s, tolerance_s = _regular_period_s(moments)
+    return TickCounter(address, period_s, tolerance_s, int(values[-1]))
+
+
+def _is_regular(moments: NDArray[np.intp]) -> bool:
+    """Return whether changes follow a grid of equal intervals that are longer than the fine steps."""
+    if not MIN_CHANGES <= moments.size <= MAX_CHANGING * N_FINE_STEPS:
+        return False
+    grid = np.linspace(moments[0], moments[-1], moments.size)
+    return bool(np.ptp(moments - grid) <= max(2.0, MAX_JITTER * float(grid[1] - grid[0])))
+
+
+def _regular_period_s(moments: NDArray[np.intp]) -> tuple[float, float]:
+    """Return the period of regular changes and its uncertainty, in seconds.
+
+    If most intervals agree, the others are exceptions (a new level, a long frame) and do not count.
+    """
+    intervals = np.diff(moments)
+    usual = intervals[np.abs(intervals - np.median(intervals)) <= USUAL_STEPS]
+    if usual.size < MIN_USUAL * intervals.size:
+        usual = intervals
+    return float(usual.mean()) * FINE_S, 2 * FINE_S / usual.size
