@@ -223,9 +223,11 @@ class _Verifier:
         """Raise `ClockUnavailableError` where the clock is no lockstep clock: then nothing can be proven."""
         self.found.grade = session.info.clock_grade
         if self.found.grade != "lockstep":
+            reason = session.info.clock_reason or (
+                f"the profile asks for {self._profile.clock.grade!r} (clock.grade), or soulslab has not started the game"
+            )
             raise ClockUnavailableError(
-                f"the clock is {self.found.grade!r} and not 'lockstep'; the profile asks for "
-                f"{self._profile.clock.grade!r} (clock.grade) and soulslab has to start the game (docs/clock.md)"
+                f"the clock is {self.found.grade!r} and not 'lockstep': {reason} (docs/clock.md)"
             )
 
     def _play(self, number: int, keeper: GameKeeper, path: Path | None) -> Trace:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 
 import msgspec
 
 from soulslab.errors import (
     AmbiguousProcessError,
-    ClockError,
-    ClockUnavailableError,
     ConfigError,
     DisplayError,
     ImageError,
@@ -27,10 +24,8 @@ from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.capture import Capture
 from soulslab.siphon.capture.open import open_capture
 from soulslab.siphon.clock import Clock
-from soulslab.siphon.clock.frame_rate import FrameRate
-from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage, attach_lockstep
-from soulslab.siphon.clock.realtime import RealtimeClock
-from soulslab.siphon.clock.scaled import ScaledClock
+from soulslab.siphon.clock.lockstep import LockstepPage
+from soulslab.siphon.clock_choice import ClockChoice
 from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.held_start import BOOT_S, EPOCH_S, HeldStart
 from soulslab.siphon.image import Image, read_image
@@ -158,7 +153,7 @@ class RealGameOpener:
             try:
                 self._complete(game, profile, options, page, deadline)
                 if page is not None and not options.deterministic:
-                    game.clock.run()
+                    game.clock.run(1.0)
             except ProcessExitedError as error:
                 raise game.explain_exit(error) from error
             undo.pop_all()
@@ -227,7 +222,7 @@ class RealGameOpener:
             self._open_window(game, connection, profile, options, deadline)
         else:
             game.servers = _x_servers(game.pid)
-        game.clock = _await_clock(game, profile, options, page, deadline)
+        choice = _open_clock(game, profile, options, page, deadline)
         game.parts.callback(game.clock.close)
         game.info = SessionInfo(
             pid=game.pid,
@@ -237,6 +232,7 @@ class RealGameOpener:
             is_child=game.process is not None,
             is_read_only=options.is_read_only,
             clock_grade=game.clock.grade,
+            clock_reason=choice.reason,
             input_backend=game.input.backend if game.input else "",
             capture_backend=game.capture.backend if game.capture else "",
             window_px=game.capture.size_px if game.capture else (0, 0),
@@ -407,53 +403,19 @@ def _wait_for_memory(
         game.wait()
 
 
-def _await_clock(
+def _open_clock(
     game: RealGame, profile: Profile, options: SessionOptions, page: LockstepPage | None, deadline: float
-) -> Clock:
-    """Open the clock once the values can be read that it needs; a game may be loading."""
+) -> ClockChoice:
+    """Open the clock once the values can be read that it needs; a game may be loading. Returns how it was chosen."""
+    choice = ClockChoice(profile, options, game.pid, game.servers)
     started = time.monotonic()
     while True:
         try:
-            return _open_clock(game, profile, options, page)
+            game.clock = choice.open(game.attributes, game.capture, page)
+            return choice  # noqa: TRY300
         except LOADING as error:
             if time.monotonic() >= deadline:
                 what = f"the clock of {profile.name}"
                 raise WaitTimeoutError(what, time.monotonic() - started, str(error)) from error
         game.check_alive()
         game.wait()
-
-
-def _open_clock(game: RealGame, profile: Profile, options: SessionOptions, page: LockstepPage | None) -> Clock:
-    """Open the best clock that can be had, or the one that was asked for."""
-    if page is not None:
-        return LockstepClock(page, game.pid, profile.clock, servers=game.servers)
-    wanted = options.clock
-    if wanted == "lockstep" or (not wanted and profile.clock.grade == "lockstep"):
-        try:
-            # What we did not start is not ours to end.
-            on_orphan = "run" if options.on_orphan == "end" else options.on_orphan
-            return attach_lockstep(game.pid, profile.clock, on_orphan=on_orphan, servers=game.servers)
-        except ClockError as error:  # the game has no clock library, or somebody else controls it
-            if wanted:
-                raise
-            _log.info("no lockstep clock: %s", error)
-    speed = profile.clock.speed_attribute
-    if wanted in ("", "scaled") and speed and not options.is_read_only:
-        attributes = game.attributes
-        return ScaledClock(
-            lambda: attributes.read(speed),
-            lambda value: attributes.write({speed: value}),
-            game.pid,
-            game_time=_game_time(profile, attributes),
-            frames=FrameRate(profile.clock, attributes.read, attributes.write),
-        )
-    if wanted == "scaled":
-        why = "the session is read-only" if speed else "the profile names no clock.speed_attribute"
-        raise ClockUnavailableError(f"cannot scale the time of {profile.name}: {why}")
-    return RealtimeClock(game.pid)
-
-
-def _game_time(profile: Profile, attributes: AttributeTable) -> Callable[[], float] | None:
-    """Return what reads the game's own time in seconds; None if the profile names no attribute for it."""
-    name, unit_s = profile.clock.game_time_attribute, profile.clock.game_time_s
-    return (lambda: float(attributes.read(name)) * unit_s) if name else None

@@ -93,6 +93,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
         is_child: We started it, and end it on close.
         is_read_only: Writes are refused.
         clock_grade: Grade of the clock.
+        clock_reason: Why the grade is lower than the profile's; "" if it is not.
         input_backend: "" without a window.
         capture_backend: "" without a window.
         window_px: Width and height of the window; (0, 0) without one.
@@ -115,6 +116,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     display: str
     n_starts: int = 1
     sources: dict[str, str] = {}
+    clock_reason: str = ""
 
 
 class Snapshot(Mapping[str, Value]):

@@ -102,6 +102,12 @@ class LockstepClock:
             now_ns = self._native.now(self._address(), ctypes.byref(started_ns), ctypes.byref(speed))
         return now_ns - max(started_ns.value, 0), speed.value
 
+    @property
+    def n_time_reads(self) -> int:
+        """How often the threads of the game have read the time while it stood."""
+        with self._lock:
+            return int(self._native.time_reads(self._address()))
+
     # --- setting it -----------------------------------------------------------------------------------------
 
     def run(self, speed: float = 1.0) -> None:

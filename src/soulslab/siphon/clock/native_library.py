@@ -32,6 +32,7 @@ _SIGNATURES = {
     "set_boundary": (None, (_PAGE, ctypes.c_uint32, ctypes.c_uint32)),
     "publish": (None, (_PAGE, _NS, _NS, _NS)),
     "now": (_NS, (_PAGE, ctypes.POINTER(_NS), ctypes.POINTER(_NS))),
+    "time_reads": (ctypes.c_uint64, (_PAGE,)),
     "wait": (_INT, (_PAGE, _INT, _NS)),
     "step": (_INT, (_PAGE, _INT, _NS, _NS)),
     "set_servers": (None, (_PAGE, ctypes.POINTER(_INT), _INT)),

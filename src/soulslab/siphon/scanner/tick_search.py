@@ -170,7 +170,8 @@ class TickSearch:
     def _steady(self, regions: Sequence[Region]) -> Addresses:
         """Return the addresses of the integers that grow at a stable rate."""
         snapshot = [
-            (start, np.frombuffer(data[: data.size & ~3].tobytes(), "<i4")) for start, data in chunks(self._memory, regions)
+            (start, np.frombuffer(data[: data.size & ~3].tobytes(), "<i4"))
+            for start, data in chunks(self._memory, regions)
         ]
         self._pass(ROUNDS_S[0])
         found, first_counts = [np.empty(0, np.uint64)], [np.empty(0, np.int32)]

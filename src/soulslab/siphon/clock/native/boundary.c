@@ -128,6 +128,9 @@ void at_read(struct clock_moment *moment, struct call call)
     cycle->n_same_reads = place == cycle->last_read ? cycle->n_same_reads + 1 : 1;
     cycle->last_read = place;
     cycle->n_reads++;
+    if (self.slot != NULL) /* only this thread writes it */
+        atomic_store_explicit(&self.slot->n_reads, atomic_load_explicit(&self.slot->n_reads, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
     cycle->has_read_since_look = cycle->has_read_since_drawing = true;
     cycle->last_look = 0;
 }

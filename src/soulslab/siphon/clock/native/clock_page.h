@@ -69,7 +69,8 @@ struct clock_slot {
      * CLOCK_PARKING while it checks that there is nothing else to do; CLOCK_ALERTED when it has to check again. */
     _Atomic uint32_t parked;
     _Atomic uint32_t kind; /* enum clock_wait: what else can end that wait */
-    char pad[48]; /* a cache line each */
+    _Atomic uint64_t n_reads; /* of the time, while it stood */
+    char pad[40]; /* a cache line each */
 };
 
 struct clock_page {

@@ -51,6 +51,7 @@ uint64_t soulslab_clock_key(struct clock_page *page);
 void soulslab_clock_set_boundary(struct clock_page *page, uint32_t boundary, uint32_t spin_reads);
 void soulslab_clock_publish(struct clock_page *page, int64_t speed, int64_t jump_ns, int64_t run_ns);
 int64_t soulslab_clock_now(struct clock_page *page, int64_t *started_ns, int64_t *speed);
+uint64_t soulslab_clock_time_reads(struct clock_page *page);
 int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout_ns);
 int soulslab_clock_step(struct clock_page *page, int pid, int64_t jump_ns, int64_t timeout_ns);
 void soulslab_clock_set_servers(struct clock_page *page, const int *pids, int n);
@@ -177,6 +178,16 @@ PUBLIC int64_t soulslab_clock_now(struct clock_page *page, int64_t *started_ns, 
     *started_ns = atomic_load(&page->started_ns);
     *speed = moment.is_frozen ? 0 : moment.speed;
     return moment.virtual_ns;
+}
+
+/* How often the threads of the game have read the time while it stood. */
+PUBLIC uint64_t soulslab_clock_time_reads(struct clock_page *page)
+{
+    uint64_t n_reads = 0;
+    uint32_t n_slots = atomic_load(&page->n_slots);
+    for (uint32_t i = 0; i < n_slots; i++)
+        n_reads += atomic_load_explicit(&page->slots[i].n_reads, memory_order_relaxed);
+    return n_reads;
 }
 
 /* Return RUNS, or the reason for which the game stands at this generation. PARKED: all of its threads wait for time, or

@@ -1,0 +1,97 @@
+"""Proof on the running game that a lockstep clock holds it.
+
+A program may take its time from a source that the clock library does not see. So before a session reports
+``lockstep``, the game has to stand for a while of wall time while game time stands, and has to make the expected ticks
+in a few steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from soulslab.errors import ClockStalledError
+from soulslab.siphon.clock.lockstep import LockstepClock
+
+#: Wall time for which the game has to stand.
+STAND_S = 0.1
+POLL_S = 0.01
+#: Consecutive steps that have to make one tick each, and steps in which they have to come: a game that starts loads for
+#: some ticks, and makes up for others.
+N_EXACT = 2
+MAX_STEPS = 100
+#: Steps after which a count of ticks that does not grow is taken for one that does not count yet, as in a menu.
+N_SILENT = 3
+#: Wall time for the game to come to rest. A game that loads computes for long without reading the time.
+REST_S = 10.0
+
+
+class Observation(msgspec.Struct, frozen=True):
+    """What can be seen of a game that stands.
+
+    Attributes:
+        values: Attributes that were read, by name.
+        frame: Pixels of its window as bytes; empty without a window.
+    """
+
+    values: Mapping[str, object]
+    frame: bytes = b""
+
+
+def find_lockstep_fault(
+    clock: LockstepClock, observe: Callable[[], Observation], tick_s: float, tick_attribute: str = ""
+) -> str:
+    """Return why a lockstep clock does not hold its game; "" if it does.
+
+    Args:
+        clock: Of the game; the game is held afterwards.
+        observe: Reads the game.
+        tick_s: Game time of a step; 0 makes no step, for a game whose time is not to be changed.
+        tick_attribute: Name of the count of ticks in `Observation.values`; "" if there is none.
+
+    Raises:
+        ProcessExitedError: The game has ended.
+    """
+    try:
+        clock.pause(deadline_s=REST_S)
+        fault = _find_motion(clock, observe)
+        return fault or (_find_wrong_ticks(clock, observe, tick_s, tick_attribute) if tick_s else "")
+    except ClockStalledError as error:
+        return str(error)
+
+
+def _find_motion(clock: LockstepClock, observe: Callable[[], Observation]) -> str:
+    """Return what changes while game time stands."""
+    before, n_reads = observe(), clock.n_time_reads
+    deadline = time.monotonic() + STAND_S
+    while time.monotonic() < deadline:
+        time.sleep(POLL_S)
+        now = observe()
+        changed = [name for name, value in now.values.items() if value != before.values.get(name)]
+        if changed:
+            return f"while time stands, {', '.join(changed)} changed: the game has a source of time that is not held"
+        if now.frame != before.frame:
+            return "while time stands, the picture changed: the game has a source of time that is not held"
+        if clock.n_time_reads != n_reads:
+            return "while time stands, the game goes on and reads the time: a thread of it is not held"
+    return ""
+
+
+def _find_wrong_ticks(
+    clock: LockstepClock, observe: Callable[[], Observation], tick_s: float, tick_attribute: str
+) -> str:
+    """Return how the ticks differ from those that steps of one tick have to make."""
+    growth: list[int] = []
+    last = observe().values.get(tick_attribute)
+    while len(growth) < MAX_STEPS and growth[-N_EXACT:] != [1] * N_EXACT:
+        clock.advance(tick_s, deadline_s=REST_S)
+        now = observe().values.get(tick_attribute)
+        growth.append(now - last if isinstance(now, int) and isinstance(last, int) else 0)
+        last = now
+        if len(growth) == N_SILENT and not any(growth):
+            return ""
+    if growth[-N_EXACT:] == [1] * N_EXACT:
+        return ""
+    return f"{MAX_STEPS} steps of one tick made {tick_attribute} grow by {sum(growth)}, and never by 1 twice in a row"
