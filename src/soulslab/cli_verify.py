@@ -46,9 +46,8 @@ class VerifyFlags:
 def verify(*profiles: Path, flags: VerifyFlags | None = None) -> int:
     """Verify that the time of games is exact, with other keys in every step; 1 if it is not.
 
-    Each game is started several times and plays the same episode. Verified is one whose clock is lockstep, that stands
-    still while it is paused, that makes all ticks of each step and no more, and whose episodes are equal in all values
-    and pixels.
+    Each game is started several times and plays the same episode. It is verified if its clock is lockstep, if it stands
+    still while it is paused, if no step loses or doubles a tick, and if all episodes have the same values and pixels.
 
     Args:
         profiles: Profiles of games, or names of games that come with soulslab (doom).

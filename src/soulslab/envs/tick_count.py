@@ -1,4 +1,4 @@
-"""Counting the ticks of a game's simulation against those that its steps should have made.
+"""Lost and doubled ticks: the ticks that the steps of a game made, compared with those expected.
 
 ::
 

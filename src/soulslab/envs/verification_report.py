@@ -42,7 +42,7 @@ def _heading(found: Sequence[Verification]) -> list[Text]:
         return []
     settings = found[0].settings
     load = f", {settings.n_load} busy processes" if settings.n_load else ""
-    ticks = "1 tick" if settings.step_ticks == 1 else f"{settings.step_ticks} ticks"
+    ticks = _ticks(settings.step_ticks)
     text = f"{settings.n_episodes} episodes of {settings.n_steps} steps of {ticks}, seed {settings.seed}{load}"
     return [Text(text), Text()]
 
@@ -81,10 +81,10 @@ def _failures(found: Verification) -> Iterator[str]:
     if found.first_wrong is not None:
         wrong = found.first_wrong
         yield (
-            f"of {found.n_counted} steps {found.n_lost} made fewer ticks than {found.settings.step_ticks} and "
-            f"{found.n_doubled} made more; the first is step {wrong.step} of episode {wrong.episode}, with "
-            f"{wrong.n_ticks} and {_keys(wrong.held)}. Check clock.tick_hz and clock.tick_attribute of the profile, "
-            f"then try another clock.boundary (docs/clock.md)"
+            f"of {found.n_counted} steps {found.n_lost} lost ticks and {found.n_doubled} made too many; the first is "
+            f"step {wrong.step} of episode {wrong.episode}, with {_ticks(wrong.n_ticks)} instead of "
+            f"{found.settings.step_ticks} and {_keys(wrong.held)}. Check clock.tick_hz and clock.tick_attribute of the "
+            f"profile, then try another clock.boundary (docs/clock.md)"
         )
     if found.n_played and not found.n_counted:
         yield (
@@ -135,6 +135,10 @@ def difference_row(difference: Difference | None) -> dict[str, Any] | None:
         return None
     values = {name: [_plain(value) for value in pair] for name, pair in difference.values.items()}
     return {**msgspec.structs.asdict(difference), "values": values, "region": msgspec.to_builtins(difference.region)}
+
+
+def _ticks(n: int) -> str:
+    return f"{n} tick{'' if n == 1 else 's'}"
 
 
 def _keys(held: tuple[str, ...]) -> str:

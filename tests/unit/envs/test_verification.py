@@ -99,7 +99,7 @@ def test_a_lost_or_doubled_tick_is_named(n_more, n_lost, n_doubled, n_ticks):
     assert (found.n_lost, found.n_doubled) == (n_lost, n_doubled)
     assert (found.first_wrong.episode, found.first_wrong.step, found.first_wrong.n_ticks) == (2, 9, n_ticks)
     assert not found.is_verified
-    assert f"step 9 of episode 2, with {n_ticks} and" in failures_of(found)[0]
+    assert f"step 9 of episode 2, with {n_ticks} ticks instead of 1 and" in failures_of(found)[0]
     # The count of ticks is one of the values, and the toy draws it.
     assert (found.n_equal_steps, found.different_episode) == (8, 2)
     assert "ticks" in found.difference.values
