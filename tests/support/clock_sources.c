@@ -6,11 +6,13 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <mqueue.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -279,6 +281,264 @@ static int64_t wait_timerfd_select(void)
     return select(timer_fd + 1, &files, NULL, NULL, &longer) == 1 ? read_timerfd() : 0;
 }
 
+/* --- waits with a time-out ---------------------------------------------------------------------------------------- */
+
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_t holder;
+static mtx_t mutex;
+static cnd_t cond;
+static mqd_t queue;
+static int semaphores;
+static uint32_t word;
+static _Atomic bool is_held;
+
+static struct timespec monotonic_after(int64_t ns)
+{
+    return to_timespec(now_ns() + ns);
+}
+
+static void *hold_locks(void *nothing)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    pthread_rwlock_wrlock(&rwlock);
+    mtx_lock(&mutex);
+    atomic_store(&is_held, true);
+    for (;;)
+        select(0, NULL, NULL, NULL, NULL);
+    return nothing;
+}
+
+static void start_holder(void)
+{
+    mtx_init(&mutex, mtx_timed);
+    check(pthread_create(&holder, NULL, hold_locks, NULL), "pthread_create");
+    while (!atomic_load(&is_held))
+        ;
+}
+
+static int64_t wait_read_lock(void)
+{
+    struct timespec deadline = wall_after(period_ns);
+    return pthread_rwlock_timedrdlock(&rwlock, &deadline) == ETIMEDOUT;
+}
+
+static int64_t wait_write_lock(void)
+{
+    struct timespec deadline = wall_after(period_ns);
+    return pthread_rwlock_timedwrlock(&rwlock, &deadline) == ETIMEDOUT;
+}
+
+static int64_t wait_read_clock_lock(void)
+{
+    struct timespec deadline = monotonic_after(period_ns);
+    return pthread_rwlock_clockrdlock(&rwlock, CLOCK_MONOTONIC, &deadline) == ETIMEDOUT;
+}
+
+static int64_t wait_write_clock_lock(void)
+{
+    struct timespec deadline = monotonic_after(period_ns);
+    return pthread_rwlock_clockwrlock(&rwlock, CLOCK_MONOTONIC, &deadline) == ETIMEDOUT;
+}
+
+static int64_t wait_join(void)
+{
+    struct timespec deadline = wall_after(period_ns);
+    return pthread_timedjoin_np(holder, NULL, &deadline) == ETIMEDOUT;
+}
+
+static int64_t wait_clock_join(void)
+{
+    struct timespec deadline = monotonic_after(period_ns);
+    return pthread_clockjoin_np(holder, NULL, CLOCK_MONOTONIC, &deadline) == ETIMEDOUT;
+}
+
+static int64_t wait_mtx(void)
+{
+    struct timespec deadline = wall_after(period_ns);
+    return mtx_timedlock(&mutex, &deadline) == thrd_timedout;
+}
+
+static void start_cond(void)
+{
+    mtx_init(&mutex, mtx_timed);
+    mtx_lock(&mutex);
+    cnd_init(&cond);
+}
+
+static int64_t wait_cnd(void)
+{
+    struct timespec deadline = wall_after(period_ns);
+    return cnd_timedwait(&cond, &mutex, &deadline) == thrd_timedout;
+}
+
+static int64_t wait_thrd_sleep(void)
+{
+    struct timespec period = to_timespec(period_ns);
+    return thrd_sleep(&period, NULL) == 0;
+}
+
+static void start_queue(void)
+{
+    char name[64];
+    struct mq_attr attributes = {.mq_maxmsg = 1, .mq_msgsize = 8};
+    snprintf(name, sizeof name, "/clock_sources.%d", getpid());
+    queue = mq_open(name, O_RDWR | O_CREAT | O_EXCL, 0600, &attributes);
+    if (queue == (mqd_t)-1)
+        fail("mq_open");
+    mq_unlink(name);
+}
+
+static void start_full_queue(void)
+{
+    start_queue();
+    check(mq_send(queue, "full", 4, 0), "mq_send");
+}
+
+static int64_t wait_receive(void)
+{
+    char message[8];
+    struct timespec deadline = wall_after(period_ns);
+    return mq_timedreceive(queue, message, sizeof message, NULL, &deadline) < 0 && errno == ETIMEDOUT;
+}
+
+static int64_t wait_send(void)
+{
+    struct timespec deadline = wall_after(period_ns);
+    return mq_timedsend(queue, "more", 4, 0, &deadline) < 0 && errno == ETIMEDOUT;
+}
+
+/* A child removes the set when the test has killed this process: no signal handler can. */
+static void start_semaphores(void)
+{
+    semaphores = semget(IPC_PRIVATE, 1, 0600);
+    if (semaphores < 0)
+        fail("semget");
+    int ends[2];
+    char byte;
+    check(pipe(ends), "pipe");
+    if (fork() != 0) {
+        close(ends[0]);
+        return;
+    }
+    close(ends[1]);
+    if (read(ends[0], &byte, 1) == 0) /* the other end is closed */
+        semctl(semaphores, 0, IPC_RMID);
+    _exit(0);
+}
+
+static int64_t wait_semaphore(void)
+{
+    struct sembuf take = {0, -1, 0};
+    struct timespec period = to_timespec(period_ns);
+    return semtimedop(semaphores, &take, 1, &period) < 0 && errno == EAGAIN;
+}
+
+static int64_t wait_sigtimedwait(void)
+{
+    struct timespec period = to_timespec(period_ns);
+    return sigtimedwait(&alarm_set, NULL, &period) < 0 && errno == EAGAIN;
+}
+
+static int64_t wait_clock(void)
+{
+    clock_t until = clock() + (clock_t)(period_ns / (SECOND / CLOCKS_PER_SEC));
+    while (clock() < until)
+        ;
+    return 1;
+}
+
+/* --- system calls by the function syscall ------------------------------------------------------------------------ */
+
+static int64_t call_nanosleep(void)
+{
+    struct timespec period = to_timespec(period_ns);
+    return syscall(SYS_nanosleep, &period, NULL) == 0;
+}
+
+static int64_t call_clock_nanosleep(void)
+{
+    struct timespec until = monotonic_after(period_ns);
+    return syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == 0;
+}
+
+static int64_t call_futex(void)
+{
+    struct timespec period = to_timespec(period_ns);
+    return syscall(SYS_futex, &word, FUTEX_WAIT, 0, &period, NULL, 0) < 0 && errno == ETIMEDOUT;
+}
+
+static int64_t call_futex_bitset(void)
+{
+    struct timespec until = monotonic_after(period_ns);
+    int operation = FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG;
+    return syscall(SYS_futex, &word, operation, 0, &until, NULL, FUTEX_BITSET_MATCH_ANY) < 0 && errno == ETIMEDOUT;
+}
+
+static int64_t call_futex_wall(void)
+{
+    struct timespec until = wall_after(period_ns);
+    int operation = FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME;
+    return syscall(SYS_futex, &word, operation, 0, &until, NULL, 1) < 0 && errno == ETIMEDOUT;
+}
+
+static int64_t call_futex_waitv(void)
+{
+    struct timespec until = monotonic_after(period_ns);
+    struct futex_waitv waiter = {.uaddr = (uintptr_t)&word, .flags = FUTEX_32};
+    return syscall(449, &waiter, 1, 0, &until, CLOCK_MONOTONIC) < 0 && errno == ETIMEDOUT;
+}
+
+static int64_t call_poll(void)
+{
+    struct pollfd nothing;
+    return syscall(SYS_poll, &nothing, 0, period_ns / MS) == 0;
+}
+
+static int64_t call_ppoll(void)
+{
+    struct timespec period = to_timespec(period_ns);
+    return syscall(SYS_ppoll, NULL, 0, &period, NULL, 8) == 0;
+}
+
+static int64_t call_select(void)
+{
+    struct timeval period = {period_ns / SECOND, period_ns % SECOND / 1000};
+    return syscall(SYS_select, 0, NULL, NULL, NULL, &period) == 0;
+}
+
+static int64_t call_pselect(void)
+{
+    struct timespec period = to_timespec(period_ns);
+    return syscall(SYS_pselect6, 0, NULL, NULL, NULL, &period, NULL) == 0;
+}
+
+static void start_epoll(void)
+{
+    epoll_fd = epoll_create1(0);
+}
+
+static int64_t call_epoll(void)
+{
+    struct epoll_event event;
+    return syscall(SYS_epoll_wait, epoll_fd, &event, 1, period_ns / MS) == 0;
+}
+
+static int64_t call_epoll_pwait(void)
+{
+    struct epoll_event event;
+    return syscall(SYS_epoll_pwait, epoll_fd, &event, 1, period_ns / MS, NULL, 8) == 0;
+}
+
+static int64_t call_clock_gettime(void)
+{
+    struct timespec now = {0, 0}, until = monotonic_after(period_ns);
+    while (now.tv_sec * SECOND + now.tv_nsec < until.tv_sec * SECOND + until.tv_nsec)
+        syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    return 1;
+}
+
 /* --- a loop -------------------------------------------------------------------------------------------------------- */
 
 struct source {
@@ -306,6 +566,33 @@ static const struct source sources[] = {
     {"timerfd_epoll", start_timerfd_nonblock, wait_timerfd_epoll},
     {"timerfd_select", start_timerfd, wait_timerfd_select},
     {"timerfd_copy", start_timerfd_copy, read_timerfd},
+    {"rwlock_timedrdlock", start_holder, wait_read_lock},
+    {"rwlock_timedwrlock", start_holder, wait_write_lock},
+    {"rwlock_clockrdlock", start_holder, wait_read_clock_lock},
+    {"rwlock_clockwrlock", start_holder, wait_write_clock_lock},
+    {"timedjoin", start_holder, wait_join},
+    {"clockjoin", start_holder, wait_clock_join},
+    {"mtx_timedlock", start_holder, wait_mtx},
+    {"cnd_timedwait", start_cond, wait_cnd},
+    {"thrd_sleep", NULL, wait_thrd_sleep},
+    {"mq_timedreceive", start_queue, wait_receive},
+    {"mq_timedsend", start_full_queue, wait_send},
+    {"semtimedop", start_semaphores, wait_semaphore},
+    {"sigtimedwait", block_alarm, wait_sigtimedwait},
+    {"clock", NULL, wait_clock},
+    {"syscall_nanosleep", NULL, call_nanosleep},
+    {"syscall_clock_nanosleep", NULL, call_clock_nanosleep},
+    {"syscall_futex", NULL, call_futex},
+    {"syscall_futex_bitset", NULL, call_futex_bitset},
+    {"syscall_futex_wall", NULL, call_futex_wall},
+    {"syscall_futex_waitv", NULL, call_futex_waitv},
+    {"syscall_poll", NULL, call_poll},
+    {"syscall_ppoll", NULL, call_ppoll},
+    {"syscall_select", NULL, call_select},
+    {"syscall_pselect", NULL, call_pselect},
+    {"syscall_epoll_wait", start_epoll, call_epoll},
+    {"syscall_epoll_pwait", start_epoll, call_epoll_pwait},
+    {"syscall_clock_gettime", NULL, call_clock_gettime},
 };
 
 static void *compute(void *nothing)

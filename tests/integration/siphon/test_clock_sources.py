@@ -18,6 +18,16 @@ TIMERS = (
     "timer_thread_id", "timer_thread", "timer_absolute", "timer_sigwaitinfo", "timer_sigwait", "signalfd",
     "timerfd_read", "timerfd_poll", "timerfd_poll_forever", "timerfd_epoll", "timerfd_select", "timerfd_copy",
 )  # fmt: skip
+WAITS = (
+    "rwlock_timedrdlock", "rwlock_timedwrlock", "rwlock_clockrdlock", "rwlock_clockwrlock", "timedjoin", "clockjoin",
+    "mtx_timedlock", "cnd_timedwait", "thrd_sleep", "mq_timedreceive", "mq_timedsend", "semtimedop", "sigtimedwait",
+    "clock",
+)  # fmt: skip
+SYSTEM_CALLS = (
+    "syscall_nanosleep", "syscall_clock_nanosleep", "syscall_futex", "syscall_futex_bitset", "syscall_futex_wall",
+    "syscall_futex_waitv", "syscall_poll", "syscall_ppoll", "syscall_select", "syscall_pselect", "syscall_epoll_wait",
+    "syscall_epoll_pwait", "syscall_clock_gettime",
+)  # fmt: skip
 PERIODIC = tuple(name for name in TIMERS if name != "setitimer_once")
 
 
@@ -55,7 +65,7 @@ def counts_of_steps(program, clock, n_steps=50):
     return counts
 
 
-@pytest.mark.parametrize("source", TIMERS)
+@pytest.mark.parametrize("source", TIMERS + WAITS + SYSTEM_CALLS)
 def test_each_step_of_one_period_is_one_period_beside_load(start, source):
     program, clock = start(source, n_busy=2)
     assert counts_of_steps(program, clock) == list(range(1, 51))
@@ -67,7 +77,7 @@ def test_it_is_exact_where_the_display_server_is_unknown(start, source):
     assert counts_of_steps(program, clock, 5) == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("source", TIMERS)
+@pytest.mark.parametrize("source", TIMERS + WAITS + SYSTEM_CALLS)
 def test_it_stands_while_the_same_program_runs_in_real_time(start, clock_sources, tmp_path, source):
     program, clock = start(source)
     before = program.n_waits

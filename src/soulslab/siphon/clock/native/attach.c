@@ -94,6 +94,15 @@ static void find_real(void)
     real.nanosleep = dlsym(RTLD_NEXT, "nanosleep");
     real.read = dlsym(RTLD_NEXT, "read");
     real.close = dlsym(RTLD_NEXT, "close");
+    real.rwlock_timedrdlock = dlsym(RTLD_NEXT, "pthread_rwlock_timedrdlock");
+    real.rwlock_timedwrlock = dlsym(RTLD_NEXT, "pthread_rwlock_timedwrlock");
+    real.rwlock_clockrdlock = dlsym(RTLD_NEXT, "pthread_rwlock_clockrdlock");
+    real.rwlock_clockwrlock = dlsym(RTLD_NEXT, "pthread_rwlock_clockwrlock");
+    real.timedjoin = dlsym(RTLD_NEXT, "pthread_timedjoin_np");
+    real.clockjoin = dlsym(RTLD_NEXT, "pthread_clockjoin_np");
+    real.mq_timedsend = dlsym(RTLD_NEXT, "mq_timedsend");
+    real.mq_timedreceive = dlsym(RTLD_NEXT, "mq_timedreceive");
+    real.semtimedop = dlsym(RTLD_NEXT, "semtimedop");
     real.pause = dlsym(RTLD_NEXT, "pause");
     real.sigsuspend = dlsym(RTLD_NEXT, "sigsuspend");
     real.sigtimedwait = dlsym(RTLD_NEXT, "sigtimedwait");
@@ -344,6 +353,15 @@ void park(uint32_t generation, enum clock_wait kind)
         if (finish_park(generation, kind))
             return;
     }
+}
+
+/* A thread that waits for time while time runs is in a futex, as one that waits for another thread. The difference is
+ * that it has to look at the clock when that changes. */
+void alert(void)
+{
+    struct clock_slot *slot = this_thread()->slot;
+    if (slot != NULL)
+        atomic_store(&slot->parked, CLOCK_ALERTED);
 }
 
 void alert_all(void)

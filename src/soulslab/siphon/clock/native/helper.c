@@ -65,8 +65,10 @@ static void attend(struct waiter *waiter, const struct clock_moment *moment)
     if (!atomic_compare_exchange_strong(&waiter->state, &waits, WAITER_BUSY))
         return;
     pthread_cond_t *cond = atomic_load(&waiter->cond);
-    bool is_to_wake = atomic_load(&waiter->is_woken) || (cond != NULL && atomic_load(&waiter->is_timed)) ||
-                      (cond == NULL && atomic_load(&waiter->n_fires) != atomic_load(&n_fires));
+    uint32_t *futex = atomic_load(&waiter->futex);
+    bool has_file = cond == NULL && futex == NULL;
+    bool is_to_wake = atomic_load(&waiter->is_woken) || (!has_file && atomic_load(&waiter->is_timed)) ||
+                      (has_file && atomic_load(&waiter->n_fires) != atomic_load(&n_fires));
     uint64_t one = 1;
     bool is_early = moment->is_frozen && atomic_load(&waiter->until_ns) > moment->virtual_ns;
     if (!is_behind(waiter, moment->generation) && !(is_early && is_at_limit(waiter, moment))) {
@@ -80,6 +82,9 @@ static void attend(struct waiter *waiter, const struct clock_moment *moment)
     } else if (cond != NULL) {
         atomic_store(&waiter->is_woken, 1);
         pthread_cond_broadcast(cond); /* others wake for nothing, which they must be ready for */
+    } else if (futex != NULL) {
+        atomic_store(&waiter->is_woken, 1);
+        clock_call(SYS_futex, futex, waiter->futex_operation, INT_MAX, NULL, NULL, 0); /* likewise (man futex) */
     } else if (write(atomic_load(&waiter->wake_fd), &one, sizeof one) < 0) {
         errno = 0; /* EAGAIN: it is awake already */
     }
@@ -111,7 +116,7 @@ static void wake_all(void)
         int32_t waits = WAITER_WAITS;
         if (!atomic_compare_exchange_strong(&waiters[i].state, &waits, WAITER_BUSY))
             continue;
-        if (atomic_load(&waiters[i].cond) == NULL)
+        if (atomic_load(&waiters[i].cond) == NULL && atomic_load(&waiters[i].futex) == NULL)
             clock_call(SYS_write, atomic_load(&waiters[i].wake_fd), &one, sizeof one);
         atomic_store(&waiters[i].state, WAITER_WAITS);
     }
@@ -123,7 +128,8 @@ static int64_t attend_to_timers(const struct clock_moment *moment)
 {
     if (!has_timers())
         return -1;
-    this_thread();
+    if (this_thread()->slot != NULL && atomic_load(&self.slot->parked) == 0)
+        alert();
     if (fire_timers(moment->virtual_ns)) {
         atomic_fetch_add(&n_fires, 1);
         wake_all();
@@ -200,6 +206,7 @@ struct waiter *begin_wait(pthread_cond_t *cond, int64_t until_ns, enum clock_wai
         return NULL;
     waiter->kind = kind;
     atomic_store(&waiter->cond, cond);
+    atomic_store(&waiter->futex, NULL);
     atomic_store(&waiter->is_timed, 0);
     atomic_store(&waiter->until_ns, until_ns);
     return waiter;

@@ -15,13 +15,6 @@
 /* How long to wait for a condition at most: a deadline has to fit in a timespec. */
 #define LONG_NS (86400 * CLOCK_SECOND)
 
-struct timed_wait {
-    int (*call)(struct timed_wait *wait, clockid_t clock, const struct timespec *deadline); /* an error number */
-    void *object;
-    pthread_mutex_t *mutex;
-    bool is_sliced;
-};
-
 /* The real deadline of a wait that begins now. */
 static struct timespec real_deadline(clockid_t clock, int64_t wait_ns)
 {
@@ -35,10 +28,13 @@ static void leave(void *waiter)
     end_wait(waiter);
 }
 
-/* Wait until a game time; `clock` is for the real call. */
-static int wait_until(struct timed_wait *wait, clockid_t clock, int64_t until_ns)
+int wait_until(struct timed_wait *wait, clockid_t clock, int64_t until_ns)
 {
-    struct waiter *waiter = wait->is_sliced ? NULL : begin_wait(wait->object, until_ns, CLOCK_WAIT_THREAD);
+    struct waiter *waiter = wait->is_sliced ? NULL : begin_wait(wait->cond, until_ns, CLOCK_WAIT_THREAD);
+    if (waiter != NULL && wait->cond == NULL) {
+        waiter->futex_operation = FUTEX_WAKE | (wait->operation & FUTEX_PRIVATE_FLAG);
+        atomic_store(&waiter->futex, wait->object);
+    }
     int64_t slice_ns = FIRST_SLICE_NS;
     uint32_t generation = 0;
     int result;
@@ -56,6 +52,8 @@ static int wait_until(struct timed_wait *wait, clockid_t clock, int64_t until_ns
         generation = moment.generation;
         if (real_ns > 0 && moment.is_frozen)
             park(generation, CLOCK_WAIT_THREAD);
+        else if (real_ns > 0)
+            alert();
         int64_t longest_ns = waiter == NULL ? slice_ns : LONG_NS;
         int64_t wait_ns = real_ns < longest_ns ? real_ns : longest_ns;
         if (slice_ns < LAST_SLICE_NS)
@@ -86,14 +84,14 @@ static int call_cond(struct timed_wait *wait, clockid_t clock, const struct time
 }
 
 /* The clock of a condition is a bit of its flags in glibc (nptl/pthread_cond_common.c: __wrefs, bit 1). */
-static clockid_t clock_of(pthread_cond_t *cond)
+clockid_t clock_of(pthread_cond_t *cond)
 {
     return cond->__data.__wrefs & 2 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 
-static int cond_until(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *deadline)
+int cond_until(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *deadline)
 {
-    struct timed_wait wait = {call_cond, cond, mutex, false};
+    struct timed_wait wait = {.call = call_cond, .object = cond, .cond = cond, .mutex = mutex};
     int saved_errno = errno;
     /* The time of day may be set, and we wait for long. Before glibc 2.30 it has to be the clock of the condition. */
     clockid_t real_clock = clock == CLOCK_REALTIME && real.cond_clockwait != NULL ? CLOCK_MONOTONIC : clock;
@@ -127,7 +125,7 @@ static int call_semaphore(struct timed_wait *wait, clockid_t clock, const struct
 
 static int semaphore_until(sem_t *semaphore, clockid_t clock, const struct timespec *deadline)
 {
-    struct timed_wait wait = {call_semaphore, semaphore, NULL, true};
+    struct timed_wait wait = {.call = call_semaphore, .object = semaphore, .is_sliced = true};
     int saved_errno = errno;
     int error = wait_until(&wait, clock, to_ns(deadline) - page->base_ns[clock]);
     errno = error ? error : saved_errno;
@@ -154,9 +152,9 @@ static int call_mutex(struct timed_wait *wait, clockid_t clock, const struct tim
                                         : real.mutex_timedlock(wait->object, deadline);
 }
 
-static int mutex_until(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *deadline)
+int mutex_until(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *deadline)
 {
-    struct timed_wait wait = {call_mutex, mutex, NULL, true};
+    struct timed_wait wait = {.call = call_mutex, .object = mutex, .is_sliced = true};
     int saved_errno = errno;
     int result = wait_until(&wait, clock, to_ns(deadline) - page->base_ns[clock]);
     errno = saved_errno;

@@ -4,11 +4,13 @@
 
 #include "clock_page.h"
 
+#include <mqueue.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -41,6 +43,15 @@ struct real {
     ssize_t (*writev)(int, const struct iovec *, int);
     ssize_t (*read)(int, void *, size_t);
     int (*close)(int);
+    int (*rwlock_timedrdlock)(pthread_rwlock_t *, const struct timespec *);
+    int (*rwlock_timedwrlock)(pthread_rwlock_t *, const struct timespec *);
+    int (*rwlock_clockrdlock)(pthread_rwlock_t *, clockid_t, const struct timespec *);
+    int (*rwlock_clockwrlock)(pthread_rwlock_t *, clockid_t, const struct timespec *);
+    int (*timedjoin)(pthread_t, void **, const struct timespec *);
+    int (*clockjoin)(pthread_t, void **, clockid_t, const struct timespec *);
+    int (*mq_timedsend)(mqd_t, const char *, size_t, unsigned, const struct timespec *);
+    ssize_t (*mq_timedreceive)(mqd_t, char *, size_t, unsigned *, const struct timespec *);
+    int (*semtimedop)(int, struct sembuf *, size_t, const struct timespec *);
     int (*pause)(void);
     int (*sigsuspend)(const sigset_t *);
     int (*sigtimedwait)(const sigset_t *, siginfo_t *, const struct timespec *);
@@ -53,7 +64,10 @@ struct waiter {
     _Atomic int32_t is_used;
     _Atomic int32_t state;
     _Atomic int32_t wake_fd;
-    pthread_cond_t *_Atomic cond; /* NULL: it waits on wake_fd */
+    /* It waits for the condition or the futex that is not NULL, else on wake_fd. */
+    pthread_cond_t *_Atomic cond;
+    uint32_t *_Atomic futex;
+    int futex_operation; /* that wakes it */
     _Atomic int64_t until_ns;     /* game time that it waits for */
     _Atomic uint32_t seen;        /* generation that has been taken note of, by it or for it */
     _Atomic uint32_t is_woken;    /* the helper signalled its condition */
@@ -111,6 +125,7 @@ void park_slot(struct clock_slot *slot, uint32_t generation, enum clock_wait kin
 void unpark(void);
 bool begin_park(uint32_t generation); /* false: it is parked already, or has no slot */
 bool finish_park(uint32_t generation, enum clock_wait kind); /* false: a timer has expired since begin_park */
+void alert(void);     /* this thread waits for time, and has to look again when the clock changes */
 void alert_all(void); /* the threads of this process that are parked look for signals and files again */
 void check_owner(int64_t real_ns);
 
@@ -142,6 +157,26 @@ void release_signals(void *before);
 /* poll.c */
 int wait_with_mask(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_t *mask);
 int wait_for_files(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_t *mask);
+
+/* lock.c */
+/* A call with a deadline that has to be made again when the clock changes. */
+struct timed_wait {
+    int (*call)(struct timed_wait *wait, clockid_t clock, const struct timespec *deadline); /* an error number */
+    void *object;
+    pthread_cond_t *cond; /* or NULL */
+    pthread_mutex_t *mutex;
+    bool is_sliced;     /* nobody can wake it in vain: the real deadlines are short */
+    int operation;      /* of a futex */
+    uint32_t value, mask;
+    size_t n_bytes;     /* of a message, or the number of operations on semaphores */
+    void *more;         /* the result of a thread, or the priority of a message */
+    long result;
+};
+/* Wait until a game time; `clock` is for the real call. Returns an error number. */
+int wait_until(struct timed_wait *wait, clockid_t clock, int64_t until_ns);
+clockid_t clock_of(pthread_cond_t *cond);
+int cond_until(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *deadline);
+int mutex_until(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *deadline);
 
 /* helper.c */
 struct waiter *begin_wait(pthread_cond_t *cond, int64_t until_ns, enum clock_wait kind); /* NULL: there is no helper */

@@ -80,6 +80,8 @@ static bool sleep_with_mask(int64_t until_ns, const sigset_t *before)
     struct clock_moment moment;
     bool has_slept = true;
     for (look(&moment); has_slept && moment.virtual_ns < until_ns; look(&moment)) {
+        if (!moment.is_frozen)
+            alert();
         has_slept = sleep_once(&moment, until_ns, before);
         /* Sleeping is a place where a thread can be cancelled; the futex is none. */
         pthread_testcancel();
