@@ -26,6 +26,7 @@ from soulslab.siphon.clock.alive import ProcessWatch
 from soulslab.siphon.clock.executable import check_can_preload
 from soulslab.siphon.clock.native_library import BOUNDARIES, FOREVER_NS, RUNS, UNIT_SPEED, native_library
 from soulslab.siphon.clock.page import LockstepPage, OnOrphan, open_page_of
+from soulslab.siphon.clock.probe import UnheldThread, find_unheld_threads
 from soulslab.siphon.profile import ClockFacts, ClockGrade
 
 __all__ = ["LockstepClock", "LockstepPage", "OnOrphan", "attach_lockstep"]
@@ -161,6 +162,12 @@ class LockstepClock:
                     self._step(target_ns - done_ns, speed, started_s, deadline_s)
                 done_ns = target_ns
             return Advance(requested_s=seconds, elapsed_s=total_ns * 1e-9)
+
+    def find_unheld_threads(self) -> tuple[UnheldThread, ...]:
+        """Find the threads that go on although the game is paused (`soulslab.siphon.clock.probe`)."""
+        with self._lock:
+            self._address()
+            return find_unheld_threads(self._page, self.pid)
 
     def close(self) -> None:
         """See `Clock.close`."""

@@ -35,6 +35,7 @@ _SIGNATURES = {
     "time_reads": (ctypes.c_uint64, (_PAGE,)),
     "wait": (_INT, (_PAGE, _INT, _NS)),
     "step": (_INT, (_PAGE, _INT, _NS, _NS)),
+    "parked": (_INT, (_PAGE, _INT, ctypes.POINTER(_INT), _INT)),
     "set_servers": (None, (_PAGE, ctypes.POINTER(_INT), _INT)),
     "is_still": (_INT, (_PAGE, _INT)),
 }

@@ -54,6 +54,7 @@ int64_t soulslab_clock_now(struct clock_page *page, int64_t *started_ns, int64_t
 uint64_t soulslab_clock_time_reads(struct clock_page *page);
 int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout_ns);
 int soulslab_clock_step(struct clock_page *page, int pid, int64_t jump_ns, int64_t timeout_ns);
+int soulslab_clock_parked(struct clock_page *page, int pid, int *tids, int n);
 void soulslab_clock_set_servers(struct clock_page *page, const int *pids, int n);
 int soulslab_clock_is_still(struct clock_page *page, int pid);
 
@@ -249,6 +250,19 @@ PUBLIC int soulslab_clock_step(struct clock_page *page, int pid, int64_t jump_ns
 {
     clock_publish(page, 0, jump_ns, CLOCK_FOREVER);
     return soulslab_clock_wait(page, pid, timeout_ns);
+}
+
+/* Find the threads of a process that wait for time in the library; returns how many there are, `n` at most. */
+PUBLIC int soulslab_clock_parked(struct clock_page *page, int pid, int *tids, int n)
+{
+    int n_found = 0;
+    uint32_t generation = atomic_load(&page->generation), n_slots = atomic_load(&page->n_slots);
+    for (uint32_t i = 0; i < n_slots && n_found < n; i++) {
+        struct clock_slot *slot = &page->slots[i];
+        if (atomic_load(&slot->pid) == pid && atomic_load(&slot->parked) == generation)
+            tids[n_found++] = atomic_load(&slot->tid);
+    }
+    return n_found;
 }
 
 /* Say which processes the game may wait for that do not have the library: its X server. With n < 0 that is unknown, and
