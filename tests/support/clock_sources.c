@@ -603,6 +603,26 @@ static void *compute(void *nothing)
     return nothing;
 }
 
+static void *sleep_long(void *nothing)
+{
+    for (;;)
+        sleep(1000);
+    return nothing;
+}
+
+/* N_SLEEPERS threads that wait for time, too. */
+static void start_sleepers(void)
+{
+    const char *n_sleepers = getenv("N_SLEEPERS");
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 64 * 1024);
+    for (int i = 0; n_sleepers != NULL && i < atoi(n_sleepers); i++) {
+        pthread_t thread;
+        check(pthread_create(&thread, &attributes, sleep_long, NULL), "pthread_create");
+    }
+}
+
 static void set_up(int n_busy)
 {
     sigset_t all;
@@ -618,6 +638,7 @@ static void set_up(int n_busy)
         pthread_t thread;
         check(pthread_create(&thread, NULL, compute, NULL), "pthread_create");
     }
+    start_sleepers();
     pthread_sigmask(SIG_SETMASK, &no_signals, NULL);
 }
 

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from soulslab.errors import ClockUnavailableError
 from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage
 from soulslab.siphon.profile import ClockFacts
 from support.clock_program import compile_clock_program, running_clock_program
@@ -41,9 +42,11 @@ def start(clock_sources, tmp_path):
     """Starts the program and returns it with its clock, held in the middle of a period."""
     undo = []
 
-    def start(source, *, n_busy=0, tick_hz=1 / PERIOD_S, servers=()):
+    def start(source, *, n_busy=0, tick_hz=1 / PERIOD_S, servers=(), **environment):
         own = LockstepPage.create()
-        running = running_clock_program(clock_sources, tmp_path, source, PERIOD_MS, own.environment(), n_busy)
+        running = running_clock_program(
+            clock_sources, tmp_path, source, PERIOD_MS, {**own.environment(), **environment}, n_busy
+        )
         undo.append(lambda: running.__exit__(None, None, None))
         program = running.__enter__()
         clock = LockstepClock(own, program.pid, ClockFacts(tick_hz=tick_hz), servers=servers)
@@ -99,3 +102,14 @@ def test_periods_that_pass_at_once_are_counted_as_the_kernel_does(start, source)
     counts = source.startswith(("timer_", "timerfd")) and source != "timer_thread"
     assert program.n_waits - before == (20 if counts else 1)
     assert program.n_wakes - n_wakes <= 1
+
+
+@pytest.mark.parametrize("source", ["thrd_sleep", "setitimer"])
+def test_a_thousand_threads_are_held(start, source):
+    program, clock = start(source, N_SLEEPERS="1000")
+    assert counts_of_steps(program, clock, 10) == list(range(1, 11))
+
+
+def test_more_threads_than_can_be_held_are_refused(start):
+    with pytest.raises(ClockUnavailableError, match="more than 4096 threads"):
+        start("thrd_sleep", N_SLEEPERS="4200")

@@ -24,7 +24,15 @@ from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigErro
 from soulslab.siphon.clock import Advance
 from soulslab.siphon.clock.alive import ProcessWatch
 from soulslab.siphon.clock.executable import check_can_preload
-from soulslab.siphon.clock.native_library import BOUNDARIES, FOREVER_NS, RUNS, UNIT_SPEED, native_library
+from soulslab.siphon.clock.native_library import (
+    BOUNDARIES,
+    CROWDED,
+    FOREVER_NS,
+    MAX_THREADS,
+    RUNS,
+    UNIT_SPEED,
+    native_library,
+)
 from soulslab.siphon.clock.page import LockstepPage, OnOrphan, open_page_of
 from soulslab.siphon.clock.probe import UnheldThread, find_unheld_threads
 from soulslab.siphon.profile import ClockFacts, ClockGrade
@@ -202,6 +210,11 @@ class LockstepClock:
                     waited_s,
                 )
             result = self._native.wait(self._address(), self.pid, _SLICE_NS)
+        if result == CROWDED:
+            raise ClockUnavailableError(
+                f"process {self.pid} has had more than {MAX_THREADS} threads at once, and lockstep holds no more. "
+                "Use the grade realtime, or scaled if the profile has an attribute for the speed"
+            )
 
     def _why(self) -> str:
         """Return the reason why the game does not come to rest, and what to do."""

@@ -14,8 +14,11 @@ from soulslab.errors import ClockUnavailableError
 #: Units of speed in the page: integers give the same result in the game and here.
 UNIT_SPEED = 2**32
 FOREVER_NS = 2**63 - 1
-#: Results of `soulslab_clock_wait`: the game runs; all of its threads wait for time; it was proven that none can run.
-RUNS, PARKED, STILL = 0, 1, 2
+#: Results of `soulslab_clock_wait`: the game runs; all of its threads wait for time; it was proven that none can run;
+#: there are more than `MAX_THREADS`.
+RUNS, PARKED, STILL, CROWDED = 0, 1, 2, 3
+#: `CLOCK_N_SLOTS`: threads of a game and of its other processes that can be held.
+MAX_THREADS = 4096
 #: Numbers of `enum clock_boundary`.
 BOUNDARIES = {"auto": 0, "frame": 1, "idle": 2, "sleep": 3}
 

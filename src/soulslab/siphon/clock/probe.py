@@ -14,13 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from soulslab.siphon.clock.native_library import native_library
+from soulslab.siphon.clock.native_library import MAX_THREADS, native_library
 from soulslab.siphon.clock.page import LockstepPage
 
 __all__ = ["UnheldThread", "find_unheld_threads"]
 
 HELPER_NAME = "soulslab-clock"
-MAX_THREADS = 4096
 #: Futex operations that wait: WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2 (linux/futex.h).
 _FUTEX_WAITS = {0, 6, 9, 11, 13}
 _FUTEX_COMMAND = 0x7F

@@ -273,7 +273,7 @@ static bool take_slot(struct clock_slot *slot)
     int32_t tid = atomic_load(&slot->tid);
     if (tid != 0) {
         int32_t pid = atomic_load(&slot->pid);
-        if (pid == 0 || !clock_has_ended(pid) || !atomic_compare_exchange_strong(&slot->pid, &pid, 0))
+        if (pid == 0 || pid == own_pid || !clock_has_ended(pid) || !atomic_compare_exchange_strong(&slot->pid, &pid, 0))
             return false;
     }
     return atomic_compare_exchange_strong(&slot->tid, &tid, self.tid);
@@ -299,6 +299,8 @@ struct thread *this_thread(void)
         pthread_setspecific(exit_key, slot);
         break;
     }
+    if (self.slot == NULL)
+        atomic_store(&page->is_crowded, 1);
     errno = saved_errno;
     return &self;
 }

@@ -26,8 +26,8 @@
 #include <unistd.h>
 
 #define CLOCK_MAGIC 0x4b4c4353u
-#define CLOCK_LAYOUT 4u
-#define CLOCK_N_SLOTS 256
+#define CLOCK_LAYOUT 5u
+#define CLOCK_N_SLOTS 4096
 #define CLOCK_N_PROCESSES 128
 #define CLOCK_N_SERVERS 8
 #define CLOCK_N_IDS 12 /* CLOCK_REALTIME ... CLOCK_TAI, <linux/time.h> */
@@ -96,6 +96,7 @@ struct clock_page {
     int64_t base_ns[CLOCK_N_IDS]; /* each clock is its base plus the game time */
     uint64_t random_seed;         /* of the random sources of the game (random.c) */
     uint32_t has_random_seed;     /* 0: they give what the kernel gives */
+    _Atomic uint32_t is_crowded;  /* there was no slot for a thread */
     struct clock_line lines[2];
     _Atomic uint32_t n_slots; /* how many have ever been used */
     struct clock_slot slots[CLOCK_N_SLOTS];

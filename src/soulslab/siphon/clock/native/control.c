@@ -11,7 +11,7 @@
 #define PUBLIC __attribute__((visibility("default")))
 
 /* Results of soulslab_clock_wait. */
-enum { RUNS, PARKED, STILL };
+enum { RUNS, PARKED, STILL, CROWDED };
 /* How long the game may run before the first attempt to prove that it stands; each further attempt comes half as late
  * again. */
 #define FIRST_PROOF_NS (CLOCK_MS / 10)
@@ -214,7 +214,8 @@ static void sample(struct clock_page *page, uint32_t generation)
         clock_sample(&threads);
 }
 
-/* Wait until time stands and the game does, too. Returns RUNS when the timeout is over. */
+/* Wait until time stands and the game does, too. Returns RUNS when the timeout is over. CROWDED: it has more threads
+ * than there are slots, so the others may run. */
 PUBLIC int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout_ns)
 {
     int64_t started_ns = clock_real_ns(), deadline_ns = started_ns + timeout_ns;
@@ -242,7 +243,7 @@ PUBLIC int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout
             clock_futex_wait(&page->arrivals, arrivals, until_ns - now_ns);
     }
     atomic_fetch_sub(&page->n_watchers, 1);
-    return result;
+    return result != RUNS && atomic_load(&page->is_crowded) ? CROWDED : result;
 }
 
 /* Let so much game time pass at once, and wait. */

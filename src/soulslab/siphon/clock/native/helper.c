@@ -16,6 +16,7 @@
 #define LOWEST_FD 210
 
 static struct waiter waiters[CLOCK_N_SLOTS];
+static _Atomic int n_waiters; /* that have ever been used */
 static _Atomic int is_started;
 /* Tickets of those who wait until the helper has looked at the timers. */
 static _Atomic uint32_t n_asked, n_answered;
@@ -39,6 +40,9 @@ static struct waiter *this_waiter(void)
             fd = high;
         }
         atomic_store(&waiters[i].wake_fd, fd);
+        int n_before = atomic_load(&n_waiters);
+        while (n_before < i + 1 && !atomic_compare_exchange_weak(&n_waiters, &n_before, i + 1))
+            ;
         self.waiter = &waiters[i];
         self.waiter->slot = this_thread()->slot; /* its end gives the waiter back */
         return self.waiter;
@@ -95,7 +99,7 @@ static void attend(struct waiter *waiter, const struct clock_moment *moment)
 static bool attend_to_all(const struct clock_moment *moment)
 {
     bool is_any_behind = false;
-    for (int i = 0; i < CLOCK_N_SLOTS; i++) {
+    for (int i = 0; i < atomic_load(&n_waiters); i++) {
         struct waiter *waiter = &waiters[i];
         if (atomic_load(&waiter->state) == WAITER_IDLE ||
             (!is_behind(waiter, moment->generation) && !is_at_limit(waiter, moment)))
@@ -112,7 +116,7 @@ static void wake_all(void)
     uint64_t one = 1;
     alert_all();
     clock_futex(&page->generation, FUTEX_WAKE, INT_MAX, NULL);
-    for (int i = 0; i < CLOCK_N_SLOTS; i++) {
+    for (int i = 0; i < atomic_load(&n_waiters); i++) {
         int32_t waits = WAITER_WAITS;
         if (!atomic_compare_exchange_strong(&waiters[i].state, &waits, WAITER_BUSY))
             continue;
@@ -244,7 +248,7 @@ void reset_helper(void)
     atomic_store(&n_fires, 0);
     atomic_store(&n_asked, 0);
     atomic_store(&n_answered, 0);
-    for (int i = 0; i < CLOCK_N_SLOTS; i++) {
+    for (int i = 0; i < atomic_load(&n_waiters); i++) {
         /* The descriptors are shared with the parent; we make our own. */
         if (atomic_load(&waiters[i].is_used) && atomic_load(&waiters[i].wake_fd) >= 0)
             real.close(atomic_load(&waiters[i].wake_fd));

@@ -43,7 +43,7 @@ static __thread struct samples samples __attribute__((tls_model("initial-exec"))
 static int64_t thread_cpu_ns(void)
 {
     struct timespec now;
-    syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &now);
+    clock_call(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &now);
     return to_ns(&now);
 }
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_THREADS 1024
+#define MAX_THREADS CLOCK_N_SLOTS
 
 struct sleeper {
     int32_t tid;
