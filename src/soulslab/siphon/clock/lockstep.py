@@ -80,7 +80,7 @@ class LockstepClock:
         self._lock = threading.RLock()
         self._watch = ProcessWatch(pid)
         facts = facts or ClockFacts()
-        self._step_s = 1.0 / facts.step_hz if facts.step_hz > 0 else DEFAULT_STEP_S
+        self._step_s = _part_s(facts)
         self._rest_ns = 0.0  # of a nanosecond, to go into the next advance
         try:
             self._await_library()
@@ -91,6 +91,12 @@ class LockstepClock:
         self._native.set_boundary(page.address, BOUNDARIES[facts.boundary], facts.spin_reads)
         pids = (ctypes.c_int * len(servers or ()))(*servers or ())
         self._native.set_servers(page.address, pids, -1 if servers is None else len(servers))
+
+    def configure(self, facts: ClockFacts) -> None:
+        """Use the tick length and the boundary of other facts from now on, for trials of settings."""
+        with self._lock:
+            self._native.set_boundary(self._address(), BOUNDARIES[facts.boundary], facts.spin_reads)
+            self._step_s = _part_s(facts)
 
     # --- what time it is ------------------------------------------------------------------------------------
 
@@ -280,3 +286,8 @@ def _is_stopped(pid: int) -> bool:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         return text.rpartition(")")[2].split()[0] in ("T", "t")
     return False
+
+
+def _part_s(facts: ClockFacts) -> float:
+    """Return the longest part of a step, in seconds."""
+    return 1.0 / facts.step_hz if facts.step_hz > 0 else DEFAULT_STEP_S

@@ -19,6 +19,7 @@ from soulslab.siphon.scanner.pointers import PointerPath
 from soulslab.siphon.scanner.signature import Signature
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_HEADER = re.compile(r"\s*\[")
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +135,51 @@ def append_entry(file: Path, entry: str) -> Profile:
     except (ValueError, RecursionError) as error:
         raise ProfileError(f"cannot take the entry: {error}", source=file) from error
     return profile
+
+
+def set_values(file: Path, table: str, values: Mapping[str, object]) -> Profile:
+    """Set values in a table of a profile; other lines and comments stay, and the file is never left half-written.
+
+    Args:
+        file: The profile.
+        table: Name of the table; it is added at the end if the file does not have it.
+        values: Strings and numbers by name. A line with that name is replaced.
+
+    Returns:
+        The profile with the values.
+
+    Raises:
+        ProfileError: The file cannot be read or written, would not be a valid profile, or writes the table in a form
+            that cannot be edited; it is unchanged.
+    """
+    file = file.resolve()  # a link stays one
+    try:
+        new = _with_values(file.read_text(encoding="utf-8"), table, values)
+        data = tomllib.loads(new)
+        if any(data[table].get(name) != value for name, value in values.items()):
+            raise ProfileError(f"cannot be edited: write the table as [{table}], one value on each line", source=file)
+        profile = parse_profile(data, str(file))
+        _replace(file, new)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProfileError(f"cannot be read or written: {error}", source=file) from error
+    except (tomllib.TOMLDecodeError, KeyError, AttributeError) as error:
+        raise ProfileError(f"cannot take the values of [{table}]: {error}", source=file) from error
+    return profile
+
+
+def _with_values(text: str, table: str, values: Mapping[str, object]) -> str:
+    """Return a TOML text with values set in a table."""
+    lines = text.splitlines(keepends=True)
+    headers = [i for i, line in enumerate(lines) if _HEADER.match(line)]
+    start = next((i for i in headers if lines[i].split("#")[0].strip() == f"[{table}]"), None)
+    if start is None:
+        return f"{text.rstrip()}\n\n[{table}]\n{_lines(values)}"
+    end = next((i for i in headers if i > start), len(lines))
+    body = [line for line in lines[start + 1 : end] if line.partition("=")[0].strip() not in values]
+    n_kept = len(body)
+    while n_kept and not body[n_kept - 1].strip():
+        n_kept -= 1
+    return "".join([*lines[: start + 1], *body[:n_kept], _lines(values), *body[n_kept:], *lines[end:]])
 
 
 class _Hex(int):

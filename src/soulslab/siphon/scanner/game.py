@@ -12,6 +12,7 @@ from typing import Self
 import msgspec
 
 from soulslab.errors import ClockStalledError, ClockUnavailableError, ProcessExitedError, ProcessNotFoundError
+from soulslab.siphon.clock.lockstep import LockstepClock
 from soulslab.siphon.file_names import file_name
 from soulslab.siphon.image import Image, read_image
 from soulslab.siphon.local import LocalSession, open_session
@@ -164,6 +165,33 @@ class ScannedGame:
         """Let its time run."""
         self._session.clock.run(speed)
 
+    def configure_clock(self, facts: ClockFacts) -> None:
+        """Use other facts about the clock, in this run and after restarts.
+
+        Raises:
+            ClockUnavailableError: The clock is not a lockstep clock.
+        """
+        clock = self._session.clock
+        if not isinstance(clock, LockstepClock):
+            raise ClockUnavailableError(f"the clock is {clock.grade}; settings can be tried in lockstep only")
+        clock.configure(facts)
+
+    def step(self, keys: Sequence[str], seconds: float) -> None:
+        """Hold exactly these keys from now on and let game time pass; time stands afterwards.
+
+        Args:
+            keys: Physical keys, or actions of the profile's ``[keys]``. Without a window, only none can be held.
+            seconds: Game time.
+        """
+        if keys or self._options.with_window:
+            self._with_window().input.set_held([self.profile.keys.get(key, key) for key in keys])
+        self._session.clock.advance(seconds, deadline_s=seconds + DEADLINE_S)
+
+    @property
+    def has_window(self) -> bool:
+        """Whether keys can be pressed."""
+        return self._options.with_window
+
     # --- its window -----------------------------------------------------------------------------------------
 
     def hold(self, keys: Sequence[str], seconds: float) -> None:
@@ -261,8 +289,12 @@ def new_profile(pid: int, executable: str, command: Sequence[str], environment: 
 
 def _without_facts(profile: Profile) -> Profile:
     """Return the profile without what may not fit the game yet, and without the values that its clock names."""
+    facts = profile.clock
     clock = ClockFacts(
-        grade="realtime" if profile.clock.grade == "scaled" else profile.clock.grade, tick_hz=profile.clock.tick_hz
+        grade="realtime" if facts.grade == "scaled" else facts.grade,
+        tick_hz=facts.tick_hz,
+        boundary=facts.boundary,
+        spin_reads=facts.spin_reads,
     )
     return msgspec.structs.replace(profile, bases={}, entities={}, attributes={}, clock=clock, env=None)
 

@@ -134,14 +134,7 @@ def _save(bench: Workbench, words: list[str]) -> None:
     """Write the profile entry; nothing is written if the value cannot be read by it."""
     given = _named(words[1:])
     paths = bench.found_paths()
-    if bench.file.exists():
-        there = load_profile(bench.file)
-        if words[0] in there.attributes or words[0] in there.bases:
-            raise ProfileError(
-                f"has a value {words[0]!r} already; save it under another name, or take [bases.{words[0]}] and "
-                f"[attributes.{words[0]}] out of the file",
-                source=bench.file,
-            )
+    check_name_is_free(bench, words[0])
     found = _found(bench, words[0], given)
     entry = profile_entry(found)
     value = _try(bench, found, entry)
@@ -158,6 +151,23 @@ def _save(bench: Workbench, words: list[str]) -> None:
     bench.say(f"{bench.file}: {found.name} = {value}, found by {how}", style="bold")
     if paths.all[0].offsets and not paths.n_restarts:
         bench.say("it has not been proven by a restart yet: restart the game and read it again", style="yellow")
+
+
+def check_name_is_free(bench: Workbench, name: str) -> None:
+    """Check that the profile has no value of that name.
+
+    Raises:
+        ProfileError: It has one.
+    """
+    if not bench.file.exists():
+        return
+    there = load_profile(bench.file)
+    if name in there.attributes or name in there.bases:
+        raise ProfileError(
+            f"has a value {name!r} already; save it under another name, or take [bases.{name}] and "
+            f"[attributes.{name}] out of the file",
+            source=bench.file,
+        )
 
 
 def _values(bench: Workbench, _words: list[str]) -> None:
@@ -200,11 +210,11 @@ def _found(bench: Workbench, name: str, given: dict[str, str]) -> Found:
         scale=_number(given.get("scale", "1"), "scale"),
         unit=given.get("unit", ""),
         source=source + restarts,
-        signature=_signature(bench, path, given.get("by", "")),
+        signature=signature_of(bench, path, given.get("by", "")),
     )
 
 
-def _signature(bench: Workbench, path: PointerPath, by: str) -> Signature | None:
+def signature_of(bench: Workbench, path: PointerPath, by: str) -> Signature | None:
     """Return a byte pattern for the start of a path; None if there is none or none is wanted."""
     if by not in ("", "pattern", "offset"):
         raise ConfigError("is neither pattern nor offset", source=f"by={by}")

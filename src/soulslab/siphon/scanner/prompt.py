@@ -24,9 +24,10 @@ from soulslab.errors import ConfigError, ProfileError, SoulslabError, did_you_me
 from soulslab.siphon.scanner.commands import FIND, PLAY, Command, look
 from soulslab.siphon.scanner.path_commands import PATHS
 from soulslab.siphon.scanner.phrases import HELP
+from soulslab.siphon.scanner.tick_command import TICKS
 from soulslab.siphon.scanner.workbench import Workbench
 
-COMMANDS = {command.name: command for command in (*FIND, *PATHS, *PLAY)}
+COMMANDS = {command.name: command for command in (*FIND, *PATHS, *TICKS, *PLAY)}
 OTHERS = {"help": "show this", "quit": "end; a game that was started here ends, too"}
 PROMPT = "> "
 
@@ -118,6 +119,7 @@ def _help() -> Table:
         ("say what the value is, line by line, until few places are left", HELP),
         ("candidates", _rows(FIND)),
         ("ways to it that hold in every run", _rows(PATHS)),
+        ("the clock", _rows(TICKS)),
         ("play", _rows(PLAY)),
         ("", OTHERS.items()),
     )

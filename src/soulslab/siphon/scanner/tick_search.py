@@ -43,6 +43,8 @@ MAX_CHANGING = 0.7
 MAX_JITTER = 0.4
 #: Intervals within so many fine steps of the median agree; the period is their mean if they are this part of all.
 USUAL_STEPS, MIN_USUAL = 1.5, 0.7
+#: Error of the first and last moment together: games round time to milliseconds, some of them twice.
+ROUNDING_S = 0.004
 #: Longest step that `LockstepClock.advance` makes in one part without a known tick.
 PART_S = 0.016
 WORD_BYTES = 4
@@ -76,6 +78,25 @@ class TickFindings(msgspec.Struct, frozen=True):
     counters: tuple[TickCounter, ...]
     n_clocks: int
     n_frame_counters: int
+
+
+class TickTrial(msgspec.Struct, frozen=True):
+    """Number of steps of one tick in which a counter did not grow by one.
+
+    Attributes:
+        n_steps: Steps that were played.
+        n_lost: Steps in which it did not grow, or could not be read.
+        n_doubled: Steps in which it grew by more than one, or fell.
+    """
+
+    n_steps: int
+    n_lost: int
+    n_doubled: int
+
+    @property
+    def n_faults(self) -> int:
+        """Steps that did not make exactly one tick."""
+        return self.n_lost + self.n_doubled
 
 
 class TickSearch:
@@ -150,6 +171,26 @@ class TickSearch:
         is_frame = n_changed > 0.25 * np.median(n_changed[n_changed > 0])
         moments = np.flatnonzero(is_frame)
         return _regular_period_s(moments)[0] if _is_regular(moments) else None
+
+    def trial(self, addresses: Addresses, step: Callable[[int], object], n_steps: int) -> list[TickTrial]:
+        """Play steps of one tick and count for each counter those that did not make exactly one.
+
+        Args:
+            addresses: Addresses of the counters.
+            step: Plays the step with that number.
+            n_steps: Number of steps; more than 256 also exclude counters of 8 bits.
+        """
+        n_lost, n_doubled = np.zeros(addresses.size, np.int64), np.zeros(addresses.size, np.int64)
+        last, was_readable = self.read(addresses)
+        for number in range(n_steps):
+            step(number)
+            now, is_readable = self.read(addresses)
+            growth = now - last
+            is_known = is_readable & was_readable
+            n_lost += ~is_known | (growth == 0)
+            n_doubled += is_known & (growth != 0) & (growth != 1)
+            last, was_readable = now, is_readable
+        return [TickTrial(n_steps, int(a), int(b)) for a, b in zip(n_lost, n_doubled, strict=True)]
 
     def read(self, addresses: Addresses) -> tuple[Counts, NDArray[np.bool_]]:
         """Return the 32-bit integers at some addresses, and which of them could be read; the others are 0."""
@@ -259,10 +300,13 @@ def _is_regular(moments: NDArray[np.intp]) -> bool:
 def _regular_period_s(moments: NDArray[np.intp]) -> tuple[float, float]:
     """Return the period of regular changes and its uncertainty, in seconds.
 
-    If most intervals agree, the others are exceptions (a new level, a long frame) and do not count.
+    If only most intervals agree, the others are exceptions (a new level, a long frame) and do not count.
     """
     intervals = np.diff(moments)
-    usual = intervals[np.abs(intervals - np.median(intervals)) <= USUAL_STEPS]
-    if usual.size < MIN_USUAL * intervals.size:
-        usual = intervals
-    return float(usual.mean()) * FINE_S, 2 * FINE_S / usual.size
+    is_usual = np.abs(intervals - np.median(intervals)) <= USUAL_STEPS
+    n_usual = int(np.count_nonzero(is_usual))
+    if MIN_USUAL * intervals.size <= n_usual < intervals.size:
+        period = float(intervals[is_usual].mean())
+    else:  # a line through all moments is more exact than their mean distance
+        period = float(np.polyfit(np.arange(moments.size), moments, 1)[0])
+    return period * FINE_S, ROUNDING_S / intervals.size

@@ -37,6 +37,7 @@ class Still:
     profile = TOY_PROFILE
     n_starts = 1
     has_ended = False
+    clock_grade = "realtime"
     pid = 1
 
     def __init__(self):

@@ -1,0 +1,18 @@
+"""Compiles ``tick_program.c``, which has the loop of a game and counts its ticks on the heap."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from shutil import which
+
+SOURCE = Path(__file__).with_suffix(".c")
+
+
+def compile_tick_program(folder: Path) -> Path:
+    """Compile it into a folder."""
+    program = folder / "tick_program"
+    gcc = which("gcc")
+    assert gcc, "gcc is not installed; scripts/bootstrap.py installs it"
+    subprocess.run([gcc, "-O1", "-o", str(program), str(SOURCE)], check=True)
+    return program
