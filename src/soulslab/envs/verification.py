@@ -224,7 +224,7 @@ class _Verifier:
         self.found.grade = session.info.clock_grade
         if self.found.grade != "lockstep":
             reason = session.info.clock_reason or (
-                f"the profile asks for {self._profile.clock.grade!r} (clock.grade), or soulslab has not started the game"
+                f"clock.grade is {self._profile.clock.grade!r} in the profile, or soulslab did not start the game"
             )
             raise ClockUnavailableError(
                 f"the clock is {self.found.grade!r} and not 'lockstep': {reason} (docs/clock.md)"
