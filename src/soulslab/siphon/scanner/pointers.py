@@ -21,6 +21,8 @@ from soulslab.siphon.scanner.value_scan import Progress
 
 Addresses = NDArray[np.uint64]
 _POINTER_BYTES = 8
+#: Most offsets between the fields of an object are smaller than this.
+NEAR_OFFSET = 0x800
 
 
 class Module(msgspec.Struct, frozen=True):
@@ -63,12 +65,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         max_depth: Most pointers to follow.
         max_offset: Most that is added after each, in bytes.
-        max_paths: Most paths to return; the shortest are.
+        max_paths: Most paths to return; the shortest are. With a `max_offset` above `NEAR_OFFSET` there can be as many
+            with smaller offsets in addition.
         max_holders: Most pointers to go on from at each level; those with the smallest offsets are taken.
     """
 
     max_depth: int = 4
-    max_offset: int = 2048
+    max_offset: int = 0x8000
     max_paths: int = 1000
     max_holders: int = 200_000
 
@@ -112,13 +115,22 @@ class PointerMap:
             limits: How far to search.
 
         Returns:
-            The paths, the shortest first, and among those the ones with the smallest offsets; none if there are none
-            within the limits. Most are accidents: keep those that still work after a restart (`verify`).
+            The paths, none if there are none within the limits: first those with offsets up to `NEAR_OFFSET`, then the
+            others, in both parts the shortest first, and among those the ones with the smallest offsets. Most are
+            accidents: keep those that still work after a restart (`verify`).
         """
         limits = limits or Limits()
-        static = self._locate(np.array([target], np.uint64))
-        if static[0] >= 0:
-            module = self._modules[static[0]]
+        near = self._search(target, msgspec.structs.replace(limits, max_offset=min(limits.max_offset, NEAR_OFFSET)))
+        if limits.max_offset <= NEAR_OFFSET:
+            return near
+        # Large offsets find so many short accidents that they would leave no room for longer paths.
+        return list(dict.fromkeys([*near, *self._search(target, limits)]))
+
+    def _search(self, target: int, limits: Limits) -> list[PointerPath]:
+        """Return the paths within the limits, the shortest first."""
+        own = self._locate(np.array([target], np.uint64))
+        if own[0] >= 0:
+            module = self._modules[own[0]]
             return [PointerPath(0, (), module.name, target - module.start)]
         levels: list[_Level] = []
         found: list[PointerPath] = []
@@ -128,7 +140,8 @@ class PointerMap:
             level = self._pointers_to(frontier, limits)
             levels.append(level)
             modules = self._locate(level.holders)
-            for index in np.flatnonzero(modules >= 0).tolist():
+            static = np.flatnonzero(modules >= 0)
+            for index in static[np.argsort(level.offsets[static], kind="stable")].tolist():
                 found += self._paths_from(levels, index, self._modules[modules[index]], limits.max_paths - len(found))
                 if len(found) >= limits.max_paths:
                     break

@@ -18,10 +18,10 @@ def world(heap=HEAP, program=PROGRAM):
     """A static pointer at +0x20 to an object whose +0x10 points to one with the value at +0x8; all moved as asked."""
     memory = FakeMemory()
     static = memory.map(program, bytearray(0x1000))
-    objects = memory.map(heap, bytearray(0x10000))
+    objects = memory.map(heap, bytearray(0x20000))
     struct.pack_into("<Q", static, 0x20, heap + 0x100)
-    struct.pack_into("<Q", objects, 0x110, heap + 0x4000)
-    return memory, [Module("", program, program + 0x1000)], heap + 0x4008, static, objects
+    struct.pack_into("<Q", objects, 0x110, heap + 0x14000)
+    return memory, [Module("", program, program + 0x1000)], heap + 0x14008, static, objects
 
 
 def test_the_path_is_found_and_leads_there():
@@ -34,7 +34,7 @@ def test_the_path_is_found_and_leads_there():
 
 def test_paths_that_survive_are_kept():
     memory, modules, target, static, _ = world()
-    struct.pack_into("<Q", static, 0x40, HEAP + 0x4000 - 0x30)  # an accident of this run
+    struct.pack_into("<Q", static, 0x40, HEAP + 0x14000 - 0x30)  # an accident of this run
     paths = PointerMap(memory, modules).paths_to(target)
     assert [path.n_levels for path in paths] == [1, 2]
     again, modules, target, *_ = world(heap=0x7E1111110000, program=0x550000)
@@ -61,7 +61,7 @@ def test_limits_are_kept():
     assert pointers.paths_to(target, Limits(max_depth=1)) == []
     assert pointers.paths_to(target, Limits(max_offset=0xF)) == []
     assert len(pointers.paths_to(target, Limits(max_offset=0x10))) == 1
-    assert pointers.paths_to(target + 0x900) == []
+    assert pointers.paths_to(target + 0x9000) == []
     assert pointers.paths_to(target, Limits(max_holders=1)) != []
 
 
@@ -69,7 +69,7 @@ def test_lists_that_go_round_come_to_an_end():
     memory, modules, target, _, objects = world()
     for i in range(0x200, 0x400, 8):
         struct.pack_into("<Q", objects, i, HEAP + (i * 7) % 0x300)
-    struct.pack_into("<Q", objects, 0x4010, HEAP + 0x100)
+    struct.pack_into("<Q", objects, 0x14010, HEAP + 0x100)
     paths = PointerMap(memory, modules).paths_to(target, Limits(max_depth=7, max_paths=50))
     assert PointerPath(2, (0x10, 0x8), "", 0x20) in paths
     assert len(paths) <= 50
@@ -78,7 +78,7 @@ def test_lists_that_go_round_come_to_an_end():
 
 def test_every_way_through_a_place_that_is_reached_twice_is_a_path():
     memory, modules, target, static, objects = world()
-    struct.pack_into("<Q", objects, 0x118, HEAP + 0x4000)
+    struct.pack_into("<Q", objects, 0x118, HEAP + 0x14000)
     struct.pack_into("<Q", static, 0x28, HEAP + 0x118)
     paths = PointerMap(memory, modules).paths_to(target)
     assert {(path.offset, path.offsets) for path in paths} == {
