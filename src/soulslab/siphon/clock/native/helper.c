@@ -18,7 +18,7 @@
 static struct waiter waiters[CLOCK_N_SLOTS];
 static _Atomic int n_waiters; /* that have ever been used */
 static _Atomic int is_started;
-/* Tickets of those who wait until the helper has looked at the timers. */
+/* Numbers of the last request to look at the timers, and of the last one that was answered. */
 static _Atomic uint32_t n_asked, n_answered;
 /* Of a waiter that has not looked for signals and files yet. */
 #define NEVER UINT32_MAX
@@ -110,7 +110,7 @@ static bool attend_to_all(const struct clock_moment *moment)
     return is_any_behind;
 }
 
-/* Those who wait for a file or a signal have to look again: a timer may have brought it. */
+/* Threads that wait for a file or a signal check again, as the file or signal may come from a timer. */
 static void wake_all(void)
 {
     uint64_t one = 1;

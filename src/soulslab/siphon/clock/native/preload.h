@@ -165,7 +165,7 @@ struct timed_wait {
     void *object;
     pthread_cond_t *cond; /* or NULL */
     pthread_mutex_t *mutex;
-    bool is_sliced;     /* nobody can wake it in vain: the real deadlines are short */
+    bool is_sliced;     /* it cannot be woken without a cause: the real deadlines are short */
     int operation;      /* of a futex */
     uint32_t value, mask;
     size_t n_bytes;     /* of a message, or the number of operations on semaphores */

@@ -1,5 +1,5 @@
-/* Locks, threads, message queues and semaphores with a deadline that nobody can wake in vain: the real call is made
- * again with a short deadline each time (lock.c). C11's conditions and mutexes are those of pthreads in glibc. */
+/* Locks, threads, message queues and semaphores with a deadline. A waiter cannot be woken without a cause, so the real
+ * call is repeated with short deadlines (lock.c). C11's conditions and mutexes are those of pthreads in glibc. */
 #define _GNU_SOURCE
 #include "preload.h"
 

@@ -1,5 +1,5 @@
 /* timerfd in game time. The file is an eventfd: reading gives the count that was written since the last read, and poll,
- * select, epoll, dup and fork behave alike. The helper thread writes the expirations to a descriptor of its own.
+ * select, epoll, dup and fork behave alike. The helper thread writes the expirations to a duplicate of the descriptor.
  *
  * The game's descriptor and ours refer to the same file, so ours has to be closed with the game's last one: otherwise
  * the file would stay in the epoll sets of the game. close is the common case. A descriptor that was lost in another way
