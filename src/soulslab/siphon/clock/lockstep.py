@@ -210,7 +210,7 @@ class LockstepClock:
         while result == RUNS:
             self._watch.check()
             waited_s = time.monotonic() - started_s
-            if waited_s > deadline_s:
+            if waited_s > deadline_s or self._native.counter_at(self._address()):
                 raise ClockStalledError(
                     f"process {self.pid} did not come to rest within {waited_s:.1f} s of wall time: {self._why()}",
                     waited_s,
@@ -224,6 +224,12 @@ class LockstepClock:
 
     def _why(self) -> str:
         """Return the reason why the game does not come to rest, and what to do."""
+        counter_at = self._native.counter_at(self._address())
+        if counter_at:
+            return (
+                f"a loop of it at address {counter_at:#x} reads the counter of the processor (rdtsc), which runs in real "
+                "time. Use the grade realtime or scaled"
+            )
         if _is_stopped(self.pid):
             return "it is stopped (SIGSTOP, Ctrl-Z or a debugger). Let it go on: kill -CONT"
         return (

@@ -36,6 +36,7 @@ _SIGNATURES = {
     "publish": (None, (_PAGE, _NS, _NS, _NS)),
     "now": (_NS, (_PAGE, ctypes.POINTER(_NS), ctypes.POINTER(_NS))),
     "time_reads": (ctypes.c_uint64, (_PAGE,)),
+    "counter_at": (ctypes.c_uint64, (_PAGE,)),
     "wait": (_INT, (_PAGE, _INT, _NS)),
     "step": (_INT, (_PAGE, _INT, _NS, _NS)),
     "parked": (_INT, (_PAGE, _INT, ctypes.POINTER(_INT), _INT)),

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define CLOCK_MAGIC 0x4b4c4353u
-#define CLOCK_LAYOUT 5u
+#define CLOCK_LAYOUT 6u
 #define CLOCK_N_SLOTS 4096
 #define CLOCK_N_PROCESSES 128
 #define CLOCK_N_SERVERS 8
@@ -97,6 +97,7 @@ struct clock_page {
     uint64_t random_seed;         /* of the random sources of the game (random.c) */
     uint32_t has_random_seed;     /* 0: they give what the kernel gives */
     _Atomic uint32_t is_crowded;  /* there was no slot for a thread */
+    _Atomic uint64_t counter_at;  /* address of a loop of the game that reads the counter of the processor; 0: none */
     struct clock_line lines[2];
     _Atomic uint32_t n_slots; /* how many have ever been used */
     struct clock_slot slots[CLOCK_N_SLOTS];

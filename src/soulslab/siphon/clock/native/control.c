@@ -52,6 +52,7 @@ void soulslab_clock_set_boundary(struct clock_page *page, uint32_t boundary, uin
 void soulslab_clock_publish(struct clock_page *page, int64_t speed, int64_t jump_ns, int64_t run_ns);
 int64_t soulslab_clock_now(struct clock_page *page, int64_t *started_ns, int64_t *speed);
 uint64_t soulslab_clock_time_reads(struct clock_page *page);
+uint64_t soulslab_clock_counter_at(struct clock_page *page);
 int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout_ns);
 int soulslab_clock_step(struct clock_page *page, int pid, int64_t jump_ns, int64_t timeout_ns);
 int soulslab_clock_parked(struct clock_page *page, int pid, int *tids, int n);
@@ -189,6 +190,12 @@ PUBLIC uint64_t soulslab_clock_time_reads(struct clock_page *page)
     for (uint32_t i = 0; i < n_slots; i++)
         n_reads += atomic_load_explicit(&page->slots[i].n_reads, memory_order_relaxed);
     return n_reads;
+}
+
+/* The address of a loop that waits by the counter of the processor; 0 if none was found. */
+PUBLIC uint64_t soulslab_clock_counter_at(struct clock_page *page)
+{
+    return atomic_load(&page->counter_at);
 }
 
 /* Return RUNS, or the reason for which the game stands at this generation. PARKED: all of its threads wait for time, or

@@ -7,12 +7,14 @@
  * - all of its general registers have the same content each time: the loop has no counter and no result;
  * - it has computed for long in this loop. A loop that was found so several times is known, and found at once.
  *
- * The thread is held in the handler of the signal until game time moves on.
+ * The thread is held in the handler of the signal until game time moves on. A loop that reads the counter of the
+ * processor (rdtsc) waits for real time, so it is reported and not held.
  */
 #define _GNU_SOURCE
 #include "preload.h"
 
 #include <string.h>
+#include <sys/uio.h>
 #include <ucontext.h>
 
 #define N_SAMPLES 4
@@ -90,13 +92,31 @@ static bool is_spinning(struct samples *seen, uint32_t generation, const greg_t 
     return seen->n_same >= N_SAMPLES || is_long_loop(seen, cpu_ns);
 }
 
+/* Return whether there is an instruction rdtsc (0f 31) or rdtscp (0f 01 f9) in the code around the sample. */
+static bool reads_counter(const greg_t *registers)
+{
+    unsigned char code[2 * LOOP_BYTES];
+    struct iovec copy = {code, sizeof code};
+    struct iovec place = {(void *)(uintptr_t)(registers[REG_RIP] - LOOP_BYTES), sizeof code};
+    /* The kernel copies what is mapped and reports the rest as an error. */
+    long n_bytes = clock_call(SYS_process_vm_readv, clock_call(SYS_getpid), &copy, 1, &place, 1, 0);
+    for (long i = 0; i + 2 < n_bytes; i++)
+        if (code[i] == 0x0f && (code[i + 1] == 0x31 || (code[i + 1] == 0x01 && code[i + 2] == 0xf9)))
+            return true;
+    return false;
+}
+
 static void on_sample(int number, siginfo_t *about, void *context)
 {
     (void)number, (void)about;
     int saved_errno = errno;
     struct clock_moment moment;
     clock_look(page, &moment);
-    if (moment.is_frozen && is_spinning(&samples, moment.generation, ((ucontext_t *)context)->uc_mcontext.gregs)) {
+    const greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+    bool is_waiting = moment.is_frozen && is_spinning(&samples, moment.generation, registers);
+    if (is_waiting && reads_counter(registers)) {
+        atomic_store(&page->counter_at, (uint64_t)registers[REG_RIP]);
+    } else if (is_waiting) {
         uint32_t generation = moment.generation;
         while (moment.generation == generation && moment.is_frozen) {
             park(generation, CLOCK_WAIT_TIME);
