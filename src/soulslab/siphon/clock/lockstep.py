@@ -227,8 +227,8 @@ class LockstepClock:
         counter_at = self._native.counter_at(self._address())
         if counter_at:
             return (
-                f"a loop of it at address {counter_at:#x} reads the counter of the processor (rdtsc), which runs in real "
-                "time. Use the grade realtime or scaled"
+                f"a loop of it at address {counter_at:#x} reads the counter of the processor (rdtsc), which runs in "
+                "real time. Use the grade realtime or scaled"
             )
         if _is_stopped(self.pid):
             return "it is stopped (SIGSTOP, Ctrl-Z or a debugger). Let it go on: kill -CONT"

@@ -18,8 +18,8 @@ from soulslab.siphon.clock.lockstep import LockstepClock
 #: Wall time for which the game has to stand.
 STAND_S = 0.1
 POLL_S = 0.01
-#: Consecutive steps of one tick that have to make as many ticks, one more or one less: a step may begin at the edge of a
-#: tick. A game that starts loads for some ticks and makes up for others, so these steps may come late.
+#: Consecutive steps of one tick that have to make as many ticks, one more or one less: a step may begin at the edge of
+#: a tick. A game that starts loads for some ticks and makes up for others, so these steps may come late.
 N_STEPS = 4
 SLACK_TICKS = 1
 MAX_STEPS = 100
