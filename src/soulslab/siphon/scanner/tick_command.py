@@ -10,6 +10,8 @@ import msgspec
 import numpy as np
 
 from soulslab.errors import ClockStalledError, ScanError
+from soulslab.siphon.clock.native_library import library_path
+from soulslab.siphon.clock.page import PAGE_LINK
 from soulslab.siphon.memory import Region
 from soulslab.siphon.phase import move_to_middle
 from soulslab.siphon.profile import Boundary, ClockFacts
@@ -68,9 +70,11 @@ def _tick(bench: Workbench, words: list[str]) -> None:
     check_name_is_free(bench, name)
     search = TickSearch(bench.game.memory, lambda seconds: bench.game.step((), seconds))
     with bench.game.held_still():
+        program: list[Region] = []
         for where, regions in _places(bench):
             bench.say(f"searching {where}: {sum(r.end - r.start for r in regions) / 2**20:.1f} MiB", style="dim")
-            findings = search.find(regions)
+            findings = search.find(regions, program)
+            program = program or regions
             _say_findings(bench, findings)
             setting = _best_setting(bench, search, findings.counters)
             if setting is not None:
@@ -80,9 +84,14 @@ def _tick(bench: Workbench, words: list[str]) -> None:
 
 
 def _places(bench: Workbench) -> Iterator[tuple[str, list[Region]]]:
-    """Yield the memory to search, the most stable first."""
-    regions = writable_regions(bench.game.memory)
+    """Yield the memory to search, the most stable first, without that of the clock library."""
     program, *libraries = bench.game.modules(with_libraries=True)
+    own = [module for module in libraries if module.name == library_path("_preload").name]
+    regions = [
+        region
+        for region in writable_regions(bench.game.memory)
+        if not region.path.startswith(PAGE_LINK) and not any(_lies_in(region, module) for module in own)
+    ]
     left = []
     inside: dict[bool, list[Region]] = {True: [], False: []}
     for region in regions:

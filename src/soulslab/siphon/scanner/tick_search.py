@@ -45,6 +45,8 @@ MAX_JITTER = 0.4
 USUAL_STEPS, MIN_USUAL = 1.5, 0.7
 #: Error of the first and last moment together: games round time to milliseconds, some of them twice.
 ROUNDING_S = 0.004
+#: Part of the ticks in which the data of the program has to change too.
+MIN_ACTIVE = 0.8
 #: Longest step that `LockstepClock.advance` makes in one part without a known tick.
 PART_S = 0.016
 WORD_BYTES = 4
@@ -111,13 +113,15 @@ class TickSearch:
         self._memory = memory
         self._advance = advance
 
-    def find(self, regions: Sequence[Region]) -> TickFindings:
+    def find(self, regions: Sequence[Region], program: Sequence[Region] = ()) -> TickFindings:
         """Search the 32-bit integers of some regions.
 
         About 4.5 s of game time pass, in steps of `FINE_S`.
 
         Args:
             regions: Regions to read.
+            program: Data of the executable, for counters that lie elsewhere: those that grow while none of it changes
+                belong to another thread, such as the sound, and are left out.
 
         Returns:
             The counters that were found, and the number of other integers that grow steadily.
@@ -129,14 +133,16 @@ class TickSearch:
         addresses = self._steady(regions)[:MAX_CANDIDATES]
         if not addresses.size:
             return TickFindings((), 0, 0)
-        table, addresses = self._record(addresses)
+        table, addresses, is_active = self._record(addresses, program)
         before = table[-1]
         self._advance(PART_S)
         after, is_readable = self.read(addresses)
         counters, n_clocks, n_frames = [], 0, 0
         for i, address in enumerate(addresses.tolist()):
             counter = _tick_counter(address, table[:, i])
-            if counter is not None:
+            if counter is not None and not _follows(np.diff(table[:, i]) != 0, is_active):
+                n_clocks += 1
+            elif counter is not None:
                 counters.append(counter)
             elif is_readable[i] and np.count_nonzero(np.diff(table[:, i])) > MAX_CHANGING * N_FINE_STEPS:
                 if int(after[i]) - int(before[i]) == 1:
@@ -239,16 +245,28 @@ class TickSearch:
             keep &= (np.abs(count - rates * seconds) <= 1.5 + 0.02 * rates * seconds) & _has_rate(count, seconds)
         return addresses[keep]
 
-    def _record(self, addresses: Addresses) -> tuple[Counts, Addresses]:
-        """Return the values after each fine step, (n_steps + 1, n), and the n addresses that stayed readable."""
+    def _record(self, addresses: Addresses, program: Sequence[Region]) -> tuple[Counts, Addresses, NDArray[np.bool_]]:
+        """Play the fine steps.
+
+        Returns:
+            The values after each step, (n_steps + 1, n); the n addresses that stayed readable; and in which steps the
+            data of the program changed, (n_steps,).
+        """
         table = np.zeros((N_FINE_STEPS + 1, addresses.size), np.int32)
-        keep = np.ones(addresses.size, np.bool_)
+        is_active = np.zeros(N_FINE_STEPS, np.bool_)
         table[0], keep = self.read(addresses)
-        for step in range(1, N_FINE_STEPS + 1):
+        last = self._copy(program)
+        for step in range(N_FINE_STEPS):
             self._advance(FINE_S)
-            table[step], is_readable = self.read(addresses)
+            table[step + 1], is_readable = self.read(addresses)
             keep &= is_readable
-        return table[:, keep], addresses[keep]
+            now = self._copy(program)
+            is_active[step] = now != last
+            last = now
+        return table[:, keep], addresses[keep], is_active
+
+    def _copy(self, regions: Sequence[Region]) -> list[bytes]:
+        return [data.tobytes() for _, data in chunks(self._memory, regions)]
 
     def _pass(self, seconds: float) -> None:
         for _ in range(round(seconds / FINE_S)):
@@ -277,6 +295,13 @@ def _has_rate(growth: Counts, seconds: float) -> NDArray[np.bool_]:
     """Return which counts are in the range of rates."""
     is_in_range: NDArray[np.bool_] = (growth >= max(MIN_HZ * seconds - 1, 1)) & (growth <= MAX_HZ * seconds + 1)
     return is_in_range
+
+
+def _follows(is_change: NDArray[np.bool_], is_active: NDArray[np.bool_]) -> bool:
+    """Return whether a counter changes when the program does; True if the program never does."""
+    if not is_active.any():
+        return True
+    return bool(np.count_nonzero(is_change & is_active) >= MIN_ACTIVE * np.count_nonzero(is_change))
 
 
 def _tick_counter(address: int, values: Counts) -> TickCounter | None:

@@ -101,6 +101,19 @@ def test_memory_that_is_freed_during_the_search_is_left_out():
     assert [counter.address for counter in findings.counters] == [START + 0x100]
 
 
+def test_a_counter_of_another_thread_is_left_out():
+    game = SyntheticGame({0x100: lambda ms, _: ms // 46, 0x104: lambda ms, _: ms // 33 + 5})
+    program = game.memory.map(START + 0x10000, bytearray(0x100))
+
+    def advance(seconds):
+        game.advance(seconds)
+        struct.pack_into("<i", program, 0x10, hash(game.time_us // 33000))
+
+    heap, data = writable_regions(game.memory)
+    findings = TickSearch(game.memory, advance).find([heap], [data])
+    assert [counter.address - START for counter in findings.counters] == [0x104]
+
+
 def test_a_trial_counts_lost_and_doubled_ticks():
     growth = [1] * 10 + [0] * 3 + [2] + [1] * 5 + [-4]
     counts = np.cumsum(growth)
