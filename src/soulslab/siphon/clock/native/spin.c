@@ -65,11 +65,19 @@ static bool is_long_loop(struct samples *seen, int64_t cpu_ns)
     return true;
 }
 
+/* Read code of the program. The kernel copies it, as the pages beside the sampled place may not exist. Returns the
+ * number of bytes that could be read. */
+static long read_code(greg_t place, unsigned char *code, size_t size)
+{
+    struct iovec copy = {code, size}, source = {(void *)(uintptr_t)place, size};
+    return clock_call(SYS_process_vm_readv, clock_call(SYS_getpid), &copy, 1, &source, 1, 0);
+}
+
 /* Return whether the sample interrupted a system call: the instruction before is "syscall", 0f 05. */
 static bool is_in_system_call(const greg_t *registers)
 {
-    const unsigned char *next = (const unsigned char *)(uintptr_t)registers[REG_RIP];
-    return next[-2] == 0x0f && next[-1] == 0x05;
+    unsigned char code[2];
+    return read_code(registers[REG_RIP] - 2, code, sizeof code) == sizeof code && code[0] == 0x0f && code[1] == 0x05;
 }
 
 /* Take a sample; return whether the thread waits in a loop. */
@@ -96,10 +104,7 @@ static bool is_spinning(struct samples *seen, uint32_t generation, const greg_t 
 static bool reads_counter(const greg_t *registers)
 {
     unsigned char code[2 * LOOP_BYTES];
-    struct iovec copy = {code, sizeof code};
-    struct iovec place = {(void *)(uintptr_t)(registers[REG_RIP] - LOOP_BYTES), sizeof code};
-    /* The kernel copies what is mapped and reports the rest as an error. */
-    long n_bytes = clock_call(SYS_process_vm_readv, clock_call(SYS_getpid), &copy, 1, &place, 1, 0);
+    long n_bytes = read_code(registers[REG_RIP] - LOOP_BYTES, code, sizeof code);
     for (long i = 0; i + 2 < n_bytes; i++)
         if (code[i] == 0x0f && (code[i + 1] == 0x31 || (code[i + 1] == 0x01 && code[i + 2] == 0xf9)))
             return true;
