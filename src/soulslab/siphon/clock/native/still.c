@@ -61,16 +61,18 @@ static ssize_t read_text(int tasks_fd, const char *tid, const char *name, char *
     return n_bytes;
 }
 
-/* Graphics and sound cards are waited for in ioctl, and they wake the threads of the game by themselves. */
-static bool waits_for_device(int tasks_fd, const char *tid)
+/* Return whether the thread is off its processor and waits for something that another thread brings about. Its state is
+ * that of a sleeper shortly before it sleeps. Graphics and sound cards are waited for in ioctl, and they wake the threads
+ * of the game by themselves. */
+static bool is_off_processor(int tasks_fd, const char *tid)
 {
     char text[256];
     ssize_t n_bytes = read_text(tasks_fd, tid, "syscall", text, sizeof text);
-    return n_bytes > 0 && strtol(text, NULL, 10) == SYS_ioctl;
+    return n_bytes > 0 && text[0] != 'r' && strtol(text, NULL, 10) != SYS_ioctl;
 }
 
 /* Add a thread to the look; false if it may run. One that has ended is none. */
-static bool add_thread(struct look *look, int tasks_fd, const char *tid, bool is_game)
+static bool add_thread(struct look *look, int tasks_fd, const char *tid, bool is_core)
 {
     char text[4096];
     ssize_t n_bytes = read_text(tasks_fd, tid, "status", text, sizeof text);
@@ -82,7 +84,7 @@ static bool add_thread(struct look *look, int tasks_fd, const char *tid, bool is
     char letter = state[strlen("\nState:\t")];
     if (letter == 'Z' || letter == 'X')
         return true;
-    if (letter != 'S' || look->n == MAX_THREADS || (is_game && waits_for_device(tasks_fd, tid)))
+    if (letter != 'S' || look->n == MAX_THREADS || (is_core && !is_off_processor(tasks_fd, tid)))
         return false;
     /* Any change of the clock wakes our own helper, for a moment; what it leaves undone shows in the slots. */
     if (strncmp(text, "Name:\t" CLOCK_HELPER_NAME "\n", strlen("Name:\t" CLOCK_HELPER_NAME "\n")) == 0)
@@ -93,7 +95,7 @@ static bool add_thread(struct look *look, int tasks_fd, const char *tid, bool is
     return true;
 }
 
-static bool add_process(struct look *look, int pid, bool is_game)
+static bool add_process(struct look *look, int pid, bool is_core)
 {
     char path[32];
     snprintf(path, sizeof path, "/proc/%d/task", pid);
@@ -104,7 +106,7 @@ static bool add_process(struct look *look, int pid, bool is_game)
     struct dirent *entry;
     while (is_asleep && (entry = readdir(tasks)) != NULL)
         if (entry->d_name[0] != '.')
-            is_asleep = add_thread(look, dirfd(tasks), entry->d_name, is_game);
+            is_asleep = add_thread(look, dirfd(tasks), entry->d_name, is_core);
     closedir(tasks);
     return is_asleep;
 }
@@ -114,15 +116,15 @@ static bool look_at_core(struct clock_page *page, int pid, const struct proof *b
 {
     int32_t wine_server = atomic_load(&page->wine_server);
     look->n = 0;
-    if (!add_process(look, pid, true) || (wine_server != 0 && wine_server != pid && !add_process(look, wine_server, false)))
+    if (!add_process(look, pid, true) || (wine_server != 0 && wine_server != pid && !add_process(look, wine_server, true)))
         return false;
     for (int i = 0; i < CLOCK_N_SERVERS; i++) {
         int32_t server = atomic_load(&page->servers[i]);
-        if (server != 0 && !add_process(look, server, false))
+        if (server != 0 && !add_process(look, server, true))
             return false;
     }
     for (int i = 0; i < CLOCK_N_PROCESSES; i++)
-        if (before->restless[i] != 0 && !add_process(look, before->restless[i], false))
+        if (before->restless[i] != 0 && !add_process(look, before->restless[i], true))
             return false;
     return true;
 }
@@ -207,11 +209,21 @@ static ssize_t read_of_thread(int pid, int tid, const char *name, char *text, si
 }
 
 /* The kernel writes "running", or the number of the system call that the thread is blocked in. A thread that waits for
- * a futex is woken by other threads of the game only. */
-static bool is_blocked(int pid, int tid)
+ * a futex is woken by other threads of the game only. A thread that has just been woken on an idle processor still counts
+ * as blocked here (TASK_WAKING), but not in its state. */
+static bool waits_for_futex(int pid, int tid)
 {
     char text[256];
     return read_of_thread(pid, tid, "syscall", text, sizeof text) > 0 && strtol(text, NULL, 10) == SYS_futex;
+}
+
+static bool sleeps(int pid, int tid)
+{
+    char text[1024];
+    if (read_of_thread(pid, tid, "stat", text, sizeof text) <= 0)
+        return false;
+    const char *name_end = strrchr(text, ')');
+    return name_end != NULL && name_end[1] == ' ' && name_end[2] == 'S';
 }
 
 bool clock_are_blocked(const struct clock_threads *threads)
@@ -219,16 +231,16 @@ bool clock_are_blocked(const struct clock_threads *threads)
     char before[CLOCK_N_THREADS][64], now[64];
     if (threads->n > CLOCK_N_THREADS)
         return false;
-    if (threads->n == 1) /* the others wait for time */
-        return is_blocked(threads->pids[0], threads->tids[0]);
-    /* Of several, one may wake another after that was looked at. So all of them have to be blocked, and none may have
-     * run until all had been looked at (schedstat: the time on a processor, and how often). */
+    /* One may wake another after the other was looked at. So each has to wait for a futex in a first round, to sleep in a
+     * second round, and not to have run in between (schedstat: the time on a processor, and how often). Then there was a
+     * moment between the two rounds at which all of them slept. */
     for (int i = 0; i < threads->n; i++)
         if (read_of_thread(threads->pids[i], threads->tids[i], "schedstat", before[i], sizeof before[i]) <= 0 ||
-            !is_blocked(threads->pids[i], threads->tids[i]))
+            !waits_for_futex(threads->pids[i], threads->tids[i]))
             return false;
     for (int i = 0; i < threads->n; i++)
-        if (read_of_thread(threads->pids[i], threads->tids[i], "schedstat", now, sizeof now) <= 0 ||
+        if (!sleeps(threads->pids[i], threads->tids[i]) ||
+            read_of_thread(threads->pids[i], threads->tids[i], "schedstat", now, sizeof now) <= 0 ||
             strcmp(now, before[i]) != 0)
             return false;
     return true;
