@@ -50,6 +50,53 @@ _CREDENTIALS = Struct("iII")  # struct ucred of unix(7): pid, uid, gid
 GONE_ERRORS = (xcffib.xproto.WindowError, xcffib.xproto.DrawableError)
 
 
+class _Server:
+    """The files in which the kernel shows what the main thread of a server does (proc(5)).
+
+    Args:
+        pid: The server.
+
+    Raises:
+        OSError: They cannot be read.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._fds: list[int] = []
+        try:
+            for name in ("syscall", "stat"):
+                self._fds.append(os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC))
+            self.is_waiting()  # reading the first one takes the right to trace the process
+        except OSError:
+            self.close()
+            raise
+
+    def is_waiting(self) -> bool:
+        """Return whether it sleeps in its wait for requests.
+
+        A thread that has just been woken on an idle processor still counts as blocked in the first file, but not in
+        the second one.
+        """
+        call, stat = self._fds
+        if os.pread(call, 8, 0).split(b" ", 1)[0] not in WAITING_CALLS:
+            return False
+        return os.pread(stat, 512, 0).rpartition(b") ")[2][:1] == b"S"
+
+    def close(self) -> None:
+        """Close the files; a second call does nothing."""
+        while self._fds:
+            os.close(self._fds.pop())
+
+
+def _open_server(pid: int) -> _Server | None:
+    """Open the files of a server of this machine; None if they cannot be read."""
+    if not pid or platform.machine() != "x86_64":
+        return None
+    try:
+        return _Server(pid)
+    except OSError:
+        return None
+
+
 class XConnection:
     """A connection to an X server, for use by several threads, one at a time.
 
@@ -92,7 +139,7 @@ class XConnection:
                 f'A private display (display="private") needs neither; xcb says: {error}'
             ) from error
         self._fd = int(self.raw.get_file_descriptor())
-        self._server_calls = self._open_server_calls()
+        self._server = _open_server(self._peer_pid())
         self._watchdog = Watchdog()
         self.core: Any = self.raw.core
         screen = self.raw.setup.roots[0]
@@ -154,13 +201,12 @@ class XConnection:
         with self.using("send to the display"):
             self.raw.flush()
             deadline = time.monotonic() + IDLE_DEADLINE_S
-            while self._server_calls >= 0:
+            while self._server is not None:
                 try:
-                    number = os.pread(self._server_calls, 8, 0).split(b" ", 1)[0]
+                    if self._server.is_waiting():
+                        return True
                 except OSError:  # it has ended, which the next request reports
                     return False
-                if number in WAITING_CALLS:
-                    return True
                 if time.monotonic() > deadline:
                     return False
                 os.sched_yield()
@@ -254,21 +300,13 @@ class XConnection:
             credentials = one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         return int(_CREDENTIALS.unpack(credentials)[0])
 
-    def _open_server_calls(self) -> int:
-        """Open the file in which the kernel shows the system call of the server (proc(5)); -1 if it cannot be read."""
-        pid = self._peer_pid() if platform.machine() == "x86_64" else 0
-        try:
-            return os.open(f"/proc/{pid}/syscall", os.O_RDONLY | os.O_CLOEXEC) if pid else -1
-        except OSError:
-            return -1
-
     def close(self) -> None:
         """Disconnect; a second call does nothing."""
         with self.lock:
             if not self._is_closed:
                 self._is_closed = True
-                if self._server_calls >= 0:
-                    os.close(self._server_calls)
+                if self._server is not None:
+                    self._server.close()
                 self._listeners.clear()
                 self._watchdog.close()
                 self.raw.disconnect()

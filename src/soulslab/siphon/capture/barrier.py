@@ -50,6 +50,8 @@ class Barrier:
         Raises:
             DisplayError: The display has ended.
         """
+        if self._x.wait_until_idle():
+            return
         with self._own.using("wait for the display"):
             if self._has_priority:
                 self._end_turn()

@@ -11,17 +11,24 @@ from soulslab.siphon.keys import Key
 from soulslab.siphon.x11 import XConnection
 
 
-def sync_twice(x: XConnection) -> None:
-    """Wait until the events that were caused by what we sent lie in the socket of the program that gets them.
+def deliver(x: XConnection, *, has_delay: bool = False) -> None:
+    """Wait until the events that were caused by the requests so far lie in the socket of the program that gets them.
 
-    One round trip proves only that the server has made the events. It writes them out when it has handled what a client
-    asked for, to every client but those that have requests of their own waiting (``Dispatch`` in dix/dispatch.c and
-    ``FlushAllOutput`` in os/io.c of the X server); to such a client when its own turn ends. Turns go round, so before
-    our second request is answered the game has had its turn. Only a game that is just sending more than the server
-    handles in one turn may get its events later, and it does not look for any before it is done with that.
+    A server that is idle has handled all requests and has written all events. Where that cannot be seen, two round
+    trips are made. One proves only that the server has made the events. It writes them out when it has handled the
+    requests of a client, to every client but those that have requests of their own waiting (``Dispatch`` in
+    dix/dispatch.c and ``FlushAllOutput`` in os/io.c of the X server); to such a client when its own turn ends. Turns
+    go round, so before the second request is answered the game has had its turn. Only a game that is just sending more
+    than the server handles in one turn may get its events later, and it does not look for any before that is done.
 
     Use it inside `XConnection.using`.
+
+    Args:
+        x: The connection that made the requests.
+        has_delay: A request among them is delayed by the server, which is idle meanwhile.
     """
+    if not has_delay and x.wait_until_idle():
+        return
     for _ in range(2):
         x.core.GetInputFocus().reply()
 

@@ -16,7 +16,7 @@ from xcffib.xproto import EventMask
 
 from soulslab.siphon.input.guard import Guard
 from soulslab.siphon.input.held import Change, pressed_keys, released_keys
-from soulslab.siphon.input.server import details_of, sync_twice
+from soulslab.siphon.input.server import deliver, details_of
 from soulslab.siphon.keys import Key
 from soulslab.siphon.window import Window
 from soulslab.siphon.x11 import XConnection
@@ -73,7 +73,7 @@ class XSendEventSender:
                     self._down[change.key.name] = change.key
                 else:
                     self._down.pop(change.key.name, None)
-            sync_twice(self._x)
+            deliver(self._x)
             for cookie in cookies:
                 cookie.check()
         self._guard.free(key.name for key in released_keys(changes))
@@ -92,7 +92,7 @@ class XSendEventSender:
         with self._x.using("move the mouse", self._window.id):
             event = self._pack(xcffib.xproto.MotionNotifyEvent, 0, self._time_ms())
             cookie = self._send(EventMask.PointerMotion, event)
-            sync_twice(self._x)
+            deliver(self._x)
             cookie.check()
 
     def close(self) -> None:

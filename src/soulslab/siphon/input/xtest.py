@@ -15,7 +15,7 @@ import xcffib.xtest
 from soulslab.errors import InputError
 from soulslab.siphon.input.guard import Guard
 from soulslab.siphon.input.held import Change, pressed_keys, released_keys
-from soulslab.siphon.input.server import details_of, sync_twice
+from soulslab.siphon.input.server import deliver, details_of
 from soulslab.siphon.keys import Key
 from soulslab.siphon.window import Window
 
@@ -66,16 +66,15 @@ class XTestSender:
         details = details_of([change.key for change in changes], self._keycodes, self._x.display)
         self._guard.hold((key.name, _recipe(key, details)) for key in pressed_keys(changes))
         with self._x.using("press keys", self._window.id):
-            cookies = []
             let_go = set()
+            has_delay = False
             for change in changes:
                 delay_ms = _APART_MS if change.is_press and change.key.name in let_go else 0
-                cookies.append(self._fake(_type(change), details[change.key.name], delay_ms=delay_ms))
+                self._fake(_type(change), details[change.key.name], delay_ms=delay_ms)
+                has_delay = has_delay or delay_ms > 0
                 if not change.is_press:
                     let_go.add(change.key.name)
-            sync_twice(self._x)
-            for cookie in cookies:
-                cookie.check()
+            deliver(self._x, has_delay=has_delay)
         self._guard.free(key.name for key in released_keys(changes))
 
     def move_mouse(self, dx_px: int, dy_px: int) -> None:
@@ -88,17 +87,17 @@ class XTestSender:
         with self._x.using("move the mouse", self._window.id):
             if self._owns_focus:
                 self._check_pointer()
-            cookie = self._fake(_MOTION, 1, dx_px, dy_px)
-            sync_twice(self._x)
-            cookie.check()
+            self._fake(_MOTION, 1, dx_px, dy_px)
+            deliver(self._x)
 
     def close(self) -> None:
         """End the guard."""
         self._x.unlisten(self._on_event)
         self._guard.close()
 
-    def _fake(self, kind: int, detail: int, x: int = 0, y: int = 0, *, delay_ms: int = 0) -> Any:
-        return self._xtest.FakeInput(kind, detail, delay_ms, 0, x, y, 0, is_checked=True)
+    def _fake(self, kind: int, detail: int, x: int = 0, y: int = 0, *, delay_ms: int = 0) -> None:
+        """Ask for one event; an error comes with the events, as `details_of` has checked the detail."""
+        self._xtest.FakeInput(kind, detail, delay_ms, 0, x, y, 0)
 
     def _on_event(self, event: Any) -> None:
         if isinstance(event, xcffib.xproto.FocusOutEvent) and event.event == self._window.id:

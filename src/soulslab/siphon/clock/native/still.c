@@ -195,15 +195,46 @@ enum clock_threads_state clock_find_threads(struct clock_page *page, uint32_t ge
     return result;
 }
 
-static ssize_t read_of_thread(int pid, int tid, const char *name, char *text, size_t size)
+/* The files of a thread that are read in each step stay open: to open one takes longer than to read it. */
+enum thread_file { THREAD_SYSCALL, THREAD_STAT, THREAD_SCHEDSTAT, THREAD_N_FILES };
+#define CLOCK_N_OPEN 8
+
+struct open_files {
+    int pid, tid;
+    int fds[THREAD_N_FILES];
+};
+
+static int open_file(int pid, int tid, const char *name)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task/%d/%s", pid, tid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    ssize_t n_bytes = read(fd, text, size - 1);
-    close(fd);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void open_all(struct open_files *files, int pid, int tid)
+{
+    static const char *const names[THREAD_N_FILES] = {"syscall", "stat", "schedstat"};
+    for (int i = 0; i < THREAD_N_FILES; i++) {
+        if (files->tid != 0 && files->fds[i] >= 0)
+            close(files->fds[i]);
+        files->fds[i] = open_file(pid, tid, names[i]);
+    }
+    files->pid = pid;
+    files->tid = tid;
+}
+
+/* Read a file of a thread as it is now; 0 or less if it cannot be read, as the thread has ended. */
+static ssize_t read_now(int pid, int tid, enum thread_file file, char *text, size_t size)
+{
+    static __thread struct open_files open_now[CLOCK_N_OPEN];
+    struct open_files *files = &open_now[tid % CLOCK_N_OPEN];
+    if (files->tid != tid || files->pid != pid)
+        open_all(files, pid, tid);
+    ssize_t n_bytes = pread(files->fds[file], text, size - 1, 0);
+    if (n_bytes <= 0) { /* another thread may have this id by now */
+        open_all(files, pid, tid);
+        n_bytes = pread(files->fds[file], text, size - 1, 0);
+    }
     text[n_bytes > 0 ? n_bytes : 0] = 0;
     return n_bytes;
 }
@@ -214,13 +245,13 @@ static ssize_t read_of_thread(int pid, int tid, const char *name, char *text, si
 static bool waits_for_futex(int pid, int tid)
 {
     char text[256];
-    return read_of_thread(pid, tid, "syscall", text, sizeof text) > 0 && strtol(text, NULL, 10) == SYS_futex;
+    return read_now(pid, tid, THREAD_SYSCALL, text, sizeof text) > 0 && strtol(text, NULL, 10) == SYS_futex;
 }
 
 static bool sleeps(int pid, int tid)
 {
     char text[1024];
-    if (read_of_thread(pid, tid, "stat", text, sizeof text) <= 0)
+    if (read_now(pid, tid, THREAD_STAT, text, sizeof text) <= 0)
         return false;
     const char *name_end = strrchr(text, ')');
     return name_end != NULL && name_end[1] == ' ' && name_end[2] == 'S';
@@ -235,12 +266,12 @@ bool clock_are_blocked(const struct clock_threads *threads)
      * second round, and not to have run in between (schedstat: the time on a processor, and how often). Then there was a
      * moment between the two rounds at which all of them slept. */
     for (int i = 0; i < threads->n; i++)
-        if (read_of_thread(threads->pids[i], threads->tids[i], "schedstat", before[i], sizeof before[i]) <= 0 ||
+        if (read_now(threads->pids[i], threads->tids[i], THREAD_SCHEDSTAT, before[i], sizeof before[i]) <= 0 ||
             !waits_for_futex(threads->pids[i], threads->tids[i]))
             return false;
     for (int i = 0; i < threads->n; i++)
         if (!sleeps(threads->pids[i], threads->tids[i]) ||
-            read_of_thread(threads->pids[i], threads->tids[i], "schedstat", now, sizeof now) <= 0 ||
+            read_now(threads->pids[i], threads->tids[i], THREAD_SCHEDSTAT, now, sizeof now) <= 0 ||
             strcmp(now, before[i]) != 0)
             return false;
     return true;
@@ -251,8 +282,13 @@ static bool takes_samples(int pid, int tid)
 {
     char text[4096];
     uint64_t bit = 1ull << (CLOCK_SAMPLE_SIGNAL - 1);
-    if (read_of_thread(pid, tid, "status", text, sizeof text) <= 0)
+    int fd = open_file(pid, tid, "status");
+    ssize_t n_bytes = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n_bytes <= 0)
         return false;
+    text[n_bytes] = 0;
     const char *caught = strstr(text, "\nSigCgt:\t"), *held = strstr(text, "\nSigBlk:\t");
     const char *pending = strstr(text, "\nSigPnd:\t");
     return caught != NULL && held != NULL && pending != NULL && (strtoull(caught + 9, NULL, 16) & bit) &&
@@ -263,7 +299,7 @@ static bool takes_samples(int pid, int tid)
 static bool is_running(int pid, int tid)
 {
     char text[256];
-    return read_of_thread(pid, tid, "syscall", text, sizeof text) > 0 && (text[0] == 'r' || text[0] == '-');
+    return read_now(pid, tid, THREAD_SYSCALL, text, sizeof text) > 0 && (text[0] == 'r' || text[0] == '-');
 }
 
 void clock_sample(const struct clock_threads *threads)
