@@ -11,7 +11,7 @@ from typing import Self
 
 import msgspec
 
-from soulslab.errors import ClockStalledError, ClockUnavailableError, ProcessExitedError, ProcessNotFoundError
+from soulslab.errors import ClockUnavailableError, ProcessExitedError, ProcessNotFoundError
 from soulslab.siphon.clock.lockstep import LockstepClock
 from soulslab.siphon.file_names import file_name
 from soulslab.siphon.image import Image, read_image
@@ -26,9 +26,6 @@ from soulslab.siphon.session import Frame, SessionOptions
 TAP_S = 0.1
 #: Wall time that the game may take beyond what it is asked for.
 DEADLINE_S = 20.0
-#: Game time for a first try of the clock, and the wall time that it may take while the game loads.
-TRY_S = 0.05
-TRY_DEADLINE_S = 5.0
 #: SDL uses another driver without an error where it cannot reach the display.
 ON_DISPLAY = {"SDL_VIDEODRIVER": "x11"}
 #: Settings and saved games of the user are not to matter, nor to be changed.
@@ -241,11 +238,8 @@ class ScannedGame:
     def _open(self) -> None:
         session = _open(_without_facts(self.profile), self._options)
         self._parts.callback(session.close)
-        if session.clock.grade != "realtime" and not self._options.clock and not _can_be_held(session):
-            session.close()
+        if session.info.clock_reason:
             self.profile = _in_real_time(self.profile)
-            session = _open(_without_facts(self.profile), self._options)
-            self._parts.callback(session.close)
         self._session = session
         self.is_child = self._session.info.is_child
         self._look_into()
@@ -302,20 +296,6 @@ def _without_facts(profile: Profile) -> Profile:
 def _in_real_time(profile: Profile) -> Profile:
     clock = msgspec.structs.replace(profile.clock, grade="realtime")
     return msgspec.structs.replace(profile, clock=clock)
-
-
-def _can_be_held(session: LocalSession) -> bool:
-    """Tell whether the clock holds the game; games that ask the kernel to wake them go on all the same."""
-    clock = session.clock
-    speed = clock.speed
-    try:
-        clock.advance(TRY_S, deadline_s=TRY_DEADLINE_S)
-    except ClockStalledError as error:
-        _log.warning("time cannot be held, starting the game without: %s", error)
-        return False
-    if speed:
-        clock.run(speed)
-    return True
 
 
 def _open(profile: Profile, options: SessionOptions) -> LocalSession:
