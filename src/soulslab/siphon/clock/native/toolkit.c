@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -27,8 +28,10 @@ static void *find_next(const char *name, const void *caller)
             dlclose(handle);
         }
     }
-    if (found == NULL)
-        abort(); /* a call of a function that no library has cannot return */
+    if (found == NULL) {
+        dprintf(STDERR_FILENO, "soulslab: the clock library cannot find %s in the libraries of the game\n", name);
+        abort();
+    }
     return found;
 }
 
