@@ -55,6 +55,7 @@ PACKAGES = (
     Package("libc6-dev", "headers of the C library", has_file("/usr/include/stdio.h")),
     Package("xvfb", "an X server without a screen", has_program("Xvfb")),
     Package("x11-xkb-utils", "sets keyboard layouts (setxkbmap)", has_program("setxkbmap")),
+    Package("xdotool", "finds windows by their titles", has_program("xdotool")),
     Package("libxcb1", "speaks to X servers", has_library("xcb")),
     Package("libgl1", "OpenGL, for the window of the built-in fight", has_library("GL")),
     Package("libgl1-mesa-dri", "its software renderer", has_file(*MESA)),

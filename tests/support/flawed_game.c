@@ -48,11 +48,18 @@ static struct game game;
 struct game *state = &game;
 static int is_down[256];
 
+/* Sleep in wall time: the clock library does not see an instruction of the program. */
+static void sleep_really(const struct timespec *pause)
+{
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(SYS_nanosleep), "D"(pause), "S"(NULL) : "rcx", "r11", "memory");
+}
+
 static void *count_wall_time(void *unused)
 {
     struct timespec pause = {0, 20000000};
     for (;;) {
-        syscall(SYS_nanosleep, &pause, NULL);
+        sleep_really(&pause);
         __atomic_fetch_add(&game.motion, 1, __ATOMIC_SEQ_CST);
     }
     return unused;

@@ -9,7 +9,7 @@ import pytest
 from soulslab.errors import ProcessExitedError, WaitTimeoutError
 from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.memory.fake import FakeMemory
-from soulslab.siphon.opening import RealGame, _await_clock
+from soulslab.siphon.opening import RealGame, _open_clock
 from soulslab.siphon.places import Places
 from soulslab.siphon.profile import Attribute, Base, ClockFacts, Process, Profile
 from soulslab.siphon.session import SessionOptions
@@ -43,14 +43,15 @@ class LoadingGame(RealGame):
 
 
 def test_a_clock_waits_for_its_values_while_the_game_loads():
-    clock = _await_clock(LoadingGame(3), PROFILE, SessionOptions(), None, time.monotonic() + 20.0)
-    assert (clock.grade, clock.speed) == ("scaled", 1.0)
-    clock.close()
+    game = LoadingGame(3)
+    choice = _open_clock(game, PROFILE, SessionOptions(), None, time.monotonic() + 20.0)
+    assert (game.clock.grade, game.clock.speed, choice.reason) == ("scaled", 1.0, "")
+    game.clock.close()
 
 
 def test_a_clock_whose_values_do_not_come_says_which():
     with pytest.raises(WaitTimeoutError, match=r"clock of slow; .*base 'world', is_pointer: is a null pointer"):
-        _await_clock(LoadingGame(0), PROFILE, SessionOptions(), None, time.monotonic() + 0.05)
+        _open_clock(LoadingGame(0), PROFILE, SessionOptions(), None, time.monotonic() + 0.05)
 
 
 def test_a_game_that_ends_while_it_loads_ends_the_wait():
@@ -61,4 +62,4 @@ def test_a_game_that_ends_while_it_loads_ends_the_wait():
 
     game.check_alive = check_alive
     with pytest.raises(ProcessExitedError):
-        _await_clock(game, PROFILE, SessionOptions(), None, time.monotonic() + 20.0)
+        _open_clock(game, PROFILE, SessionOptions(), None, time.monotonic() + 20.0)

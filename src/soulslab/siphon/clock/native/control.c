@@ -124,11 +124,13 @@ PUBLIC int soulslab_clock_map(int fd, struct clock_page **mapped)
         return -EPROTO;
     }
     *mapped = page;
+    clock_open_files(page);
     return 0;
 }
 
 PUBLIC void soulslab_clock_unmap(struct clock_page *page)
 {
+    clock_close_files(page);
     munmap(page, sizeof *page);
 }
 
@@ -204,7 +206,7 @@ static int judge(struct clock_page *page, int pid, uint32_t generation, bool is_
 {
     struct clock_threads threads;
     int state = clock_find_threads(page, generation, &threads);
-    if (state == CLOCK_THREADS_WAIT && clock_are_blocked(&threads) && atomic_load(&page->generation) == generation)
+    if (state == CLOCK_THREADS_WAIT && clock_are_blocked(page, &threads) && atomic_load(&page->generation) == generation)
         return PARKED;
     if (state == CLOCK_THREADS_WAIT_FOR_FILES && !atomic_load(&page->has_servers))
         return PARKED;

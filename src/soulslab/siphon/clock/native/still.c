@@ -197,12 +197,19 @@ enum clock_threads_state clock_find_threads(struct clock_page *page, uint32_t ge
 
 /* The files of a thread that are read in each step stay open: to open one takes longer than to read it. */
 enum thread_file { THREAD_SYSCALL, THREAD_STAT, THREAD_SCHEDSTAT, THREAD_N_FILES };
-#define CLOCK_N_OPEN 8
 
-struct open_files {
-    int pid, tid;
+struct thread_files {
+    int pid, tid; /* 0: none */
     int fds[THREAD_N_FILES];
 };
+
+/* The open files of a clock, from clock_open_files to clock_close_files. */
+#define CLOCK_N_CLOCKS 64
+#define CLOCK_N_OPEN 8
+static struct {
+    struct clock_page *_Atomic page; /* NULL: free */
+    struct thread_files files[CLOCK_N_OPEN];
+} clocks[CLOCK_N_CLOCKS];
 
 static int open_file(int pid, int tid, const char *name)
 {
@@ -211,28 +218,74 @@ static int open_file(int pid, int tid, const char *name)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static void open_all(struct open_files *files, int pid, int tid)
+static void close_files(struct thread_files *files)
+{
+    for (int i = 0; i < THREAD_N_FILES && files->tid != 0; i++)
+        if (files->fds[i] >= 0)
+            close(files->fds[i]);
+    files->tid = 0;
+}
+
+static void open_files(struct thread_files *files, int pid, int tid)
 {
     static const char *const names[THREAD_N_FILES] = {"syscall", "stat", "schedstat"};
-    for (int i = 0; i < THREAD_N_FILES; i++) {
-        if (files->tid != 0 && files->fds[i] >= 0)
-            close(files->fds[i]);
+    close_files(files);
+    for (int i = 0; i < THREAD_N_FILES; i++)
         files->fds[i] = open_file(pid, tid, names[i]);
-    }
     files->pid = pid;
     files->tid = tid;
 }
 
-/* Read a file of a thread as it is now; 0 or less if it cannot be read, as the thread has ended. */
-static ssize_t read_now(int pid, int tid, enum thread_file file, char *text, size_t size)
+void clock_open_files(struct clock_page *page)
 {
-    static __thread struct open_files open_now[CLOCK_N_OPEN];
-    struct open_files *files = &open_now[tid % CLOCK_N_OPEN];
-    if (files->tid != tid || files->pid != pid)
-        open_all(files, pid, tid);
+    for (int i = 0; i < CLOCK_N_CLOCKS; i++) {
+        struct clock_page *none = NULL;
+        if (atomic_compare_exchange_strong(&clocks[i].page, &none, page))
+            return;
+    }
+}
+
+void clock_close_files(struct clock_page *page)
+{
+    for (int i = 0; i < CLOCK_N_CLOCKS; i++)
+        if (atomic_load(&clocks[i].page) == page) {
+            for (int j = 0; j < CLOCK_N_OPEN; j++)
+                close_files(&clocks[i].files[j]);
+            atomic_store(&clocks[i].page, NULL);
+        }
+}
+
+static struct thread_files *files_of(struct clock_page *page, int tid)
+{
+    for (int i = 0; i < CLOCK_N_CLOCKS; i++)
+        if (atomic_load_explicit(&clocks[i].page, memory_order_relaxed) == page)
+            return &clocks[i].files[tid % CLOCK_N_OPEN];
+    return NULL;
+}
+
+/* Read the files of one thread: those that stay open, or `own` if there are too many clocks. */
+struct thread_reader {
+    struct thread_files *files;
+    struct thread_files own;
+};
+
+static struct thread_files *begin_reading(struct thread_reader *reader, struct clock_page *page, int pid, int tid)
+{
+    reader->own.tid = 0;
+    reader->files = files_of(page, tid);
+    if (reader->files == NULL)
+        reader->files = &reader->own;
+    if (reader->files->tid != tid || reader->files->pid != pid)
+        open_files(reader->files, pid, tid);
+    return reader->files;
+}
+
+/* Read a file as it is now; 0 or less if it cannot be read, as the thread has ended. */
+static ssize_t read_now(struct thread_files *files, enum thread_file file, char *text, size_t size)
+{
     ssize_t n_bytes = pread(files->fds[file], text, size - 1, 0);
     if (n_bytes <= 0) { /* another thread may have this id by now */
-        open_all(files, pid, tid);
+        open_files(files, files->pid, files->tid);
         n_bytes = pread(files->fds[file], text, size - 1, 0);
     }
     text[n_bytes > 0 ? n_bytes : 0] = 0;
@@ -242,22 +295,33 @@ static ssize_t read_now(int pid, int tid, enum thread_file file, char *text, siz
 /* The kernel writes "running", or the number of the system call that the thread is blocked in. A thread that waits for
  * a futex is woken by other threads of the game only. A thread that has just been woken on an idle processor still counts
  * as blocked here (TASK_WAKING), but not in its state. */
-static bool waits_for_futex(int pid, int tid)
+static bool waits_for_futex(struct thread_files *files)
 {
     char text[256];
-    return read_now(pid, tid, THREAD_SYSCALL, text, sizeof text) > 0 && strtol(text, NULL, 10) == SYS_futex;
+    return read_now(files, THREAD_SYSCALL, text, sizeof text) > 0 && strtol(text, NULL, 10) == SYS_futex;
 }
 
-static bool sleeps(int pid, int tid)
+static bool sleeps(struct thread_files *files)
 {
     char text[1024];
-    if (read_now(pid, tid, THREAD_STAT, text, sizeof text) <= 0)
+    if (read_now(files, THREAD_STAT, text, sizeof text) <= 0)
         return false;
     const char *name_end = strrchr(text, ')');
     return name_end != NULL && name_end[1] == ' ' && name_end[2] == 'S';
 }
 
-bool clock_are_blocked(const struct clock_threads *threads)
+/* One round over a thread: whether it waits for a futex (first) or sleeps (second), and its times on a processor. */
+static bool look_at(struct clock_page *page, int pid, int tid, bool is_first, char *times, size_t size)
+{
+    struct thread_reader reader;
+    struct thread_files *files = begin_reading(&reader, page, pid, tid);
+    bool is_waiting = is_first ? read_now(files, THREAD_SCHEDSTAT, times, size) > 0 && waits_for_futex(files)
+                               : sleeps(files) && read_now(files, THREAD_SCHEDSTAT, times, size) > 0;
+    close_files(&reader.own);
+    return is_waiting;
+}
+
+bool clock_are_blocked(struct clock_page *page, const struct clock_threads *threads)
 {
     char before[CLOCK_N_THREADS][64], now[64];
     if (threads->n > CLOCK_N_THREADS)
@@ -266,13 +330,10 @@ bool clock_are_blocked(const struct clock_threads *threads)
      * second round, and not to have run in between (schedstat: the time on a processor, and how often). Then there was a
      * moment between the two rounds at which all of them slept. */
     for (int i = 0; i < threads->n; i++)
-        if (read_now(threads->pids[i], threads->tids[i], THREAD_SCHEDSTAT, before[i], sizeof before[i]) <= 0 ||
-            !waits_for_futex(threads->pids[i], threads->tids[i]))
+        if (!look_at(page, threads->pids[i], threads->tids[i], true, before[i], sizeof before[i]))
             return false;
     for (int i = 0; i < threads->n; i++)
-        if (!sleeps(threads->pids[i], threads->tids[i]) ||
-            read_now(threads->pids[i], threads->tids[i], THREAD_SCHEDSTAT, now, sizeof now) <= 0 ||
-            strcmp(now, before[i]) != 0)
+        if (!look_at(page, threads->pids[i], threads->tids[i], false, now, sizeof now) || strcmp(now, before[i]) != 0)
             return false;
     return true;
 }
@@ -299,7 +360,11 @@ static bool takes_samples(int pid, int tid)
 static bool is_running(int pid, int tid)
 {
     char text[256];
-    return read_now(pid, tid, THREAD_SYSCALL, text, sizeof text) > 0 && (text[0] == 'r' || text[0] == '-');
+    int fd = open_file(pid, tid, "syscall");
+    ssize_t n_bytes = fd < 0 ? -1 : read(fd, text, sizeof text);
+    if (fd >= 0)
+        close(fd);
+    return n_bytes > 0 && (text[0] == 'r' || text[0] == '-');
 }
 
 void clock_sample(const struct clock_threads *threads)

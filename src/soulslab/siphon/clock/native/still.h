@@ -16,7 +16,11 @@ enum clock_threads_state { CLOCK_THREADS_WAIT, CLOCK_THREADS_WAIT_FOR_FILES, CLO
 enum clock_threads_state clock_find_threads(struct clock_page *page, uint32_t generation, struct clock_threads *threads);
 
 /* Whether all of these threads were blocked at one moment, each by another thread of the game. */
-bool clock_are_blocked(const struct clock_threads *threads);
+bool clock_are_blocked(struct clock_page *page, const struct clock_threads *threads);
+
+/* Keep the files of threads open that this reads, as long as the page is mapped. */
+void clock_open_files(struct clock_page *page);
+void clock_close_files(struct clock_page *page);
 
 /* Send the signal of spin.c to the only one of the threads that runs, if there is just one. */
 void clock_sample(const struct clock_threads *threads);
