@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -247,4 +248,9 @@ class EpisodeStart:
         raise WaitTimeoutError(f"attribute {condition}", limit_s, hint) from cause
 
     def _length_s(self, step: ResetStep) -> float:
-        return step.s if step.s is not None else (step.ticks or 1) * self._tick_s
+        if step.s is None:
+            return (step.ticks or 1) * self._tick_s
+        if not self._phase.attribute:
+            return step.s
+        # Whole ticks: the episode would begin at the edge of a tick otherwise, and its first step would lose one.
+        return math.ceil(round(step.s / self._tick_s, 6)) * self._tick_s

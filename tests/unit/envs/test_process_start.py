@@ -165,3 +165,17 @@ def test_a_reset_has_a_deadline_in_wall_time(monkeypatch):
     with pytest.raises(WaitTimeoutError, match="level to be equal to 7"):
         env.reset()
     assert len(now) < 8
+
+
+def test_seconds_are_whole_ticks_where_the_game_counts_them():
+    profile = toy_profile(reset=[{"hold": [], "s": 0.11}])
+    session, seen = FakeSession(), []
+    pass_time = session.toy.pass_time
+
+    def passed(seconds):
+        seen.append(seconds)
+        pass_time(seconds)
+
+    session.toy.pass_time = passed
+    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(GameKeeper(None, session), Deadline(60))
+    assert seen[-1] == pytest.approx(7 * TICK_S)  # 6.6 ticks would end at the edge of one
