@@ -121,7 +121,7 @@ class ResetStep(_Table, frozen=True):
         wait: What to wait for, looking at each tick.
         restart: End the game and start it again.
         ticks: Length in steps of the game's simulation, for `tap`, `hold` and (as a deadline) `wait`.
-        s: The same in seconds of game time.
+        s: The same in seconds of game time; whole ticks, rounded up, where the profile names a tick attribute.
     """
 
     tap: Names | None = None
