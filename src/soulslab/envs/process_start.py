@@ -61,6 +61,7 @@ class GameKeeper:
                 raise AssertionError("neither a session nor a way to open one")
             with self.gate:
                 self._session = self._opener(self.seed)
+                _hold(self._session)
             self.started_seed = self.seed
         if not self._is_checked:
             self.check(self._session)
@@ -112,6 +113,12 @@ class GameKeeper:
                 session.close()
             self._session = None
             _ = self.session
+
+
+def _hold(session: Session) -> None:
+    """Pause a game that was started in lockstep: what it would do until the first reset depends on the machine."""
+    if session.info.clock_grade == "lockstep" and session.info.is_child:
+        session.clock.pause()
 
 
 class Deadline:
