@@ -65,7 +65,7 @@ PACKAGES = (
     Package("freedoom", "its levels", has_file(*(folder + "/freedoom1.wad" for folder in WADS))),
     Package("kobodeluxe", "a game that never sleeps, SDL 1.2", has_program("kobodl")),
     Package("noiz2sa", "a game that sleeps for the rest of a frame, SDL 1.2", has_program("noiz2sa")),
-    Package("sopwith", "a game with a sound thread, SDL 2", has_program("sopwith")),
+    Package("penguin-command", "a game that sleeps in short parts, SDL 1.2", has_program("penguin-command")),
     Package("spacezero", "a game with timers, GTK 2", has_program("spacezero")),
     Package("wine", "runs Windows programs", has_program("wine")),
     Package("gcc-mingw-w64-x86-64-win32", "compiles one to run", has_program("x86_64-w64-mingw32-gcc")),

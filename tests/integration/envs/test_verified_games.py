@@ -11,8 +11,8 @@ from soulslab.envs.verification_report import failures_of
 from soulslab.siphon.profile import load_profile
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
-#: SDL 1.2 with a variable frame rate, SDL 1.2 with SDL_Delay, GTK 2 with timers, SDL 2 with a sound thread.
-GAMES = ("kobodeluxe", "noiz2sa", "spacezero", "sopwith")
+#: SDL 1.2 with a variable frame rate, with SDL_Delay, and with SDL_Delay in short parts; GTK 2 with timers.
+GAMES = ("kobodeluxe", "noiz2sa", "penguin-command", "spacezero")
 
 
 @pytest.mark.parametrize("game", GAMES)
