@@ -104,6 +104,7 @@ class GameKeeper:
         try:
             with self.gate:
                 session.restart(seed=self.seed)
+                _hold(session)
             self.started_seed = self.seed
         except SiphonError as error:
             if self._opener is None:
