@@ -13,8 +13,8 @@
  * queue, and what would come next is a repetition. The thread is held at the look directly before that place if there
  * is one, so that keys that are pressed meanwhile are seen before the new time is; otherwise in the read itself.
  *
- * A thread that draws nothing in a repetition costs little, so it is held at a look, after several idle looks. A thread that only
- * reads the time is held after many reads at one place. docs/clock.md has the proof and the limits.
+ * A thread that draws nothing in a repetition costs little, so it is held at a look, after several idle looks. A thread
+ * that only reads the time is held after many reads at one place. docs/clock.md has the proof and the limits.
  */
 #define _GNU_SOURCE
 #include "preload.h"
