@@ -19,7 +19,7 @@ from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.places import resolve_places
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.scanner.conditions import Condition
-from soulslab.siphon.scanner.entry import Found, append_entry, profile_entry
+from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile
 from soulslab.siphon.scanner.pointers import PointerMap, modules_of, verify
 from soulslab.siphon.scanner.signature import find_signature
 from soulslab.siphon.scanner.value_scan import ValueScan
@@ -125,8 +125,9 @@ def test_health_is_found_and_found_again_after_a_restart(display, tmp_path):
         file = tmp_path / "doom.toml"
         file.write_text('name = "Doom"\n\n[process]\nexecutable = "chocolate-doom"\n')
         facts = {"type": "i32", "range": (0, 200), "source": "a test"}
-        append_entry(file, profile_entry(Found(name="body.health", path=min(left), **facts)))
-        found = Found(name="health", path=static_path, signature=signature, **facts)
-        profile = append_entry(file, profile_entry(found))
+        with edit_profile(file, DOOM) as document:
+            add_entry(document, Found(name="body.health", path=min(left), **facts))
+            add_entry(document, Found(name="health", path=static_path, signature=signature, **facts))
+        profile = load_profile(file)
         values = AttributeTable(profile, again.memory, resolve_places(profile, again.memory, again.image))
         assert values.read_many(None) == {"health": 77, "body.health": 77}

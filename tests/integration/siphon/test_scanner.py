@@ -7,8 +7,9 @@ import pytest
 from soulslab.errors import ProcessExitedError, ScanError
 from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.places import resolve_places
+from soulslab.siphon.profile import load_profile
 from soulslab.siphon.scanner.conditions import Condition
-from soulslab.siphon.scanner.entry import Found, append_entry, profile_entry
+from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile
 from soulslab.siphon.scanner.pointers import PointerMap, follow, modules_of, verify
 from soulslab.siphon.scanner.signature import find_signature
 from soulslab.siphon.scanner.text_scan import find_text
@@ -109,7 +110,9 @@ def test_the_entry_reads_the_value_in_the_next_run(program, tmp_path, name, by_p
         start = third.image.base + path.offset
         signature = find_signature(third.memory, third.image, start, reach=0) if by_pattern else None
     found = Found(name=name, path=path, type="i32", range=(0, 1_000_000), source="a test", signature=signature)
-    profile = append_entry(file, profile_entry(found))
+    with edit_profile(file, load_profile(file)) as document:
+        add_entry(document, found)
+    profile = load_profile(file)
     assert file.read_text().startswith(PROFILE.rstrip())
     with running_hoard(program, seed=4) as second:
         places = resolve_places(profile, second.memory, second.image)

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from soulslab.envs.verification import VerifySettings, verify_game
 from soulslab.errors import ProfileError, ScanError
 from soulslab.games import profile_path
 from soulslab.siphon.attributes import AttributeTable
@@ -82,6 +83,7 @@ def test_the_tick_counter_of_doom_is_found_without_a_hint(tmp_path):
         found = TickSearch(game.memory, lambda seconds: game.step((), seconds)).find(data)
         game_tic = resolve_places(DOOM, game.memory, game.image).bases["game_tic"]
         assert game_tic in {counter.address for counter in found.counters}
+        file.write_text(file.read_text().replace("grows by one in each tick", "found by hand"))
         with pytest.raises(ProfileError, match="has a value 'tick' already"):
             prompt.type("tick")
 
@@ -92,16 +94,18 @@ def test_a_counter_on_the_heap_is_found_and_proven_by_a_restart(program, tmp_pat
     with ScannedGame(new_profile(0, "", (str(program),), {}, ""), options) as game:
         prompt = Prompt(game, file)
         game.pause()
-        said = prompt.type("tick first")
+        said = prompt.type("tick count")
         assert "1 counter at 40 Hz" in said
         assert "pointer path" in said  # and it is none of the counts of the clock library
         assert load_profile(file).clock.tick_hz == 40
-        assert_counts_ticks(game, file, "first")
-        prompt.type("restart", "pause", "tick second")
+        assert_counts_ticks(game, file, "count")
+        prompt.type("restart", "tick count")  # replaces the entry, whose path may be an accident
         assert prompt.bench.paths.n_restarts == 1
+        assert game.is_paused
         profile = load_profile(file)
-        assert profile.clock.tick_attribute == "second"
-        assert_counts_ticks(game, file, "second")
+        assert profile.clock.tick_attribute == "count"
+        assert list(profile.attributes) == ["count"]
+        assert_counts_ticks(game, file, "count")
 
 
 def test_a_game_in_real_time_is_refused(program, tmp_path):
@@ -111,3 +115,29 @@ def test_a_game_in_real_time_is_refused(program, tmp_path):
         with pytest.raises(ScanError, match="held in lockstep"):
             Prompt(game, tmp_path / "toy.toml").type("tick")
         assert not (tmp_path / "toy.toml").exists()
+
+
+def test_the_inputs_of_the_prompt_become_a_verified_environment(tmp_path):
+    file = tmp_path / "doom.toml"
+    unknown = msgspec.structs.replace(
+        DOOM, bases={}, attributes={}, entities={}, env=None, keys={}, clock=ClockFacts(grade="lockstep")
+    )
+    with ScannedGame(unknown, SessionOptions()) as game:
+        prompt = Prompt(game, file)
+        prompt.type("pause", "restart", "wait 2", "tap ENTER ENTER", "tick")
+        assert prompt.bench.is_exact_start
+        prompt.type("replay", "env LEFT_ARROW UP_ARROW")
+        assert prompt.bench.is_exact_start
+        prompt.type("run")
+        assert "time of the game ran" in prompt.type("env")
+    profile = load_profile(file)
+    assert profile.keys == {"left_arrow": "LEFT_ARROW", "up_arrow": "UP_ARROW", "enter": "ENTER"}
+    assert profile.env["actions"] == {"left_arrow": ["left_arrow"], "up_arrow": ["up_arrow"]}
+    assert profile.env["state"] == ["tick"]
+    assert profile.env["reset"] == [
+        {"restart": True},
+        {"hold": [], "s": 2.0},
+        {"tap": ["enter", "enter"], "s": 0.1},
+    ]
+    result = verify_game(profile, VerifySettings(n_episodes=2, n_steps=30))
+    assert (result.n_lost, result.n_doubled, result.n_equal_steps, result.error) == (0, 0, 30, "")

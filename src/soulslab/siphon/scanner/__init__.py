@@ -8,5 +8,6 @@
     address = scan.candidates()[0].address
     path = PointerMap(memory, modules_of(memory, image)).paths_to(address)[0]
     found = Found(name="player.hp", path=path, type="i32", range=(0, 200), source="scan of my game 1.0")
-    append_entry(Path("my_game.toml"), profile_entry(found))
+    with edit_profile(Path("my_game.toml"), profile) as document:
+        add_entry(document, found)
 """

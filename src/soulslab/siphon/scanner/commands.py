@@ -11,9 +11,10 @@ import msgspec
 
 from soulslab.errors import ConfigError, did_you_mean
 from soulslab.siphon.profile import NumberType
+from soulslab.siphon.scanner.game import TAP_S
 from soulslab.siphon.scanner.phrases import TYPE_NAMES
 from soulslab.siphon.scanner.searches import TextType, open_search
-from soulslab.siphon.scanner.workbench import Workbench
+from soulslab.siphon.scanner.workbench import KeyInput, Workbench
 
 TEXT_NAMES: Final[dict[str, TextType]] = {"utf8": "utf8", "utf16": "utf16", "text": "utf8", "text16": "utf16"}
 TYPES: Final[dict[str, NumberType | TextType]] = {**TYPE_NAMES, **TEXT_NAMES}
@@ -87,15 +88,26 @@ def _write(bench: Workbench, words: list[str]) -> None:
 
 
 def _hold(bench: Workbench, words: list[str]) -> None:
-    bench.game.hold(words[:-1], _seconds(words[-1]))
+    play_input(bench, KeyInput(tuple(words[:-1]), _seconds(words[-1])))
 
 
 def _tap(bench: Workbench, words: list[str]) -> None:
-    bench.game.tap(words)
+    play_input(bench, KeyInput(tuple(words), TAP_S, is_tap=True))
 
 
 def _wait(bench: Workbench, words: list[str]) -> None:
-    bench.game.pass_time(_seconds(words[0]))
+    play_input(bench, KeyInput((), _seconds(words[0])))
+
+
+def play_input(bench: Workbench, entry: KeyInput) -> None:
+    """Press keys, or let time pass, and add it to the inputs since the start of the game."""
+    if entry.is_tap:
+        bench.game.tap(entry.keys)
+    elif entry.keys:
+        bench.game.hold(entry.keys, entry.seconds)
+    else:
+        bench.game.pass_time(entry.seconds)
+    bench.inputs.append(entry)
 
 
 def _shot(bench: Workbench, words: list[str]) -> None:
@@ -115,6 +127,7 @@ def _pause(bench: Workbench, _words: list[str]) -> None:
 
 def _run(bench: Workbench, words: list[str]) -> None:
     bench.game.run(_seconds(words[0]) if words else 1.0)
+    bench.is_exact_start = False
 
 
 # --- reading numbers ----------------------------------------------------------------------------------------

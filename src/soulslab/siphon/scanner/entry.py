@@ -1,25 +1,32 @@
-"""Writing what a scan has found into a profile."""
+"""Edit a profile: add, replace and remove what a scan has found.
+
+::
+
+    with edit_profile(Path("my_game.toml"), profile) as document:
+        add_entry(document, found)
+        set_values(document, "clock", {"tick_hz": 35, "tick_attribute": "tick"})
+"""
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import Integer, Table, Trivia
 
 from soulslab.errors import ProfileError
 from soulslab.siphon.profile import Attribute, Profile, ValueType
 from soulslab.siphon.profile_loading import parse_profile
 from soulslab.siphon.scanner.pointers import PointerPath
 from soulslab.siphon.scanner.signature import Signature
-
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_HEADER = re.compile(r"\s*\[")
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,12 +55,11 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     signature: Signature | None = None
 
 
-def profile_entry(found: Found) -> str:
-    """Return the TOML of a base and an attribute for a value; their names are the same."""
-    key = _key(found.name)
+def profile_entry(found: Found) -> dict[str, Any]:
+    """Return the tables of a base and an attribute for a value; their names are the same."""
     signature = found.signature
     if signature is None:
-        base: dict[str, object] = {"module": found.path.module, "offset": _Hex(found.path.offset)}
+        base: dict[str, object] = {"module": found.path.module, "offset": found.path.offset}
         base["source"] = found.source
     else:
         base = {
@@ -61,9 +67,8 @@ def profile_entry(found: Found) -> str:
             for name, value in msgspec.structs.asdict(signature.base).items()
             if name in ("pattern", "displacement_at", "instruction_end", "source")
         }
-    offsets = (signature.distance if signature else 0, *found.path.offsets)
-    attribute: dict[str, object] = {"base": found.name, "offsets": [_Hex(offset) for offset in offsets]}
-    attribute["type"] = found.type
+    offsets = [signature.distance if signature else 0, *found.path.offsets]
+    attribute: dict[str, object] = {"base": found.name, "offsets": offsets, "type": found.type}
     defaults = {field.name: field.default for field in msgspec.structs.fields(Attribute)}
     for name in ("length", "scale", "unit"):
         value = getattr(found, name)
@@ -72,156 +77,116 @@ def profile_entry(found: Found) -> str:
     if found.range is not None:
         attribute["range"] = list(found.range)
     attribute["source"] = found.source
-    return f"[bases.{key}]\n{_lines(base)}\n[attributes.{key}]\n{_lines(attribute)}"
+    return {"bases": {found.name: base}, "attributes": {found.name: attribute}}
 
 
-def create_profile(file: Path, profile: Profile) -> None:
-    """Write a new profile that says how a game is recognised and started, for entries to be added to.
-
-    Args:
-        file: The file.
-        profile: Only its name, process and grade of clock are written.
-
-    Raises:
-        ProfileError: The file is there already, or cannot be written.
-    """
-    process = {
-        name: value
-        for name, value in msgspec.structs.asdict(profile.process).items()
-        if value and name not in ("environment", "options")
-    }
-    parts = [
-        _lines({"format": profile.format, "name": profile.name}),
-        f"[process]\n{_lines(process)}",
-        *(
-            f"[{name}]\n{_lines(table)}"
-            for name, table in (
-                ("process.environment", dict(profile.process.environment)),
-                ("process.options", dict(profile.process.options)),
-                ("clock", {"grade": profile.clock.grade}),
-            )
-            if table
-        ),
-    ]
-    try:
-        with file.open("x", encoding="utf-8") as stream:
-            stream.write("\n".join(parts))
-    except OSError as error:
-        raise ProfileError(f"cannot be written: {error.strerror or error}", source=file) from error
-
-
-def append_entry(file: Path, entry: str) -> Profile:
-    """Add an entry to a profile, below what is there; comments stay, and the file is never left half-written.
+@contextmanager
+def edit_profile(file: Path, new: Profile) -> Iterator[tomlkit.TOMLDocument]:
+    """Edit a profile; comments and the order of lines stay, and the file is never left half-written.
 
     Args:
-        file: The profile.
-        entry: From `profile_entry`.
+        file: The profile. It is created if it does not exist.
+        new: What a file that is created says: its name, process and grade of clock are written.
 
-    Returns:
-        The profile as it is now.
+    Yields:
+        The document. The file is replaced when the block ends without an error.
 
     Raises:
-        ProfileError: The file cannot be read or written, or would be no valid profile (it may have an attribute of
-            that name already); it is unchanged.
+        ProfileError: The file cannot be read or written, or would not be a valid profile; it is unchanged.
     """
     file = file.resolve()  # a link stays one
     try:
-        text = file.read_text(encoding="utf-8")
-        new = f"{text.rstrip()}\n\n{entry}" if text.strip() else entry
-        profile = parse_profile(tomllib.loads(new), str(file))
-        _replace(file, new)
+        is_new = not file.exists()
+        text = "" if is_new else file.read_text(encoding="utf-8")
+        document = _new_document(new) if is_new else tomlkit.parse(text)
+        yield document
+        edited = f"{tomlkit.dumps(document).rstrip()}\n"
+        parse_profile(tomllib.loads(edited), str(file))
+        _replace(file, edited)
     except (OSError, UnicodeDecodeError) as error:
         raise ProfileError(f"cannot be read or written: {error}", source=file) from error
-    except (ValueError, RecursionError) as error:
-        raise ProfileError(f"cannot take the entry: {error}", source=file) from error
-    return profile
+    except (TOMLKitError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ProfileError(f"cannot be edited: {error}", source=file) from error
 
 
-def set_values(file: Path, table: str, values: Mapping[str, object]) -> Profile:
-    """Set values in a table of a profile; other lines and comments stay, and the file is never left half-written.
-
-    Args:
-        file: The profile.
-        table: Name of the table; it is added at the end if the file does not have it.
-        values: Strings and numbers by name. A line with that name is replaced.
-
-    Returns:
-        The profile with the values.
+def add_entry(document: tomlkit.TOMLDocument, found: Found) -> None:
+    """Add a base and an attribute to a profile.
 
     Raises:
-        ProfileError: The file cannot be read or written, would not be a valid profile, or writes the table in a form
-            that cannot be edited; it is unchanged.
+        ProfileError: The profile has an entry of that name.
     """
-    file = file.resolve()  # a link stays one
-    try:
-        new = _with_values(file.read_text(encoding="utf-8"), table, values)
-        data = tomllib.loads(new)
-        if any(data[table].get(name) != value for name, value in values.items()):
-            raise ProfileError(f"cannot be edited: write the table as [{table}], one value on each line", source=file)
-        profile = parse_profile(data, str(file))
-        _replace(file, new)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProfileError(f"cannot be read or written: {error}", source=file) from error
-    except (tomllib.TOMLDecodeError, KeyError, AttributeError) as error:
-        raise ProfileError(f"cannot take the values of [{table}]: {error}", source=file) from error
-    return profile
+    for name, tables in profile_entry(found).items():
+        if name not in document:
+            document.append(name, tomlkit.table(is_super_table=True))
+        for key, values in tables.items():
+            if key in document[name]:
+                raise ProfileError(f"has an entry {name}.{key} already")
+            document[name][key] = _table(values)
 
 
-def _with_values(text: str, table: str, values: Mapping[str, object]) -> str:
-    """Return a TOML text with values set in a table."""
-    lines = text.splitlines(keepends=True)
-    headers = [i for i, line in enumerate(lines) if _HEADER.match(line)]
-    start = next((i for i in headers if lines[i].split("#")[0].strip() == f"[{table}]"), None)
-    if start is None:
-        return f"{text.rstrip()}\n\n[{table}]\n{_lines(values)}"
-    end = next((i for i in headers if i > start), len(lines))
-    body = [line for line in lines[start + 1 : end] if line.partition("=")[0].strip() not in values]
-    n_kept = len(body)
-    while n_kept and not body[n_kept - 1].strip():
-        n_kept -= 1
-    return "".join([*lines[: start + 1], *body[:n_kept], _lines(values), *body[n_kept:], *lines[end:]])
+def remove_entry(document: tomlkit.TOMLDocument, name: str) -> None:
+    """Remove the base and the attribute of that name, if there are such."""
+    for kind in ("bases", "attributes"):
+        document.get(kind, {}).pop(name, None)
 
 
-class _Hex(int):
-    """A number that is written in hexadecimal digits."""
+def set_values(document: tomlkit.TOMLDocument, table: str, values: Mapping[str, Any]) -> None:
+    """Set values in a table of a profile, which is added if the profile does not have it; None removes a value."""
+    if table not in document:
+        document.append(table, tomlkit.table())
+    part: Any = document[table]
+    for name, value in values.items():
+        if value is None:
+            part.pop(name, None)
+        else:
+            part[name] = value
+
+
+def _table(values: Mapping[str, Any]) -> Table:
+    """Return a table of TOML, with offsets in hexadecimal digits."""
+    table = tomlkit.table()
+    for name, value in values.items():
+        if name == "offset":
+            table.append(name, _hex(value))
+        elif name == "offsets":
+            numbers = tomlkit.array()
+            for number in value:
+                numbers.append(_hex(number))
+            table.append(name, numbers)
+        else:
+            table.append(name, value)
+    table.add(tomlkit.nl())
+    return table
+
+
+def _hex(number: int) -> Integer:
+    return Integer(number, Trivia(), hex(number) if number >= 0 else str(number))
+
+
+def _new_document(profile: Profile) -> tomlkit.TOMLDocument:
+    """Return the text of a profile that says how a game is recognised and started."""
+    document = tomlkit.document()
+    document.append("format", tomlkit.item(profile.format))
+    document.append("name", tomlkit.item(profile.name))
+    process = {name: value for name, value in msgspec.to_builtins(profile.process).items() if value}
+    for name, table in (("process", process), ("clock", {"grade": profile.clock.grade})):
+        document.add(tomlkit.nl())
+        document.append(name, tomlkit.item(table))
+    return document
 
 
 def _replace(file: Path, text: str) -> None:
     """Put a new file in the place of the old one, all at once."""
+    mode = file.stat().st_mode & 0o7777 if file.exists() else 0o644
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", newline="", dir=file.parent, prefix=f".{file.name}.", delete=False
     ) as new:
         try:
             new.write(text)
             new.flush()
-            os.fchmod(new.fileno(), file.stat().st_mode & 0o7777)
+            os.fchmod(new.fileno(), mode)
             os.fsync(new.fileno())
             Path(new.name).replace(file)
         except BaseException:
             Path(new.name).unlink()
             raise
-
-
-def _key(name: str) -> str:
-    return name if _BARE_KEY.fullmatch(name) else _text(name)
-
-
-def _text(text: str) -> str:
-    """Return a basic string of TOML: JSON's escapes are also TOML's, but for characters beyond 16 bits."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _lines(table: Mapping[str, object]) -> str:
-    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in table.items())
-
-
-def _value(value: object) -> str:
-    match value:
-        case str():
-            return _text(value)
-        case list() | tuple():
-            return f"[{', '.join(map(_value, value))}]"
-        case _Hex() if value >= 0:
-            return f"{value:#x}"
-        case _:
-            return repr(value)

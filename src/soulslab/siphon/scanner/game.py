@@ -74,6 +74,11 @@ class ScannedGame:
         return self._session.clock.grade
 
     @property
+    def is_paused(self) -> bool:
+        """Whether its time stands."""
+        return not self._session.clock.speed
+
+    @property
     def has_ended(self) -> bool:
         """Whether its process has ended."""
         return has_ended(self.pid)
@@ -85,16 +90,19 @@ class ScannedGame:
     # --- its life -------------------------------------------------------------------------------------------
 
     def restart(self) -> None:
-        """Start it again, or find it again if we did not start it.
+        """Start it again, or find it again if we did not start it; a game that was paused is paused again.
 
         Raises:
             ProcessNotFoundError, AmbiguousProcessError: The user has not started it again, or more than once.
             SiphonError: It did not come back.
         """
         if self.is_child:
+            is_paused = self.is_paused
             self._close_windowed()
             self.memory.close()
             self._session.restart()
+            if is_paused:
+                self._session.clock.pause()
             self._look_into()
         else:
             self.attach()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import tomllib
 
 from soulslab.errors import (
     AttributeVersionError,
@@ -19,8 +18,8 @@ from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.places import resolve_places
 from soulslab.siphon.profile import Value, load_profile
 from soulslab.siphon.profile_loading import parse_profile
-from soulslab.siphon.scanner.commands import Command
-from soulslab.siphon.scanner.entry import Found, append_entry, create_profile, profile_entry
+from soulslab.siphon.scanner.commands import Command, play_input
+from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile, profile_entry
 from soulslab.siphon.scanner.pointers import Limits, PointerMap, PointerPath, holding
 from soulslab.siphon.scanner.searches import open_search
 from soulslab.siphon.scanner.signature import Signature, find_signature
@@ -74,6 +73,15 @@ def _restart(bench: Workbench, _words: list[str]) -> None:
     _after_restart(bench)
 
 
+def _replay(bench: Workbench, _words: list[str]) -> None:
+    inputs = list(bench.inputs)
+    bench.game.pause()
+    bench.game.restart()
+    _after_restart(bench)
+    for entry in inputs:
+        play_input(bench, entry)
+
+
 def _attach(bench: Workbench, words: list[str]) -> None:
     if words and not (words[0].isascii() and words[0].isdigit()):
         raise ConfigError("is no process id", source=words[0])
@@ -84,6 +92,8 @@ def _attach(bench: Workbench, words: list[str]) -> None:
 def _after_restart(bench: Workbench) -> None:
     """Go on with another run of the game: its addresses are others, and only the paths may still hold."""
     bench.begin()
+    bench.inputs.clear()
+    bench.is_exact_start = bench.game.is_paused
     if bench.paths is not None:
         bench.paths.search = open_search(bench.game.memory, bench.paths.search.type)
     has_paths = bench.paths is not None and bench.paths.all
@@ -136,17 +146,9 @@ def _save(bench: Workbench, words: list[str]) -> None:
     paths = bench.found_paths()
     check_name_is_free(bench, words[0])
     found = _found(bench, words[0], given)
-    entry = profile_entry(found)
-    value = _try(bench, found, entry)
-    is_new = not bench.file.exists()
-    if is_new:
-        create_profile(bench.file, bench.game.profile)
-    try:
-        append_entry(bench.file, entry)
-    except BaseException:
-        if is_new:
-            bench.file.unlink()
-        raise
+    value = _try(bench, found)
+    with edit_profile(bench.file, bench.game.profile) as document:
+        add_entry(document, found)
     how = "a byte pattern" if found.signature else "its offset from the module"
     bench.say(f"{bench.file}: {found.name} = {value}, found by {how}", style="bold")
     if paths.all[0].offsets and not paths.n_restarts:
@@ -229,11 +231,11 @@ def signature_of(bench: Workbench, path: PointerPath, by: str) -> Signature | No
         return None
 
 
-def _try(bench: Workbench, found: Found, entry: str) -> Value:
+def _try(bench: Workbench, found: Found) -> Value:
     """Read the value by its entry, as a session would."""
     process = {"executable": bench.game.profile.process.executable}
     source = f"entry of {found.name}"
-    alone = parse_profile({"format": 1, "name": found.name, "process": process} | tomllib.loads(entry), source)
+    alone = parse_profile({"format": 1, "name": found.name, "process": process} | profile_entry(found), source)
     places = resolve_places(alone, bench.game.memory, bench.game.image)
     return AttributeTable(alone, bench.game.memory, places).read(found.name)
 
@@ -276,6 +278,7 @@ PATHS = (
     Command("path N [DEPTH [OFFSET]]", "find ways from the program to candidate N, by up to 4 pointers", (1, 3), _path),
     Command("paths", "show them again, with the values that they lead to now", (0, 0), _paths),
     Command("restart", "start the game again; or find it again, if you have", (0, 0), _restart),
+    Command("replay", "restart the game, paused, and repeat the keys and waits since its last start", (0, 0), _replay),
     Command("attach [PID]", "go on with another process of the game", (0, 1), _attach),
     Command("verify VALUE", "keep the paths that lead to VALUE; after a restart few do", (1, 99), _verify),
     Command(

@@ -22,12 +22,13 @@ from rich.table import Table
 
 from soulslab.errors import ConfigError, ProfileError, SoulslabError, did_you_mean
 from soulslab.siphon.scanner.commands import FIND, PLAY, Command, look
+from soulslab.siphon.scanner.env_command import ENVS
 from soulslab.siphon.scanner.path_commands import PATHS
 from soulslab.siphon.scanner.phrases import HELP
 from soulslab.siphon.scanner.tick_command import TICKS
 from soulslab.siphon.scanner.workbench import Workbench
 
-COMMANDS = {command.name: command for command in (*FIND, *PATHS, *TICKS, *PLAY)}
+COMMANDS = {command.name: command for command in (*FIND, *PATHS, *TICKS, *PLAY, *ENVS)}
 OTHERS = {"help": "show this", "quit": "end; a game that was started here ends, too"}
 PROMPT = "> "
 
@@ -121,6 +122,7 @@ def _help() -> Table:
         ("ways to it that hold in every run", _rows(PATHS)),
         ("the clock", _rows(TICKS)),
         ("play", _rows(PLAY)),
+        ("the environment", _rows(ENVS)),
         ("", OTHERS.items()),
     )
     for title, rows in sections:

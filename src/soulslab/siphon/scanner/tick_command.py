@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import get_args
 
 import msgspec
 import numpy as np
+from tomlkit import TOMLDocument
 
 from soulslab.errors import ClockStalledError, ScanError
 from soulslab.siphon.clock.native_library import library_path
 from soulslab.siphon.clock.page import PAGE_LINK
 from soulslab.siphon.memory import Region
 from soulslab.siphon.phase import move_to_middle
-from soulslab.siphon.profile import Boundary, ClockFacts
+from soulslab.siphon.profile import Boundary, ClockFacts, load_profile
 from soulslab.siphon.scanner.commands import Command
-from soulslab.siphon.scanner.entry import Found, append_entry, create_profile, profile_entry, set_values
+from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile, remove_entry, set_values
 from soulslab.siphon.scanner.path_commands import check_name_is_free, signature_of
 from soulslab.siphon.scanner.pointers import Module, PointerMap, PointerPath, holding
 from soulslab.siphon.scanner.reading import writable_regions
 from soulslab.siphon.scanner.searches import open_search
 from soulslab.siphon.scanner.tick_search import (
+    CounterType,
     TickCounter,
     TickFindings,
     TickSearch,
@@ -38,7 +40,8 @@ TRIAL_KEYS = ("LEFT_ARROW", "RIGHT_ARROW", "UP_ARROW", "DOWN_ARROW", "SPACE")
 MAX_FAULTS = 0.5
 #: Rates and counters of one rate that are tried, and counters on the heap to which pointer paths are searched.
 MAX_RATES, MAX_COUNTERS, MAX_PATH_TARGETS = 4, 64, 8
-COUNT_RANGE = (0, 2**31 - 1)
+COUNT_RANGES: dict[CounterType, tuple[int, int]] = {"i32": (0, 2**31 - 1), "u16": (0, 2**16 - 1), "u8": (0, 2**8 - 1)}
+SOURCE_END = "grows by one in each tick"
 #: Uncertainty of the time between two frames, which is measured over 2.5 s.
 FRAME_TOLERANCE_S = 5e-5
 
@@ -48,12 +51,14 @@ class TickSetting(msgspec.Struct, frozen=True):
 
     Attributes:
         counter: The counter.
+        value_type: Its type.
         period_s: Exact length of a tick.
         boundary: Value of ``clock.boundary``.
         trial: Result with this boundary.
     """
 
     counter: TickCounter
+    value_type: CounterType
     period_s: float
     boundary: Boundary
     trial: TickTrial
@@ -67,12 +72,18 @@ def _tick(bench: Workbench, words: list[str]) -> None:
             f"tick needs a game that is held in lockstep, and the clock is {bench.game.clock_grade}; start the game by "
             f"scan (soulslab siphon scan {bench.file.name} -- COMMAND), and see docs/clock.md"
         )
-    check_name_is_free(bench, name)
-    search = TickSearch(bench.game.memory, lambda seconds: bench.game.step((), seconds))
+    if not _is_own_entry(bench, name):
+        check_name_is_free(bench, name)
     with bench.game.held_still():
+        bench.say(
+            f"a search lets 4.5 s of game time pass; a trial plays {TRIAL_STEPS} ticks with {', '.join(_keys(bench))}",
+            style="dim",
+        )
         program: list[Region] = []
-        for where, regions in _places(bench):
-            bench.say(f"searching {where}: {sum(r.end - r.start for r in regions) / 2**20:.1f} MiB", style="dim")
+        for where, regions, value_type in _searches(bench):
+            size = sum(region.end - region.start for region in regions)
+            bench.say(f"searching {where} for {value_type}: {size / 2**20:.1f} MiB", style="dim")
+            search = _search(bench, value_type)
             findings = search.find(regions, program)
             program = program or regions
             _say_findings(bench, findings)
@@ -80,7 +91,34 @@ def _tick(bench: Workbench, words: list[str]) -> None:
             if setting is not None:
                 _write_counter(bench, name, setting, findings.counters)
                 return
-        _write_frame_period(bench, search)
+        _write_frame_period(bench, name)
+
+
+def _is_own_entry(bench: Workbench, name: str) -> bool:
+    """Return whether the profile has a tick counter of that name which an earlier `tick` has written."""
+    if not bench.file.exists():
+        return False
+    attribute = load_profile(bench.file).attributes.get(name)
+    return attribute is not None and attribute.source.endswith(SOURCE_END)
+
+
+def _keys(bench: Workbench) -> tuple[str, ...]:
+    """Return the keys of a trial."""
+    return tuple(bench.game.profile.keys) or TRIAL_KEYS if bench.game.has_window else ()
+
+
+def _search(bench: Workbench, value_type: CounterType) -> TickSearch:
+    return TickSearch(bench.game.memory, lambda seconds: bench.game.step((), seconds), value_type)
+
+
+def _searches(bench: Workbench) -> Iterator[tuple[str, list[Region], CounterType]]:
+    """Yield what to search. Short counters are searched after all others: many bytes look like one by accident."""
+    places = list(_places(bench))
+    for where, regions in places:
+        yield where, regions, "i32"
+    for value_type in ("u16", "u8"):
+        for where, regions in places[:2]:
+            yield where, regions, value_type
 
 
 def _places(bench: Workbench) -> Iterator[tuple[str, list[Region]]]:
@@ -154,6 +192,11 @@ def _best_setting(bench: Workbench, search: TickSearch, counters: Sequence[TickC
                     best = setting
                 if not best.trial.n_faults:
                     break
+            if best is not None and best.boundary != "auto":
+                # The game may have ended or waited during the first trial, which no boundary prevents.
+                again = _try(bench, search, group[:MAX_COUNTERS], period_s, "auto")
+                if again is not None and again.trial.n_faults <= best.trial.n_faults:
+                    best = again
             if best is not None:
                 bench.game.configure_clock(_facts(before, best.period_s, best.boundary))
                 return best
@@ -169,7 +212,7 @@ def _try(
 ) -> TickSetting | None:
     """Play a trial with one boundary; None if nothing counts, or the game does not come to rest with it."""
     bench.game.configure_clock(_facts(bench.game.profile.clock, period_s, boundary))
-    keys = tuple(bench.game.profile.keys) or TRIAL_KEYS
+    keys = _keys(bench)
     addresses = np.array([counter.address for counter in group], np.uint64)
 
     def count(seconds: float) -> int:
@@ -177,7 +220,7 @@ def _try(
         return int(search.read(addresses[:1])[0][0])
 
     def step(number: int) -> None:
-        bench.game.step((keys[number % len(keys)],) if bench.game.has_window else (), period_s)
+        bench.game.step((keys[number % len(keys)],) if keys else (), period_s)
 
     try:
         if not move_to_middle(count, period_s):
@@ -190,7 +233,7 @@ def _try(
     best = min(range(len(group)), key=lambda i: (trials[i].n_faults, -group[i].value, group[i].address))
     trial = trials[best]
     bench.say(f"boundary {boundary}: {trial.n_lost} lost and {trial.n_doubled} doubled of {trial.n_steps} ticks")
-    return TickSetting(group[best], period_s, boundary, trial)
+    return TickSetting(group[best], search.value_type, period_s, boundary, trial)
 
 
 def _facts(facts: ClockFacts, period_s: float, boundary: Boundary) -> ClockFacts:
@@ -210,32 +253,41 @@ def _write_counter(bench: Workbench, name: str, setting: TickSetting, counters: 
             f"tick is written",
             style="yellow",
         )
-        _write(bench, lambda: set_values(bench.file, "clock", values))
+        with edit_profile(bench.file, bench.game.profile) as document:
+            _remove_counter(bench, document, name)
+            set_values(document, "clock", values)
         return
     executable = bench.game.profile.process.executable
     found = Found(
         name=name,
         path=path,
-        type="i32",
-        range=COUNT_RANGE,
+        type=setting.value_type,
+        range=COUNT_RANGES[setting.value_type],
         unit="ticks",
-        source=f"soulslab siphon scan of {executable}, {time.strftime('%Y-%m-%d')}: grows by one in each tick",
+        source=f"soulslab siphon scan of {executable}, {time.strftime('%Y-%m-%d')}: {SOURCE_END}",
         signature=signature_of(bench, path, ""),
     )
 
-    def write() -> None:
-        append_entry(bench.file, profile_entry(found))
-        set_values(bench.file, "clock", values | {"tick_attribute": name})
-
-    _write(bench, write)
+    with edit_profile(bench.file, bench.game.profile) as document:
+        _remove_counter(bench, document, name)
+        set_values(document, "clock", values | {"tick_attribute": name})
+        add_entry(document, found)
     bench.say(f"{bench.file}: {name}, tick_hz = {values['tick_hz']:.6g}, boundary {setting.boundary}", style="bold")
     if setting.trial.n_faults:
         bench.say(
             f"no boundary kept all ticks; the best one lost {setting.trial.n_lost} and doubled "
             f"{setting.trial.n_doubled} of {setting.trial.n_steps}. If the game ended or waited meanwhile, lead it "
-            f"into play, take [attributes.{name}] and [bases.{name}] out of the file, and type tick again",
+            f"into play and type tick again",
             style="yellow",
         )
+
+
+def _remove_counter(bench: Workbench, document: TOMLDocument, name: str) -> None:
+    """Remove the counter that an earlier `tick` has written under that name."""
+    if _is_own_entry(bench, name):
+        remove_entry(document, name)
+        if document.get("clock", {}).get("tick_attribute") == name:
+            set_values(document, "clock", {"tick_attribute": None})
 
 
 def _path_to(bench: Workbench, counter: TickCounter, counters: Sequence[TickCounter]) -> PointerPath | None:
@@ -271,21 +323,21 @@ def _new_path(
     run = bench.game.n_starts
     bench.paths = Paths(all=found, search=open_search(bench.game.memory, "i32"), found_in=run, seen_in=run)
     bench.say(
-        f"{len(found)} pointer paths lead to tick counters; most are accidents. To prove one, restart, lead the game "
-        f"into play and type: tick NAME",
+        f"{len(found)} pointer paths lead to tick counters; most are accidents. To prove one, type replay, which "
+        f"restarts the game and repeats your keys, and tick again with the same name",
         style="yellow",
     )
     return to_counter[0] if to_counter else found[0]
 
 
-def _write_frame_period(bench: Workbench, search: TickSearch) -> None:
+def _write_frame_period(bench: Workbench, name: str) -> None:
     """Write the time between two frames, of a game without a tick counter.
 
     Raises:
         ScanError: The game has no frames at regular intervals.
     """
     program = next(regions for _, regions in _places(bench))
-    period_s = search.frame_period_s(program)
+    period_s = _search(bench, "i32").frame_period_s(program)
     if period_s is None:
         raise ScanError(
             "no tick counter was found, and the game has no frames at regular intervals: in this state it stands, or "
@@ -293,7 +345,9 @@ def _write_frame_period(bench: Workbench, search: TickSearch) -> None:
             "has passed, every length of a step is exact: leave clock.tick_hz out and set env.step_s"
         )
     exact_s = exact_period_s(period_s, FRAME_TOLERANCE_S)
-    _write(bench, lambda: set_values(bench.file, "clock", _clock_values(exact_s, "auto")))
+    with edit_profile(bench.file, bench.game.profile) as document:
+        _remove_counter(bench, document, name)
+        set_values(document, "clock", _clock_values(exact_s, "auto"))
     bench.say(
         f"no tick counter was found. Memory changes every {exact_s * 1e3:.4g} ms, so tick_hz = {1 / exact_s:.6g} is "
         f"written, without a tick_attribute",
@@ -302,25 +356,14 @@ def _write_frame_period(bench: Workbench, search: TickSearch) -> None:
 
 
 def _clock_values(period_s: float, boundary: Boundary) -> dict[str, object]:
+    """Return the values of ``[clock]``; None for those that the table is not to have."""
     tick_hz = 1 / period_s
     nearest = round(tick_hz)
-    values: dict[str, object] = {"grade": "lockstep", "tick_hz": nearest if abs(tick_hz - nearest) < 1e-9 else tick_hz}
-    return values if boundary == "auto" else values | {"boundary": boundary}
-
-
-def _write(bench: Workbench, write: Callable[[], object]) -> None:
-    """Write into the profile, which is created if there is none; an error leaves the file as it was."""
-    before = bench.file.read_bytes() if bench.file.exists() else None
-    try:
-        if before is None:
-            create_profile(bench.file, bench.game.profile)
-        write()
-    except BaseException:
-        if before is None:
-            bench.file.unlink(missing_ok=True)
-        else:
-            bench.file.write_bytes(before)
-        raise
+    return {
+        "grade": "lockstep",
+        "tick_hz": nearest if abs(tick_hz - nearest) < 1e-9 else tick_hz,
+        "boundary": None if boundary == "auto" else boundary,
+    }
 
 
 TICKS = (Command("tick [NAME]", "find the length of a tick and its counter, try and write [clock]", (0, 1), _tick),)

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -21,7 +21,8 @@ from soulslab.siphon.memory import Memory, Region
 from soulslab.siphon.scanner.reading import chunks
 
 Addresses: TypeAlias = NDArray[np.uint64]
-Counts: TypeAlias = NDArray[np.int32]
+Counts: TypeAlias = NDArray[np.unsignedinteger]
+CounterType: TypeAlias = Literal["i32", "u16", "u8"]
 Advance: TypeAlias = Callable[[float], object]
 """Lets game time pass, in seconds, in one step of the clock."""
 
@@ -42,21 +43,26 @@ MAX_CHANGING = 0.7
 #: 10 ms tick that irregularly. Steps of whole ticks from the middle of a tick have half a tick to spare.
 MAX_JITTER = 0.4
 #: Intervals within so many fine steps of the median agree; the period is their mean if they are this part of all.
-USUAL_STEPS, MIN_USUAL = 1.5, 0.7
+USUAL_STEPS, MIN_USUAL = 2.5, 0.7
 #: Error of the first and last moment together: games round time to milliseconds, some of them twice.
 ROUNDING_S = 0.004
 #: Part of the ticks in which the data of the program has to change too.
 MIN_ACTIVE = 0.8
 #: Longest step that `LockstepClock.advance` makes in one part without a known tick.
 PART_S = 0.016
-WORD_BYTES = 4
+#: How the values are read. They are unsigned, so that a counter which passes the end of its type grows by one, too.
+DTYPES: dict[CounterType, np.dtype[np.unsignedinteger]] = {
+    "i32": np.dtype("<u4"),
+    "u16": np.dtype("<u2"),
+    "u8": np.dtype("u1"),
+}
 
 
 class TickCounter(msgspec.Struct, frozen=True):
     """An integer that grows by one at regular intervals.
 
     Attributes:
-        address: Address of the 32-bit integer.
+        address: Address of the integer.
         period_s: Measured time between two ticks, in seconds of game time.
         tolerance_s: Uncertainty of `period_s`.
         value: Value at the end of the search.
@@ -107,14 +113,17 @@ class TickSearch:
     Args:
         memory: Memory of the game.
         advance: Lets game time pass.
+        value_type: Type of the integers that are searched.
     """
 
-    def __init__(self, memory: Memory, advance: Advance) -> None:
+    def __init__(self, memory: Memory, advance: Advance, value_type: CounterType = "i32") -> None:
+        self.value_type = value_type
         self._memory = memory
         self._advance = advance
+        self._dtype = DTYPES[value_type]
 
     def find(self, regions: Sequence[Region], program: Sequence[Region] = ()) -> TickFindings:
-        """Search the 32-bit integers of some regions.
+        """Search the integers of some regions.
 
         About 4.5 s of game time pass, in steps of `FINE_S`.
 
@@ -137,6 +146,7 @@ class TickSearch:
         before = table[-1]
         self._advance(PART_S)
         after, is_readable = self.read(addresses)
+        step_growth = after - before
         counters, n_clocks, n_frames = [], 0, 0
         for i, address in enumerate(addresses.tolist()):
             counter = _tick_counter(address, table[:, i])
@@ -145,7 +155,7 @@ class TickSearch:
             elif counter is not None:
                 counters.append(counter)
             elif is_readable[i] and np.count_nonzero(np.diff(table[:, i])) > MAX_CHANGING * N_FINE_STEPS:
-                if int(after[i]) - int(before[i]) == 1:
+                if step_growth[i] == 1:
                     n_frames += 1
                 else:
                     n_clocks += 1
@@ -199,16 +209,16 @@ class TickSearch:
         return [TickTrial(n_steps, int(a), int(b)) for a, b in zip(n_lost, n_doubled, strict=True)]
 
     def read(self, addresses: Addresses) -> tuple[Counts, NDArray[np.bool_]]:
-        """Return the 32-bit integers at some addresses, and which of them could be read; the others are 0."""
+        """Return the integers at some addresses, and which of them could be read; the others are 0."""
         try:
-            batch = self._memory.batch([WORD_BYTES] * addresses.size)
+            batch = self._memory.batch([self._dtype.itemsize] * addresses.size)
             batch.addresses[:] = addresses
-            return np.frombuffer(batch.read(), "<i4").copy(), np.ones(addresses.size, np.bool_)
+            return np.frombuffer(batch.read(), self._dtype).copy(), np.ones(addresses.size, np.bool_)
         except MemoryAccessError:
-            values, is_readable = np.zeros(addresses.size, np.int32), np.zeros(addresses.size, np.bool_)
+            values, is_readable = np.zeros(addresses.size, self._dtype), np.zeros(addresses.size, np.bool_)
         for i, address in enumerate(addresses.tolist()):
             try:
-                values[i] = int.from_bytes(self._memory.read(address, WORD_BYTES), "little", signed=True)
+                values[i] = int.from_bytes(self._memory.read(address, self._dtype.itemsize), "little")
                 is_readable[i] = True
             except MemoryAccessError:
                 continue  # the game has freed it, which `is_readable` says
@@ -216,21 +226,22 @@ class TickSearch:
 
     def _steady(self, regions: Sequence[Region]) -> Addresses:
         """Return the addresses of the integers that grow at a stable rate."""
+        size = self._dtype.itemsize
         snapshot = [
-            (start, np.frombuffer(data[: data.size & ~3].tobytes(), "<i4"))
+            (start, np.frombuffer(data[: data.size // size * size].tobytes(), self._dtype))
             for start, data in chunks(self._memory, regions)
         ]
         self._pass(ROUNDS_S[0])
-        found, first_counts = [np.empty(0, np.uint64)], [np.empty(0, np.int32)]
+        found, first_counts = [np.empty(0, np.uint64)], [np.empty(0, self._dtype)]
         for start, before in snapshot:
             buffer = np.empty(before.nbytes, np.uint8)
             try:
                 self._memory.read_into(start, buffer.data)
             except MemoryAccessError:
                 continue  # freed since the snapshot, so no counter lies here
-            growth = buffer.view("<i4") - before
+            growth = buffer.view(self._dtype) - before
             indices = np.flatnonzero(_has_rate(growth, ROUNDS_S[0]))
-            found.append(indices.astype(np.uint64) * np.uint64(WORD_BYTES) + np.uint64(start))
+            found.append(indices.astype(np.uint64) * np.uint64(size) + np.uint64(start))
             first_counts.append(growth[indices])
         addresses, counts = np.concatenate(found), [np.concatenate(first_counts)]
         values, keep = self.read(addresses)
@@ -252,7 +263,7 @@ class TickSearch:
             The values after each step, (n_steps + 1, n); the n addresses that stayed readable; and in which steps the
             data of the program changed, (n_steps,).
         """
-        table = np.zeros((N_FINE_STEPS + 1, addresses.size), np.int32)
+        table = np.zeros((N_FINE_STEPS + 1, addresses.size), self._dtype)
         is_active = np.zeros(N_FINE_STEPS, np.bool_)
         table[0], keep = self.read(addresses)
         last = self._copy(program)

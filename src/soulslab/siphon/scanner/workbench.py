@@ -39,6 +39,20 @@ class Paths(msgspec.Struct):
     seen_in: int = 0
 
 
+class KeyInput(msgspec.Struct, frozen=True):
+    """Keys that were pressed by a command.
+
+    Attributes:
+        keys: Physical keys, or actions of the profile's ``[keys]``; none for a wait.
+        seconds: Game time for which they were held.
+        is_tap: They were pressed one after another, each for `seconds`, and released for as long.
+    """
+
+    keys: tuple[str, ...]
+    seconds: float
+    is_tap: bool = False
+
+
 class Workbench:
     """The state of a scan.
 
@@ -51,6 +65,8 @@ class Workbench:
     Attributes:
         search: The search that is under way.
         paths: What ``path`` has found; None before.
+        inputs: Keys and waits since the game was started.
+        is_exact_start: Whether the time of the game has passed in these inputs only.
     """
 
     def __init__(
@@ -62,6 +78,8 @@ class Workbench:
         self.ask = ask
         self.search: Search = open_search(game.memory, "i32")
         self.paths: Paths | None = None
+        self.inputs: list[KeyInput] = []
+        self.is_exact_start = False
 
     def say(self, text: str, style: str = "") -> None:
         """Print a line."""

@@ -37,6 +37,8 @@ class Still:
     profile = TOY_PROFILE
     n_starts = 1
     has_ended = False
+    is_child = True
+    is_paused = True
     clock_grade = "realtime"
     pid = 1
 

@@ -35,8 +35,8 @@ class SyntheticGame:
         for offset, value in self.values.items():
             struct.pack_into("<i", self.data, offset, int(value(self.time_us / 1000, self.n_steps)))
 
-    def find(self):
-        return TickSearch(self.memory, self.advance).find(writable_regions(self.memory))
+    def find(self, value_type="i32"):
+        return TickSearch(self.memory, self.advance, value_type).find(writable_regions(self.memory))
 
 
 def counters_of(game):
@@ -48,6 +48,21 @@ def test_a_tick_counter_is_found_with_its_exact_period(hz):
     game = SyntheticGame({0x100: lambda ms, _: ms * hz / 1000 + 7})
     counter = counters_of(game)[0x100]
     assert exact_period_s(counter.period_s, counter.tolerance_s) == pytest.approx(1 / hz, rel=1e-9)
+
+
+@pytest.mark.parametrize(("value_type", "bits"), [("u16", 16), ("u8", 8)])
+def test_a_short_counter_is_found_although_it_starts_again_at_0(value_type, bits):
+    def word(ms, n_steps):
+        """Return a word with a number that follows no tick in its low bits, and the counter above them."""
+        count = int(ms // 20 + 2**bits - 30) % 2**bits
+        value = count << bits | n_steps * 7 % 2**bits
+        return value - 2**32 if value >= 2**31 else value
+
+    game = SyntheticGame({0x100: word, 0x200: lambda ms, _: ms // 20 % 16})
+    assert not game.find().counters
+    (counter,) = game.find(value_type).counters
+    assert counter.address - START == 0x100 + bits // 8
+    assert counter.period_s == pytest.approx(0.02, rel=1e-3)
 
 
 def test_other_integers_are_no_tick_counters():
