@@ -7,6 +7,7 @@
  *   value    from tick AT of the game on, a value depends on the process
  *   pixels   from tick AT of the game on, 3 x 2 pixels at (10, 20) depend on the process
  *   motion   a thread counts wall time, which the clock library does not control
+ *   restart  the game sets its count of ticks to 0 when it comes to AT
  *   over     the game ends at tick AT: the pointer to its state is null until R begins a new one
  */
 #define _GNU_SOURCE
@@ -129,6 +130,8 @@ int main(int n_arguments, char **arguments)
         game.ticks += is_flawed && strcmp(flaw, "lost") == 0 ? 0 : is_flawed && strcmp(flaw, "doubled") == 0 ? 2 : 1;
         game.x += is_down['d'] - is_down['a'];
         game.value = strcmp(flaw, "value") == 0 && game.ticks >= at ? getpid() : 0;
+        if (strcmp(flaw, "restart") == 0 && game.ticks >= at)
+            game.ticks = 0;
         if (strcmp(flaw, "over") == 0 && game.ticks >= at)
             __atomic_store_n(&state, NULL, __ATOMIC_SEQ_CST);
         draw(display, window, gc, strcmp(flaw, "pixels") == 0 && game.ticks >= at ? 0x800000ul | getpid() : 0);

@@ -59,12 +59,12 @@ class TickCount:
         Raises:
             LostTickError: The step made another number of ticks, and `on_lost_tick` is ``error``.
         """
-        self.n_ticks = 0 if self._fact is None else ticks_between(self.value, ticks, self._fact)
-        self.value = ticks
+        before, self.value = self.value, ticks
+        self.n_ticks = 0 if self._fact is None else ticks_between(before, ticks, self._fact)
         self._n_steps += 1
-        if n_expected is None or self.n_ticks == n_expected:
+        if n_expected is None or self.n_ticks == n_expected or has_restarted(self.n_ticks, ticks, n_expected):
             return
-        # A count that was set back gives no number; then all ticks of the step are missing.
+        # A count that was set back to another value gives no number; then all ticks of the step are missing.
         self.n_lost += max(n_expected - max(self.n_ticks, 0), 0)
         self.n_doubled += max(self.n_ticks - n_expected, 0)
         error = LostTickError(self.attribute, self._n_steps, n_expected, self.n_ticks)
@@ -73,6 +73,19 @@ class TickCount:
         if not self._has_logged:
             self._has_logged = True
             _log.warning("%s; further ones are only counted (info: ticks_lost, ticks_doubled)", error)
+
+
+def has_restarted(n_ticks: int, after: int, n_expected: int) -> bool:
+    """Return whether a game has set its count of ticks to 0 in a step, as some do with each level.
+
+    How many ticks such a step made is not known.
+
+    Args:
+        n_ticks: By how much the count grew in the step.
+        after: The count after the step.
+        n_expected: Ticks that the step should have made.
+    """
+    return n_ticks < 0 and 0 <= after <= n_expected
 
 
 def ticks_between(before: int, after: int, attribute: Attribute) -> int:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from soulslab.envs.process_settings import EnvSettings
+from soulslab.envs.process_settings import EnvSettings, tick_s
 from soulslab.envs.process_start import Deadline, EpisodeStart, GameKeeper
-from soulslab.envs.tick_count import ticks_between
+from soulslab.envs.tick_count import has_restarted, ticks_between
 from soulslab.envs.trace import Pixels, hash_frame
 from soulslab.errors import WaitTimeoutError
 from soulslab.siphon.capture import FrameFormat
@@ -89,7 +89,7 @@ class TracedEpisode:
     Attributes:
         rows: The values after each step; one that could not be read is missing.
         hashes: The hash of the frame after each step.
-        n_ticks: Ticks of each step; None where they could not be read.
+        n_ticks: Ticks of each step; None where they could not be read, or the game has set the count to 0.
         took_s: Wall time of each step.
         n_resets: How often the reset procedure was played after the first time.
     """
@@ -98,6 +98,7 @@ class TracedEpisode:
         self._env = env
         self._keeper = keeper
         self._tick = profile.clock.tick_attribute
+        self._tick_s = tick_s(profile)
         self._tick_fact = profile.attributes.get(self._tick)
         self._start = EpisodeStart(env, profile, is_read_only=False)
         self._ticks: int | None = None
@@ -124,6 +125,7 @@ class TracedEpisode:
             on_frame: Takes each frame.
         """
         is_over = False
+        n_expected = round(step_s / self._tick_s)
         for i, keys in enumerate(held):
             if is_over:
                 self._begin()
@@ -133,7 +135,7 @@ class TracedEpisode:
             values, pixels = self.reader.step(self.session, step)
             self.took_s.append(time.perf_counter() - began_s)
             self.rows.append(values)
-            self.n_ticks.append(self._count_ticks(values))
+            self.n_ticks.append(self._count_ticks(values, n_expected))
             self.hashes.append(hash_frame(pixels))
             on_frame(i, pixels, self.hashes[-1])
             is_over = self._has_ended(values)
@@ -164,12 +166,13 @@ class TracedEpisode:
                 raise WaitTimeoutError("the start of an episode", 0.0, hint)
         self._ticks = int(self.session.read(self._tick)) if self._tick else None
 
-    def _count_ticks(self, values: Mapping[str, Value]) -> int | None:
-        """Return the ticks since the last step; None if they cannot be read."""
+    def _count_ticks(self, values: Mapping[str, Value], n_expected: int) -> int | None:
+        """Return the ticks since the last step; None if they are not known."""
         before, self._ticks = self._ticks, int(values[self._tick]) if self._tick in values else None
         if before is None or self._ticks is None or self._tick_fact is None:
             return None
-        return ticks_between(before, self._ticks, self._tick_fact)
+        n_ticks = ticks_between(before, self._ticks, self._tick_fact)
+        return None if has_restarted(n_ticks, self._ticks, n_expected) else n_ticks
 
     def _has_ended(self, values: Mapping[str, Value]) -> bool:
         if self._tick and self._ticks is None:

@@ -93,6 +93,13 @@ def test_a_game_over_that_makes_a_pointer_null_is_followed_by_the_reset_procedur
     assert row["n_counted"] == 240 - row["n_resets"]
 
 
+def test_steps_in_which_the_game_restarts_its_count_are_not_counted(verify):
+    code, row, _ = verify("restart", at=40)
+    assert (code, row["failures"]) == (0, [])
+    assert (row["n_lost"], row["n_doubled"]) == (0, 0)
+    assert 240 - 8 <= row["n_counted"] <= 240 - 4
+
+
 def test_traces_of_two_runs_are_compared(verify, tmp_path, capsys):
     for flaw in ("none", "value"):
         verify(flaw, "--record", str(tmp_path / flaw))

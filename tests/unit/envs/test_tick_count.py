@@ -60,11 +60,14 @@ def test_an_episode_begins_at_zero():
     assert (count.n_ticks, count.n_lost, count.n_doubled) == (2, 0, 0)
 
 
-def test_all_ticks_of_a_step_are_lost_where_the_count_is_set_back():
-    count = TickCount(TOY_PROFILE)
+@pytest.mark.parametrize(("after", "n_lost"), [(0, 0), (2, 0), (3, 2), (-1, 2)])
+def test_a_step_in_which_the_game_sets_the_count_to_0_loses_no_tick(after, n_lost):
+    count = TickCount(TOY_PROFILE, "count")
     count.begin(50)
-    count.add(0, 2)
-    assert (count.n_lost, count.n_doubled) == (2, 0)
+    count.add(after, 2)
+    assert (count.n_lost, count.n_doubled) == (n_lost, 0)
+    count.add(after + 2, 2)
+    assert (count.n_lost, count.n_doubled) == (n_lost, 0)
 
 
 def test_nothing_is_counted_where_the_number_is_not_known():
