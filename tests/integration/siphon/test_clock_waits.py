@@ -42,6 +42,7 @@ LOCKS = (
 )  # fmt: skip
 SIGNALLED = ("nanosleep", "ppoll", "clock_nanosleep", "select", "epoll_pwait")
 SPINS = ("spin", "spin_for_events", "spin_and_yield")
+SAMPLE_SIGNAL = 62  # CLOCK_SAMPLE_SIGNAL in clock_page.h
 GENERATION_AT = 16  # in struct clock_page
 
 
@@ -223,6 +224,18 @@ def test_a_thread_that_simulates_is_waited_for(start):
     clock.pause()
     first = program.n_waits
     for i in range(1, 4):
+        clock.advance(PERIOD_S)
+        assert program.n_waits - first == i
+    check(program)
+
+
+@pytest.mark.parametrize("way", [*SLEEPS, *FILES, *LOCKS])
+def test_a_sample_ends_no_wait(start, way):
+    program, clock = start(way, servers=())
+    clock.pause()
+    first = program.n_waits
+    for i in range(1, 21):
+        os.kill(program.pid, SAMPLE_SIGNAL)
         clock.advance(PERIOD_S)
         assert program.n_waits - first == i
     check(program)

@@ -59,7 +59,10 @@ int wait_until(struct timed_wait *wait, clockid_t clock, int64_t until_ns)
         if (slice_ns < LAST_SLICE_NS)
             slice_ns *= 2;
         struct timespec deadline = real_deadline(clock, wait_ns);
+        self.was_sampled = 0;
         result = wait->call(wait, clock, &deadline);
+        if (result == EINTR && self.was_sampled)
+            continue;
         if (waiter != NULL || result != ETIMEDOUT || real_ns == 0)
             break;
     }

@@ -96,11 +96,11 @@ int wait_with_mask(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_
 /* The same with signals as they are; `mask` may be NULL. */
 int wait_for_files(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_t *mask)
 {
-    sigset_t before;
+    sigset_t before, during;
     int result;
     hold_signals(&before);
     pthread_cleanup_push(release_signals, &before);
-    result = wait_with_mask(all, n, until_ns, mask != NULL ? mask : &before);
+    result = wait_with_mask(all, n, until_ns, without_samples(&during, mask != NULL ? mask : &before));
     pthread_cleanup_pop(1);
     return result;
 }
@@ -119,12 +119,16 @@ static int poll_until(struct pollfd *files, nfds_t n, int64_t until_ns, const si
 
 PUBLIC int poll(struct pollfd *files, nfds_t n, int timeout_ms)
 {
-    if (!is_attached() || timeout_ms < 0)
+    sigset_t during;
+    if (!is_attached())
         return real.poll(files, n, timeout_ms);
+    if (timeout_ms < 0)
+        return real.ppoll(files, n, NULL, without_samples(&during, NULL));
     if (timeout_ms > 0)
         return poll_until(files, n, after(timeout_ms * CLOCK_MS), NULL);
     before_look(THIS_CALL());
-    int result = real.poll(files, n, 0);
+    int result;
+    REPEAT_SAMPLED(result, real.poll(files, n, 0));
     if (result == 0)
         after_idle_look(LOOK_RAW);
     return result;
@@ -132,12 +136,16 @@ PUBLIC int poll(struct pollfd *files, nfds_t n, int timeout_ms)
 
 PUBLIC int ppoll(struct pollfd *files, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
-    if (!is_attached() || timeout == NULL || !is_valid(timeout))
+    sigset_t during;
+    if (!is_attached() || (timeout != NULL && !is_valid(timeout)))
         return real.ppoll(files, n, timeout, mask);
+    if (timeout == NULL)
+        return real.ppoll(files, n, NULL, without_samples(&during, mask));
     if (to_ns(timeout) > 0)
         return poll_until(files, n, after(to_ns(timeout)), mask);
     before_look(THIS_CALL());
-    int result = real.ppoll(files, n, timeout, mask);
+    int result;
+    REPEAT_SAMPLED(result, real.ppoll(files, n, timeout, mask));
     if (result == 0)
         after_idle_look(LOOK_RAW);
     return result;
@@ -214,11 +222,15 @@ static int select_until(int n, fd_set *reading, fd_set *writing, fd_set *special
 
 PUBLIC int select(int n, fd_set *reading, fd_set *writing, fd_set *special, struct timeval *timeout)
 {
-    if (!is_attached() || timeout == NULL)
+    sigset_t during;
+    if (!is_attached())
         return real.select(n, reading, writing, special, timeout);
+    if (timeout == NULL)
+        return real.pselect(n, reading, writing, special, NULL, without_samples(&during, NULL));
     if (timeout->tv_sec == 0 && timeout->tv_usec == 0) {
         before_look(THIS_CALL());
-        int result = real.select(n, reading, writing, special, timeout);
+        int result;
+        REPEAT_SAMPLED(result, real.select(n, reading, writing, special, timeout));
         if (result == 0)
             after_idle_look(LOOK_RAW);
         return result;
@@ -239,11 +251,15 @@ PUBLIC int select(int n, fd_set *reading, fd_set *writing, fd_set *special, stru
 PUBLIC int pselect(int n, fd_set *reading, fd_set *writing, fd_set *special, const struct timespec *timeout,
                    const sigset_t *mask)
 {
-    if (!is_attached() || timeout == NULL || !is_valid(timeout))
+    sigset_t during;
+    if (!is_attached() || (timeout != NULL && !is_valid(timeout)))
         return real.pselect(n, reading, writing, special, timeout, mask);
+    if (timeout == NULL)
+        return real.pselect(n, reading, writing, special, NULL, without_samples(&during, mask));
     if (to_ns(timeout) == 0) {
         before_look(THIS_CALL());
-        int result = real.pselect(n, reading, writing, special, timeout, mask);
+        int result;
+        REPEAT_SAMPLED(result, real.pselect(n, reading, writing, special, timeout, mask));
         if (result == 0)
             after_idle_look(LOOK_RAW);
         return result;
@@ -255,16 +271,17 @@ PUBLIC int pselect(int n, fd_set *reading, fd_set *writing, fd_set *special, con
 
 static int epoll_until(int epoll, struct epoll_event *events, int n, int64_t until_ns, const sigset_t *mask)
 {
-    sigset_t before;
+    sigset_t before, during;
     int result;
     hold_signals(&before);
     pthread_cleanup_push(release_signals, &before);
+    mask = without_samples(&during, mask != NULL ? mask : &before);
     for (;;) {
-        result = real.epoll_pwait(epoll, events, n, 0, mask != NULL ? mask : &before);
+        result = real.epoll_pwait(epoll, events, n, 0, mask);
         if (result != 0)
             break;
         struct pollfd file[2] = {{.fd = epoll, .events = POLLIN}};
-        result = wait_with_mask(file, 1, until_ns, mask != NULL ? mask : &before);
+        result = wait_with_mask(file, 1, until_ns, mask);
         if (result <= 0)
             break;
         /* Another thread may take the event first; then the wait goes on. */
@@ -275,12 +292,16 @@ static int epoll_until(int epoll, struct epoll_event *events, int n, int64_t unt
 
 PUBLIC int epoll_pwait(int epoll, struct epoll_event *events, int n, int timeout_ms, const sigset_t *mask)
 {
-    if (!is_attached() || timeout_ms < 0)
+    sigset_t during;
+    if (!is_attached())
         return real.epoll_pwait(epoll, events, n, timeout_ms, mask);
+    if (timeout_ms < 0)
+        return real.epoll_pwait(epoll, events, n, -1, without_samples(&during, mask));
     if (timeout_ms > 0)
         return epoll_until(epoll, events, n, after(timeout_ms * CLOCK_MS), mask);
     before_look(THIS_CALL());
-    int result = real.epoll_pwait(epoll, events, n, 0, mask);
+    int result;
+    REPEAT_SAMPLED(result, real.epoll_pwait(epoll, events, n, 0, mask));
     if (result == 0)
         after_idle_look(LOOK_RAW);
     return result;

@@ -109,6 +109,7 @@ struct thread {
     int64_t seen_ns; /* game time that it saw last; -1 for none */
     uintptr_t stack_low, stack_high;
     struct cycle cycle;
+    volatile sig_atomic_t was_sampled; /* by the signal of spin.c, since it was set to 0 */
 };
 /* initial-exec: the other kind of TLS may allocate memory at the first access. */
 extern __thread struct thread self __attribute__((tls_model("initial-exec")));
@@ -153,6 +154,14 @@ int64_t real_time_until_ns(const struct clock_moment *moment, int64_t until_ns);
 bool sleep_until(int64_t until_ns); /* false: a signal came */
 void hold_signals(sigset_t *before); /* until release_signals(before), for this thread */
 void release_signals(void *before);
+/* The mask for a blocking call: `mask`, or the one of this thread if that is NULL, and the signal of spin.c. */
+const sigset_t *without_samples(sigset_t *copy, const sigset_t *mask);
+/* Make a call that the signal of spin.c may end, and again if it did. */
+#define REPEAT_SAMPLED(result, call)                                    \
+    do {                                                                \
+        self.was_sampled = 0;                                           \
+        result = (call);                                                \
+    } while (result < 0 && errno == EINTR && self.was_sampled)
 
 /* poll.c */
 int wait_with_mask(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_t *mask);

@@ -9,16 +9,20 @@
 PUBLIC int pause(void)
 {
     struct pollfd waker;
-    if (!is_attached() || !has_timers())
+    sigset_t during;
+    if (!is_attached())
         return real.pause();
+    if (!has_timers())
+        return real.ppoll(NULL, 0, NULL, without_samples(&during, NULL));
     return wait_for_files(&waker, 0, CLOCK_FOREVER, NULL);
 }
 
 PUBLIC int sigsuspend(const sigset_t *mask)
 {
     struct pollfd waker;
+    sigset_t during;
     if (!is_attached() || !has_timers())
-        return real.sigsuspend(mask);
+        return real.sigsuspend(is_attached() ? without_samples(&during, mask) : mask);
     return wait_for_files(&waker, 0, CLOCK_FOREVER, mask);
 }
 
@@ -54,8 +58,13 @@ static int await_signal(const sigset_t *set, siginfo_t *info, int64_t until_ns)
 PUBLIC int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict timeout)
 {
     bool has_timeout = timeout != NULL && is_valid(timeout);
-    if (!is_attached() || (timeout != NULL && !has_timeout) || (!has_timeout && !has_timers()))
+    if (!is_attached() || (timeout != NULL && !has_timeout))
         return real.sigtimedwait(set, info, timeout);
+    if (!has_timeout && !has_timers()) {
+        int number;
+        REPEAT_SAMPLED(number, real.sigtimedwait(set, info, NULL));
+        return number;
+    }
     return await_signal(set, info, has_timeout ? after(to_ns(timeout)) : CLOCK_FOREVER);
 }
 

@@ -53,16 +53,26 @@ void release_signals(void *before)
     errno = saved_errno;
 }
 
+const sigset_t *without_samples(sigset_t *copy, const sigset_t *mask)
+{
+    if (mask != NULL)
+        *copy = *mask;
+    else
+        pthread_sigmask(SIG_SETMASK, NULL, copy);
+    sigaddset(copy, CLOCK_SAMPLE_SIGNAL);
+    return copy;
+}
+
 /* Sleep, for a while at least; false if a signal came, also if it came before. On the page a sleeper is woken at once,
  * but a futex cannot let signals in for the time of the sleep only. So they have to wait while it is there, and it does
  * not stay for long: those who step a game come back soon, and for those who do not it waits with the helper. */
-static bool sleep_once(const struct clock_moment *moment, int64_t until_ns, const sigset_t *before)
+static bool sleep_once(const struct clock_moment *moment, int64_t until_ns, const sigset_t *mask)
 {
     static const struct timespec none = {0, 0};
     bool is_parking;
     do {
         is_parking = moment->is_frozen && begin_park(moment->generation);
-        if (real.ppoll(NULL, 0, &none, before) != 0 && errno == EINTR)
+        if (real.ppoll(NULL, 0, &none, mask) != 0 && errno == EINTR)
             return false;
     } while (is_parking && !finish_park(moment->generation, CLOCK_WAIT_TIME));
     int64_t wait_ns = real_wait_until_ns(moment, until_ns);
@@ -71,18 +81,18 @@ static bool sleep_once(const struct clock_moment *moment, int64_t until_ns, cons
         wait_ns <= DEAF_NS)
         return true;
     struct pollfd waker;
-    return wait_with_mask(&waker, 0, until_ns, before) >= 0 || errno != EINTR;
+    return wait_with_mask(&waker, 0, until_ns, mask) >= 0 || errno != EINTR;
 }
 
 /* Sleep while signals are held. */
-static bool sleep_with_mask(int64_t until_ns, const sigset_t *before)
+static bool sleep_with_mask(int64_t until_ns, const sigset_t *mask)
 {
     struct clock_moment moment;
     bool has_slept = true;
     for (look(&moment); has_slept && moment.virtual_ns < until_ns; look(&moment)) {
         if (!moment.is_frozen)
             alert();
-        has_slept = sleep_once(&moment, until_ns, before);
+        has_slept = sleep_once(&moment, until_ns, mask);
         /* Sleeping is a place where a thread can be cancelled; the futex is none. */
         pthread_testcancel();
     }
@@ -92,11 +102,11 @@ static bool sleep_with_mask(int64_t until_ns, const sigset_t *before)
 
 bool sleep_until(int64_t until_ns)
 {
-    sigset_t before;
+    sigset_t before, mask;
     bool has_slept;
     hold_signals(&before);
     pthread_cleanup_push(release_signals, &before);
-    has_slept = sleep_with_mask(until_ns, &before);
+    has_slept = sleep_with_mask(until_ns, without_samples(&mask, &before));
     pthread_cleanup_pop(1);
     pthread_testcancel();
     return has_slept;

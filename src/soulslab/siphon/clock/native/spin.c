@@ -7,6 +7,9 @@
  * - all of its general registers have the same content each time: the loop has no counter and no result;
  * - it has computed for long in this loop. A loop that was found so several times is known, and found at once.
  *
+ * A thread may enter a wait before the signal comes. The wait must not end then, as the program would see an end without
+ * a cause: blocking calls hold the signal back (`without_samples`), and others are repeated (`was_sampled`).
+ *
  * The thread is held in the handler of the signal until game time moves on. A loop that reads the counter of the
  * processor (rdtsc) waits for real time, so it is reported and not held.
  */
@@ -116,6 +119,7 @@ static void on_sample(int number, siginfo_t *about, void *context)
     (void)number, (void)about;
     int saved_errno = errno;
     struct clock_moment moment;
+    self.was_sampled = 1;
     clock_look(page, &moment);
     const greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
     bool is_waiting = moment.is_frozen && is_spinning(&samples, moment.generation, registers);
