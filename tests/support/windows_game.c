@@ -1,6 +1,7 @@
 /* A small Windows game for the tests under Wine: a window, a world behind pointers, keys, 60 ticks a second.
  *
- * Its argument says how its loop waits for the next tick, as games differ in that: sleep, spin, event, timer, thread.
+ * Its argument says how its loop waits for the next tick, as games differ in that: sleep, spin, event, timer, condition,
+ * address, thread.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -110,6 +111,9 @@ static long long play(HWND window)
 static void wait_for_tick(long long left_us)
 {
     static HANDLE timer, event;
+    static SRWLOCK lock = SRWLOCK_INIT;
+    static CONDITION_VARIABLE condition = CONDITION_VARIABLE_INIT;
+    static volatile int never;
     if (event == NULL) {
         event = CreateEvent(NULL, FALSE, FALSE, NULL);
         timer = CreateWaitableTimer(NULL, FALSE, NULL);
@@ -123,6 +127,12 @@ static void wait_for_tick(long long left_us)
     } else if (lstrcmpA(loop, "timer") == 0) {
         SetWaitableTimer(timer, &due, 0, NULL, NULL, FALSE);
         WaitForSingleObject(timer, INFINITE);
+    } else if (lstrcmpA(loop, "condition") == 0) {
+        AcquireSRWLockExclusive(&lock);
+        SleepConditionVariableSRW(&condition, &lock, left_ms, 0);
+        ReleaseSRWLockExclusive(&lock);
+    } else if (lstrcmpA(loop, "address") == 0) {
+        WaitOnAddress(&never, &(int){0}, sizeof never, left_ms);
     } else {
         Sleep(left_ms);
     }

@@ -116,7 +116,7 @@ class WindowsInstallation:
         resources = self.folder / "resources.o"
         subprocess.run([program(f"{COMPILER}-windres"), SOURCE.with_suffix(".rc"), resources], check=True)
         command = [program(f"{COMPILER}-gcc"), "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-mwindows"]
-        subprocess.run([*command, "-o", self.game, SOURCE, resources, "-lwinmm"], check=True)
+        subprocess.run([*command, "-o", self.game, SOURCE, resources, "-lwinmm", "-lsynchronization"], check=True)
 
     def _set_up(self) -> None:
         """Let Wine make its Windows; it takes about five seconds and 700 MB."""

@@ -161,7 +161,7 @@ def verify_game(
         RecordingError: A trace cannot be written.
     """
     verifier = _Verifier(profile, settings, source)
-    with TemporaryDirectory(prefix="soulslab-verify-") as folder, _busy_processes(settings.n_load):
+    with TemporaryDirectory(prefix="soulslab-verify-") as folder, busy_processes(settings.n_load):
         try:
             verifier.play_all(opener or _opener(profile, settings), Path(folder))
         except RecordingError:
@@ -335,8 +335,8 @@ def _opener(profile: Profile, settings: VerifySettings) -> Opener:
 
 
 @contextlib.contextmanager
-def _busy_processes(n: int) -> Iterator[None]:
-    """Let processes compute, and end them."""
+def busy_processes(n: int) -> Iterator[None]:
+    """Let so many processes compute in a context, and end them."""
     with contextlib.ExitStack() as stack:
         for _ in range(n):
             process = stack.enter_context(subprocess.Popen([sys.executable, "-c", _BUSY]))  # noqa: S603 - our own words
