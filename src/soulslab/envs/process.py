@@ -27,6 +27,7 @@ from soulslab.envs.process_start import Deadline, EpisodeStart
 from soulslab.envs.tick_count import TickCount
 from soulslab.errors import (
     ClockStalledError,
+    ControlTakenError,
     EnvironmentUsageError,
     NotResetError,
     SelfCheckError,
@@ -108,6 +109,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
                 deterministic from now on, and restarts the game.
 
         Raises:
+            ControlTakenError: Another environment controls the game.
             SelfCheckError: The profile does not know this version of the game, and what is needed does not fit it.
             SiphonError: The start failed, also after ``env.max_retries`` restarts.
         """
@@ -123,7 +125,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
             try:
                 result = self._begin(n_ticks, deadline)
                 break
-            except SelfCheckError:  # a restart makes the facts no better
+            except (ControlTakenError, SelfCheckError):  # a restart of the game does not help
                 raise
             except SiphonError:
                 self._keeper.is_lost = True

@@ -86,9 +86,31 @@ def make_options(options: Mapping[str, Any]) -> ProcessOptions:
     if given.on_lost_tick is not None and given.on_lost_tick not in ON_LOST_TICK:
         hint = did_you_mean(str(given.on_lost_tick), ON_LOST_TICK)
         raise EnvironmentUsageError(f"on_lost_tick: unknown choice {given.on_lost_tick!r}{hint}")
+    check_game_options(given)
     if given.server and given.session is not None:
         raise EnvironmentUsageError("give either server or session, not both")
     return given
+
+
+def check_game_options(given: Any) -> None:
+    """Raise `EnvironmentUsageError` for an option that says where a game is, and has the wrong type.
+
+    Args:
+        given: Options with ``server``, ``token``, ``tls`` and ``pid``.
+    """
+    for name in ("server", "token", "tls"):
+        value = getattr(given, name)
+        if not isinstance(value, str):
+            raise EnvironmentUsageError(f"{name} must be text, not {_of_type(value)}")
+    if isinstance(given.pid, bool) or not isinstance(given.pid, int) or given.pid < 0:
+        raise EnvironmentUsageError(f"pid must be the number of a process, not {_of_type(given.pid)}")
+
+
+def _of_type(value: Any) -> str:
+    """Return what is wrong with an option; the value itself may be a secret."""
+    is_list = isinstance(value, list | tuple)
+    hint = "; a list, with one for each environment, is for make_vec" if is_list else ""
+    return f"of type {type(value).__name__}{hint}"
 
 
 def find_profile(given: ProcessOptions) -> tuple[Profile, str]:
@@ -144,6 +166,7 @@ def _opener(given: ProcessOptions, profile: Profile, render_mode: str | None) ->
         options=launch_options,
         is_read_only=given.read_only,
         allow_unknown_version=given.allow_unknown_version,
+        controller=f"an environment of {profile.name}",
     )
 
     def open_here(seed: int | None) -> Session:

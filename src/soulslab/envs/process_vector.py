@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from soulslab.envs.crew import Crew
 from soulslab.envs.process import Info, ProcessEnv
-from soulslab.envs.vector_arguments import autoreset_mode_of, reset_mask_of
+from soulslab.envs.vector_arguments import autoreset_mode_of, options_of_each, reset_mask_of
 from soulslab.errors import EnvironmentUsageError, NotResetError
 
 _Outcome = tuple[Any, float, bool, bool, Info]
@@ -60,10 +60,11 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         num_envs: N.
         autoreset_mode: ``"NextStep"``, ``"SameStep"``, ``"Disabled"`` or Gymnasium's enum.
         copy: Whether observations are copies. Without, they are a buffer that the next call overwrites.
-        options: See `ProcessOptions`.
+        options: See `ProcessOptions`. ``server``, ``token``, ``tls``, ``pid``, ``display`` and ``session`` may be lists
+            with one value for each environment.
 
     Raises:
-        EnvironmentUsageError: An option is wrong.
+        EnvironmentUsageError: An option is wrong, or two environments get the same game.
         ProfileError: The profile is.
     """
 
@@ -83,7 +84,9 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self.autoreset_mode = autoreset_mode_of(autoreset_mode)
         self.copy = copy
         self.render_mode = render_mode
-        self.envs: Sequence[GameEnv] = [type(self).single(render_mode=render_mode, **options) for _ in range(num_envs)]
+        self.envs: Sequence[GameEnv] = [
+            type(self).single(render_mode=render_mode, **each) for each in options_of_each(options, num_envs)
+        ]
         self.metadata = {**self.envs[0].metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = self.envs[0].observation_space
         self.single_action_space = self.envs[0].action_space

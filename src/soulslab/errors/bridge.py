@@ -401,10 +401,10 @@ class AccessRefusedError(RemoteError):
 
 
 class ControlTakenError(RemoteError):
-    """Another client of the server controls the game; one may still look.
+    """Another client of the server, or another environment on this machine, controls the game; one may still look.
 
     Attributes:
-        holder: The name of that client.
+        holder: The name of that client or environment.
     """
 
     def __init__(self, problem: str, *, holder: str) -> None:

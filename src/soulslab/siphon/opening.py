@@ -26,6 +26,7 @@ from soulslab.siphon.capture.open import open_capture
 from soulslab.siphon.clock import Clock
 from soulslab.siphon.clock.lockstep import LockstepPage
 from soulslab.siphon.clock_choice import ClockChoice
+from soulslab.siphon.control_claim import ControlClaim
 from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.held_start import BOOT_S, EPOCH_S, HeldStart
 from soulslab.siphon.image import Image, read_image
@@ -213,6 +214,9 @@ class RealGameOpener:
     ) -> None:
         """Open all the parts of a process that runs."""
         refuse_anti_cheat(game.pid, profile.process)
+        if options.controller:
+            # Before the clock or the keys are touched: the other one is not to notice anything.
+            game.parts.callback(ControlClaim(game.pid, options.controller).release)
         memory = LinuxMemory(game.pid)
         game.parts.callback(memory.close)
         image, game.attributes = _wait_for_memory(game, profile, memory, deadline)

@@ -59,6 +59,8 @@ class SessionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             we did not start runs on instead of being ended.
         allow_unknown_version: Attach although the executable's version is none that the profile knows.
         deadline_s: Wall time for the game to come up, window and memory.
+        controller: Name of what controls the game, such as the id of an environment. While the session is open, no
+            other session with a controller can be opened to the same process; "" only looks, or shares the game.
         deterministic: Start the game with a fixed clock, fixed random sources, a fixed environment and fixed
             addresses, and leave it paused (docs/deterministic_starts.md). It needs a game that the session starts, and
             the clock grade ``lockstep``.
@@ -78,6 +80,7 @@ class SessionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     on_orphan: str = "end"
     allow_unknown_version: bool = False
     deadline_s: float = 30.0
+    controller: str = ""
     deterministic: bool = False
     seed: Annotated[int, Meta(ge=0, le=2**32 - 1)] = 0
 

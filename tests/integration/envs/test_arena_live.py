@@ -9,6 +9,7 @@ from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.arena.vocabulary import LIGHT_ATTACK, NOTHING
 from soulslab.envs.arena import ArenaEnv
 from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.errors import ControlTakenError
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.siphon.local import open_session
 from soulslab.siphon.profile import load_profile
@@ -99,3 +100,17 @@ def test_in_place_a_seedless_episode_follows_without_loading(judge):
     assert (observation["player_hp"][0], observation["boss_hp"][0]) == (454.0, 1037.0)
     assert env.game.read("fight.number")["fight.number"] == n_fights
     np.testing.assert_allclose(observation["player_pose"][:2], env.scenario.player_pose[:2], atol=0.5)
+
+
+def test_a_second_environment_on_the_same_process_is_refused_and_the_first_goes_on():
+    first = ArenaLiveEnv()
+    try:
+        first.reset(seed=1)
+        pid = first.session.info.pid
+        second = ArenaLiveEnv(pid=pid)
+        with pytest.raises(ControlTakenError, match=f"another environment of this process .* process {pid}; close it"):
+            second.reset(seed=1)
+        second.close()
+        assert first.step(NOTHING)[4]["clock"] == "lockstep"
+    finally:
+        first.close()

@@ -1,10 +1,13 @@
 """An environment whose game is behind a server."""
 
+import gymnasium
 import msgspec
+import numpy as np
 import pytest
 
 from soulslab.envs.process import ProcessEnv
-from soulslab.errors import EnvironmentUsageError, RemoteError, ServerUnavailableError
+from soulslab.envs.registration import PROCESS_ID
+from soulslab.errors import ControlTakenError, EnvironmentUsageError, RemoteError, ServerUnavailableError
 from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from support.toy_env import toy_profile, toy_table
@@ -81,3 +84,41 @@ def test_another_profile_than_the_server_s(serving):
     env = ProcessEnv(profile=profile, server=server.address, token=server.token)
     with pytest.raises(EnvironmentUsageError, match="other keys"):
         env.reset()
+
+
+def test_a_vector_over_one_server_for_each_environment(serving):
+    servers = [serving(), serving()]
+    env = gymnasium.make_vec(
+        PROCESS_ID,
+        num_envs=2,
+        profile=toy_profile(),
+        server=[server.address for server in servers],
+        token=[server.token for server in servers],
+        options={"level": 3},
+    )
+    try:
+        _, info = env.reset(seed=1)
+        assert info["values"]["level"].tolist() == [3, 3]
+        assert [server.n_clients for server in servers] == [1, 1]
+        observations, *_ = env.step(np.array([1, 2]))
+        assert observations["velocity"].tolist() == [[0.0, 1.0], [-1.0, 0.0]]
+    finally:
+        env.close()
+
+
+def test_a_list_of_servers_is_for_vectors():
+    with pytest.raises(EnvironmentUsageError, match=r"server must be text, not of type list; .* make_vec"):
+        ProcessEnv(profile=toy_profile(), server=["a:1", "b:2"])
+
+
+def test_a_second_environment_on_one_server_is_refused(serving, make):
+    server = serving()
+    first, second = make(server), make(server)
+    first.reset()
+    first.step(1)
+    with pytest.raises(ControlTakenError, match="controls the game, and last did so"):
+        second.reset()
+    first.step(1)
+    first.close()
+    second.reset()
+    assert second.step(1)[4]["n_restarts"] == 0

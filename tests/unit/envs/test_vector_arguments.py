@@ -1,10 +1,12 @@
 """Arguments that all vector environments take."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from soulslab.envs.vector_arguments import autoreset_mode_of, reset_mask_of
+from soulslab.envs.vector_arguments import autoreset_mode_of, options_of_each, reset_mask_of
 from soulslab.errors import EnvironmentUsageError
 
 
@@ -29,3 +31,35 @@ def test_a_mask_chooses():
 def test_other_masks_are_refused(mask):
     with pytest.raises(EnvironmentUsageError, match=r"shape \(2,\)"):
         reset_mask_of(mask, 2)
+
+
+def test_a_list_gives_each_environment_its_own_game():
+    options = {"server": ["a:1", "b:2"], "token": ("one", "two"), "frame_skip": 2, "actions": ["nothing", "roll"]}
+    first, second = options_of_each(options, 2)
+    assert first == {**options, "server": "a:1", "token": "one"}
+    assert second == {**options, "server": "b:2", "token": "two"}
+    assert options_of_each({"pid": 3, "session": None}, 1) == [{"pid": 3, "session": None}]
+
+
+def test_what_opens_a_session_opens_one_for_each():
+    assert options_of_each({"session": list}, 3) == [{"session": list}] * 3
+
+
+ONE_SESSION = SimpleNamespace()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"server": ["a:1"]}, "server is a list of 1, but there are 3 environments"),
+        ({"pid": [1, 2, 3, 4]}, "pid is a list of 4"),
+        ({"server": "a:1"}, r"server: environments 0 and 1 would control the same game \(a:1\)"),
+        ({"server": ["a:1", "b:1", "a:1"]}, r"environments 0 and 2 would control the same game \(a:1\)"),
+        ({"pid": 7}, r"pid: environments 0 and 1 would control the same game \(7\)"),
+        ({"pid": [7, 8, 8]}, "environments 1 and 2"),
+        ({"session": ONE_SESSION}, "session: environments 0 and 1 would control the same game; give"),
+    ],
+)
+def test_two_environments_on_one_game_are_refused(options, message):
+    with pytest.raises(EnvironmentUsageError, match=message):
+        options_of_each(options, 3)

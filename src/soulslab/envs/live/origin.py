@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from soulslab.envs.live.options import DuelOptions
+from soulslab.envs.process_options import check_game_options
 from soulslab.errors import EnvironmentUsageError
 from soulslab.siphon.profile import Profile
 
@@ -31,8 +32,7 @@ class OriginOptions(DuelOptions, frozen=True, kw_only=True):
     def check(self) -> None:
         """Raise `EnvironmentUsageError` for the first option that is wrong."""
         super().check()
-        if isinstance(self.pid, bool) or not isinstance(self.pid, int) or self.pid < 0:
-            raise EnvironmentUsageError(f"pid must be the number of a process, not {self.pid!r}")
+        check_game_options(self)
         if bool(self.server) + bool(self.pid) + (self.session is not None) > 1:
             raise EnvironmentUsageError("give only one of server, pid and session")
         for name in ("token", "tls"):

@@ -20,6 +20,7 @@ from soulslab.envs.process_settings import tick_s
 from soulslab.envs.process_start import Deadline
 from soulslab.errors import (
     ClockUnavailableError,
+    ControlTakenError,
     InvalidValueError,
     ProfileError,
     ReadOnlyError,
@@ -39,6 +40,7 @@ Seen: TypeAlias = dict[str, Any]
 #: What no retry helps against: somebody's mistake.
 MISTAKES = (
     ClockUnavailableError,
+    ControlTakenError,
     ProfileError,
     InvalidValueError,
     ReadOnlyError,

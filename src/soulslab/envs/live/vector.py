@@ -27,7 +27,7 @@ class DuelVectorEnv(ProcessVectorEnv):
         autoreset_mode: ``"NextStep"``, ``"SameStep"``, ``"Disabled"`` or Gymnasium's enum.
         copy: Whether observations are copies. Without, they are a buffer that the next call overwrites.
         render_mode: Of each.
-        options: Those of one.
+        options: Those of one; `ProcessVectorEnv` says which may be lists.
 
     Attributes:
         attack_names: Names of the boss's attacks.

@@ -96,7 +96,10 @@ class SoulsDuelEnv(DuelEnv):
 def _starter(given: SoulsOptions, profile: Profile) -> Callable[[], Session]:
     """Return what starts the game, with the patience that it takes."""
     options = msgspec.structs.replace(
-        LAUNCH, display=given.display or LAUNCH.display, allow_unknown_version=given.allow_unknown_version
+        LAUNCH,
+        display=given.display or LAUNCH.display,
+        allow_unknown_version=given.allow_unknown_version,
+        controller=f"an environment of {profile.name}",
     )
     return lambda: open_session(profile, options)
 

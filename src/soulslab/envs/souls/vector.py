@@ -13,7 +13,7 @@ from soulslab.envs.souls.env import SoulsDuelEnv
 class SoulsDuelVectorEnv(DuelVectorEnv):
     """N fights with a boss of a real game (`SoulsDuelEnv`).
 
-    A machine runs one such game: N games are on N servers (``session`` opens one after another), or are stood in for.
+    A machine runs one such game. N games are on N servers (``server`` as a list), or the built-in fight stands in.
     """
 
     single: ClassVar[Callable[..., DuelEnv]] = SoulsDuelEnv
