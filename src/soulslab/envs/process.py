@@ -29,13 +29,14 @@ from soulslab.errors import (
     ClockStalledError,
     ControlTakenError,
     EnvironmentUsageError,
+    LostTickError,
     NotResetError,
     SelfCheckError,
     SiphonError,
     WaitTimeoutError,
 )
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.session import LOADING, Session, Step, StepResult
+from soulslab.siphon.session import LOADING, Session, Snapshot, Step, StepResult
 
 Info = dict[str, Any]
 
@@ -48,11 +49,14 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
     to get this episode started), ``values`` (what ``env.info`` names) and, with discrete actions, ``action_mask``, all
     True. After a step also ``reward_terms`` (what each added) and, where the profile names a tick attribute, ``ticks``
     and ``ticks_expected``, with a lockstep clock also ``ticks_lost`` and ``ticks_doubled`` of the episode so far (a
-    step that waited for the game to load is not counted); after the last step ``end`` (which condition, or
-    ``max_steps``).
+    step that waited for the game to load is not counted); after the last step ``end`` (which condition, ``max_steps``
+    or ``failure``). Where an end asks for a value that is unreadable, the last observation has the last value of each
+    attribute that cannot be read.
 
     When a step fails (the game was killed, its window closed, a value cannot be read), it raises; the next `reset`
-    brings the game back, by a restart if it must. Nothing is made up in its place.
+    brings the game back, by a restart if it must. No value is made up. With ``on_failure="truncate"`` it ends the
+    episode instead, with the last observation, a reward of 0, and ``info["failure"]``: ``error`` (the class) and
+    ``message``.
 
     Args:
         render_mode: None, ``"rgb_array"``, or ``"human"`` (the game's window opens on your own screen, at its own
@@ -77,6 +81,8 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         self._step_s = settings.frame_skip * (settings.step_s or (settings.step_ticks or 0) * self._tick_s)
         self.metadata = {**self.metadata, "render_fps": max(1, round(1 / self._step_s))}
         self._settings = settings
+        self._on_failure = given.on_failure
+        self._latest: StepResult | None = None
         self._state = StateSpace(settings, self.profile)
         self._actions = ActionKeys(settings, self.profile)
         self._rewards = Rewards(settings.reward)
@@ -131,6 +137,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
                 self._keeper.is_lost = True
                 if not tries_left or not self._keeper.is_open:
                     raise
+        self._latest = result
         self._rewards.begin(result.snapshot)
         self._n_steps = 0
         self._stood_s = 0.0
@@ -147,29 +154,34 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         Raises:
             NotResetError: Before the first reset, after the end of an episode, or after a step that failed.
             InvalidActionError: The action is not in the space.
-            SiphonError: The step failed; call `reset`, which brings the game back.
+            SiphonError: The step failed, with ``on_failure="raise"``; call `reset`, which brings the game back.
         """
         if not self._is_ready:
             raise NotResetError("step: the episode is over, has not begun, or has failed; call reset() first")
         held = self._actions.held(action)
         self._is_ready = False
-        result, n_waited = self._play(held)
+        try:
+            result, missing, n_waited = self._play(held)
+        except LostTickError:
+            raise
+        except SiphonError as error:
+            if self._on_failure == "raise":
+                raise
+            return self._cut_off(error)
         values = result.snapshot
         shares = self._rewards(values)
         self._n_steps += 1
-        end = next((name for name, condition in self._settings.end.items() if condition.holds(values)), "")
+        end = self._end(values, missing)
         is_cut = not end and self._n_steps == self._settings.max_steps
         self._is_ready = not (end or is_cut)
         info = self._info(result)
         info["reward_terms"] = shares
-        if self._settings.step_ticks is not None and self.profile.clock.tick_attribute:
-            info["ticks"] = self._ticks.n_ticks
-            info["ticks_expected"] = self._settings.step_ticks * self._settings.frame_skip + n_waited
-            if self._grade == "lockstep":
-                info["ticks_lost"] = self._ticks.n_lost
-                info["ticks_doubled"] = self._ticks.n_doubled
+        if self._settings.step_ticks is not None:
+            n_expected = self._settings.step_ticks * self._settings.frame_skip + n_waited
+            info |= self._tick_info(self._ticks.n_ticks, n_expected)
         if end or is_cut:
             info["end"] = end or "max_steps"
+        self._latest = result
         return self._observation(result), sum(shares.values()), bool(end), is_cut, info
 
     def render(self) -> Any:
@@ -236,16 +248,22 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         result = self._keeper.session.step(look)
         if self._ticks.attribute:
             self._ticks.begin(int(result.snapshot[self._ticks.attribute]))
-        for name, condition in self._settings.end.items():
-            if condition.holds(result.snapshot):
-                hint = f"env.end.{name} ({condition}) holds after env.reset; wait for its contrary there"
-                raise WaitTimeoutError("the start of an episode", 0.0, hint)
+        if name := self._end(result.snapshot):
+            condition = self._settings.end[name]
+            hint = f"env.end.{name} ({condition}) holds after env.reset; wait for its contrary there"
+            raise WaitTimeoutError("the start of an episode", 0.0, hint)
         return result
 
-    def _play(self, held: tuple[str, ...]) -> tuple[StepResult, int]:
-        """Play a step; wait on where values cannot be read because the game loads. Returns the ticks of that, too."""
+    def _play(self, held: tuple[str, ...]) -> tuple[StepResult, tuple[str, ...], int]:
+        """Play a step; wait while values cannot be read because the game loads.
+
+        Returns:
+            What was seen, the attributes that could not be read (only where that ends the episode), and the ticks of
+            the wait.
+        """
         step = msgspec.structs.replace(self._look, held=held, advance_s=self._step_s)
         started_s = time.monotonic()
+        missing: tuple[str, ...] = ()
         try:
             for n_waited in range(self._settings.retry_ticks + 1):
                 try:
@@ -253,9 +271,12 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
                     break
                 except LOADING:
                     if n_waited == self._settings.retry_ticks:
-                        raise
+                        missing = self._unreadable()
+                        if not self._is_end(missing):
+                            raise
+                        result = self._look_without(missing)
                     step = msgspec.structs.replace(self._look, advance_s=self._tick_s)
-            if self._ticks.attribute:
+            if self._ticks.attribute and self._ticks.attribute not in missing:
                 self._count_ticks(int(result.snapshot[self._ticks.attribute]), n_waited)
                 self._refuse_stall(self._ticks.n_ticks != 0, time.monotonic() - started_s)
         except SiphonError:
@@ -263,7 +284,46 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
             raise
         if self.render_mode == "human":
             self._pace()
-        return result, n_waited
+        return result, missing, n_waited
+
+    def _unreadable(self) -> tuple[str, ...]:
+        """Return the attributes that cannot be read now."""
+        missing = []
+        for name in self._look.attributes or ():
+            try:
+                self._keeper.session.read(name)
+            except LOADING:
+                missing.append(name)
+        return tuple(missing)
+
+    def _is_end(self, missing: tuple[str, ...]) -> bool:
+        """Return whether the episode ends because attributes cannot be read."""
+        return any(condition.unreadable and condition.attribute in missing for condition in self._settings.end.values())
+
+    def _look_without(self, missing: tuple[str, ...]) -> StepResult:
+        """Look at the game without some attributes, which keep their last values. Raises as `Session.step`."""
+        names = tuple(name for name in self._look.attributes or () if name not in missing)
+        result = self._keeper.session.step(msgspec.structs.replace(self._look, attributes=names))
+        seen = result.snapshot
+        last = {} if self._latest is None else {name: self._latest.snapshot[name] for name in missing}
+        return StepResult(result.advance, Snapshot({**last, **seen}, seen.game_time_s, seen.wall_time_s), result.frame)
+
+    def _end(self, values: Snapshot, missing: tuple[str, ...] = ()) -> str:
+        """Return the name of the end condition that holds; "" for none."""
+        read = {name: value for name, value in values.items() if name not in missing} if missing else values
+        return next((name for name, condition in self._settings.end.items() if condition.holds(read)), "")
+
+    def _cut_off(self, error: SiphonError) -> tuple[Any, float, bool, bool, Info]:
+        """Return the end of an episode whose game failed: the last observation, and the reason."""
+        if self._latest is None:
+            raise AssertionError("a step without a reset")
+        info = self._info(self._latest)
+        info["late_s"] = 0.0
+        info["reward_terms"] = dict.fromkeys(self._rewards.terms, 0.0)
+        info |= self._tick_info(0, 0)
+        info["end"] = "failure"
+        info["failure"] = {"error": type(error).__name__, "message": str(error)}
+        return self._observation(self._latest), 0.0, False, True, info
 
     def _count_ticks(self, ticks: int, n_waited: int) -> None:
         """Count the ticks of a step; those of a game that loads are not expected to be exact."""
@@ -291,6 +351,15 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
 
     def _observation(self, result: StepResult) -> Any:
         return self._state.observation(result.snapshot, None if result.frame is None else result.frame.pixels)
+
+    def _tick_info(self, n_ticks: int, n_expected: int) -> Info:
+        """Return what ``info`` has about the ticks of a step."""
+        if self._settings.step_ticks is None or not self._ticks.attribute:
+            return {}
+        info: Info = {"ticks": n_ticks, "ticks_expected": n_expected}
+        if self._grade == "lockstep":
+            info |= {"ticks_lost": self._ticks.n_lost, "ticks_doubled": self._ticks.n_doubled}
+        return info
 
     def _info(self, result: StepResult) -> Info:
         info: Info = {

@@ -129,16 +129,21 @@ def _reward_mistakes(term: RewardTerm, place: str, profile: Profile) -> Iterator
 def _condition_mistakes(condition: Condition, place: str, profile: Profile) -> Iterator[tuple[str, str]]:
     yield from _unknown_attribute(condition.attribute, join_place(place, "attribute"), profile)
     attribute = profile.attributes[condition.attribute]
+    numeric = (condition.at_least, condition.at_most, condition.multiple_of)
+    has_value = condition.equals is not None or any(limit is not None for limit in numeric)
+    if condition.unreadable:
+        if has_value:
+            yield "a value that is unreadable is not compared; give unreadable alone", place
+        return
     is_number = _is_number(attribute)
     if attribute.type == "bytes" or (attribute.type in NUMBERS and attribute.length > 1):
         yield f"{condition.attribute!r} is no single value", join_place(place, "attribute")
-    numeric = (condition.at_least, condition.at_most, condition.multiple_of)
     if not is_number and any(limit is not None for limit in numeric):
         yield f"{condition.attribute!r} is text and can only be compared with equals", place
     if condition.equals is not None and is_number == isinstance(condition.equals, str):
         yield f"can never be: {condition.attribute!r} is of type {attribute.type}", join_place(place, "equals")
-    if condition.equals is None and all(limit is None for limit in numeric):
-        yield "says nothing; give at_least, at_most, equals or multiple_of", place
+    if not has_value:
+        yield "says nothing; give at_least, at_most, equals, multiple_of or unreadable", place
 
 
 def _reset_mistakes(step: ResetStep, place: str, profile: Profile) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from soulslab.envs.process_checks import read_settings
-from soulslab.envs.process_settings import ACTION_MODES, OBSERVATIONS, ON_LOST_TICK, EnvSettings
+from soulslab.envs.process_settings import ACTION_MODES, OBSERVATIONS, ON_FAILURE, ON_LOST_TICK, EnvSettings
 from soulslab.envs.process_start import GameKeeper
 from soulslab.errors import EnvironmentUsageError, UnknownRewardError, did_you_mean
 from soulslab.games import profile_path
@@ -30,6 +30,9 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
         max_steps: Replaces ``env.max_steps``.
         random_start_ticks: Replaces ``env.random_start_ticks``.
         on_lost_tick: Replaces ``env.on_lost_tick``.
+        on_failure: What happens in a step in which the game dies, freezes, loses its window or cannot be read:
+            ``"raise"`` the error, or ``"truncate"`` the episode. The next reset brings the game back in both cases. A
+            `LostTickError` that ``on_lost_tick`` asks for is always raised.
         reward: Weights by term, in place of those in ``env.reward``; 0 switches a term off.
         options: Options of the command that starts the game (the profile's ``process.options``).
         pid: Attach to this process; 0 starts the game, or finds it where the profile has no command.
@@ -54,6 +57,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_steps: int | None = None
     random_start_ticks: int | None = None
     on_lost_tick: str | None = None
+    on_failure: str = "raise"
     reward: dict[str, float] | None = None
     options: dict[str, Any] = {}
     pid: int = 0
@@ -86,6 +90,9 @@ def make_options(options: Mapping[str, Any]) -> ProcessOptions:
     if given.on_lost_tick is not None and given.on_lost_tick not in ON_LOST_TICK:
         hint = did_you_mean(str(given.on_lost_tick), ON_LOST_TICK)
         raise EnvironmentUsageError(f"on_lost_tick: unknown choice {given.on_lost_tick!r}{hint}")
+    if given.on_failure not in ON_FAILURE:
+        hint = did_you_mean(str(given.on_failure), ON_FAILURE)
+        raise EnvironmentUsageError(f"on_failure: unknown choice {given.on_failure!r}{hint}")
     check_game_options(given)
     if given.server and given.session is not None:
         raise EnvironmentUsageError("give either server or session, not both")

@@ -27,6 +27,7 @@ OnLostTick: TypeAlias = Literal["count", "error"]
 OBSERVATIONS = ("state", "features", "pixels", "both")
 ACTION_MODES = ("discrete", "multi_binary", "multi_discrete")
 ON_LOST_TICK = ("count", "error")
+ON_FAILURE = ("raise", "truncate")
 #: Kinds of reward that look at a position: one vector, or two or three attributes.
 PLACE_KINDS = ("distance", "farthest", "explore")
 #: Length of a tap, and of a look during a wait, where the game's simulation has no known step.
@@ -53,7 +54,7 @@ class Pixels(_Table, frozen=True):
 
 
 class Condition(_Table, frozen=True):
-    """What an attribute has to be; all that is given has to hold.
+    """What an attribute has to be; all that is given has to hold, or `unreadable` alone.
 
     Attributes:
         attribute: Its name.
@@ -61,6 +62,7 @@ class Condition(_Table, frozen=True):
         at_most: It is this or less.
         equals: It is this.
         multiple_of: It is a multiple of this whole number.
+        unreadable: It cannot be read, as that of an enemy that is gone or of a game that loads.
     """
 
     attribute: Name
@@ -68,9 +70,12 @@ class Condition(_Table, frozen=True):
     at_most: float | None = None
     equals: int | float | bool | str | None = None
     multiple_of: Positive | None = None
+    unreadable: bool = False
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Tell whether it is fulfilled by values that were read."""
+        """Return whether it is fulfilled by values that were read; a value that cannot be read is missing."""
+        if self.unreadable or self.attribute not in values:
+            return self.unreadable and self.attribute not in values
         value = values[self.attribute]
         return (
             (self.at_least is None or value >= self.at_least)
@@ -80,6 +85,8 @@ class Condition(_Table, frozen=True):
         )
 
     def __str__(self) -> str:
+        if self.unreadable:
+            return f"{self.attribute} to be unreadable"
         words = (("at least", self.at_least), ("at most", self.at_most), ("equal to", self.equals))
         said = [f"{word} {_short(value)}" for word, value in words if value is not None]
         if self.multiple_of is not None:
@@ -159,7 +166,8 @@ class EnvSettings(_Table, frozen=True, kw_only=True):
         max_retries: How often a start that failed is tried again, with a restart of the game each time.
         reset_deadline_s: Wall time for a start, with all retries.
         random_start_ticks: At most so many ticks without any key at the start, drawn by the environment's seed.
-        retry_ticks: Game time that a step may wait while values cannot be read because the game is loading.
+        retry_ticks: Game time that a step may wait while values cannot be read because the game is loading; an end
+            that asks for an `unreadable` value holds after it.
         stall_s: Wall time that steps may take in sum while the count of ticks (``clock.tick_attribute``) stands; then
             the game waits for something that no action gives it, and the step fails.
         on_lost_tick: What happens when a step in lockstep makes fewer or more ticks than it should: ``count`` counts

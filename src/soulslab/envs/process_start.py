@@ -247,6 +247,8 @@ class EpisodeStart:
                 values = session.step(Step(advance_s=advance_s, attributes=(condition.attribute,))).snapshot
             except LOADING as error:
                 cause = error
+                if condition.unreadable:
+                    return
             else:
                 cause = None
                 if condition.holds(values):

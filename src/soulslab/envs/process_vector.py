@@ -53,8 +53,9 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
     Behaves as Gymnasium's ``SyncVectorEnv`` of `ProcessEnv` does, in all three autoreset modes, but all games run at
     the same time: a thread waits for each, and waiting for a game leaves the processor to the others.
 
-    A step in which one game fails raises that game's error, once all others have finished theirs. The failed
-    one needs a `reset` (with ``options={"reset_mask": ...}``, for it alone), which brings it back.
+    A step in which one game fails truncates the episode of that game (``info["failure"]``); the others go on, and the
+    next reset brings the game back. With ``on_failure="raise"`` it raises that game's error, once all others have
+    finished their step. The failed one then needs a `reset` (with ``options={"reset_mask": ...}``, for it alone).
 
     Args:
         num_envs: N.
@@ -80,6 +81,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
     ) -> None:
         if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
             raise EnvironmentUsageError(f"num_envs must be a whole number from 1, not {num_envs!r}")
+        options.setdefault("on_failure", "truncate")
         self.num_envs = num_envs
         self.autoreset_mode = autoreset_mode_of(autoreset_mode)
         self.copy = copy
@@ -131,7 +133,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
 
         Raises:
             NotResetError: Before the first reset; with ``"Disabled"`` autoreset also when an episode is over.
-            SiphonError: A game failed.
+            SiphonError: A game failed, with ``on_failure="raise"``.
         """
         if not self._has_begun:
             raise NotResetError("step: no episode has begun; call reset() first")

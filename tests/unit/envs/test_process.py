@@ -14,6 +14,7 @@ from soulslab.errors import (
     EnvironmentUsageError,
     ImplausibleValueError,
     InvalidActionError,
+    LostTickError,
     NotResetError,
     PointerError,
     ProcessExitedError,
@@ -194,17 +195,16 @@ def go_mad(toy):
     toy.values["hp"] = 5000
 
 
-@pytest.mark.parametrize(
-    ("fault", "error"),
-    [
-        (kill, ProcessExitedError),
-        (close_window, WindowGoneError),
-        (load, PointerError),
-        (stall, ClockStalledError),
-        (go_mad, ImplausibleValueError),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
+FAULTS = {
+    kill: ProcessExitedError,
+    close_window: WindowGoneError,
+    load: PointerError,
+    stall: ClockStalledError,
+    go_mad: ImplausibleValueError,
+}
+
+
+@pytest.mark.parametrize(("fault", "error"), FAULTS.items(), ids=lambda value: getattr(value, "__name__", ""))
 def test_a_step_that_fails_raises_and_the_next_reset_recovers(fault, error):
     env = toy_env(observation="pixels")
     env.reset()
@@ -219,6 +219,96 @@ def test_a_step_that_fails_raises_and_the_next_reset_recovers(fault, error):
     assert env.session.toy.held == frozenset()
     env.step(UP)
     assert env.reset()[1]["n_restarts"] == 0
+
+
+@pytest.mark.parametrize("observation", ["state", "pixels"])
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_step_that_fails_can_end_the_episode(fault, observation):
+    env = toy_env(observation=observation, options={"on_failure": "truncate"})
+    env.reset()
+    before, *_, usual = env.step(UP)
+    fault(env.toys.last.toy)
+    if observation == "state" and fault is close_window:
+        return  # nothing looks at the window
+    after, reward, terminated, truncated, info = env.step(UP)
+    np.testing.assert_equal(after, before)
+    assert (reward, terminated, truncated) == (0.0, False, True)
+    assert (info["end"], info["ticks"], info["reward_terms"]) == ("failure", 0, {"walk": 0.0, "pain": 0.0})
+    assert info["failure"]["error"] == FAULTS[fault].__name__
+    assert info["failure"]["message"]
+    assert set(info) == {*usual, "end", "failure"}
+    with pytest.raises(NotResetError):
+        env.step(UP)
+    assert env.reset()[1]["n_restarts"] == 1
+    assert not env.step(UP)[3]
+
+
+def test_a_lost_tick_that_is_an_error_is_raised_all_the_same():
+    env = toy_env(options={"on_failure": "truncate", "on_lost_tick": "error"})
+    env.reset()
+    env.session.toy.pass_time = lambda _: None
+    with pytest.raises(LostTickError):
+        env.step(UP)
+
+
+END_UNREADABLE = {"gone": {"attribute": "level", "unreadable": True}, "death": {"attribute": "hp", "at_most": 0}}
+
+
+def test_a_value_that_becomes_unreadable_ends_the_episode():
+    """The attribute has a way of its own, as that of an enemy that is removed at its death."""
+    env = toy_env(end=END_UNREADABLE, observation="both")
+    env.reset()
+    before, *_, usual = env.step(RIGHT)
+    env.session.toy.values["level"] = 1000  # not plausible
+    after, reward, terminated, truncated, info = env.step(RIGHT)
+    assert (info["end"], terminated, truncated) == ("gone", True, False)
+    assert (after["x"].item(), reward) == (before["x"].item() + 2, 2.0)
+    assert info["values"]["level"] == usual["values"]["level"]
+    assert (info["ticks"], info["ticks_lost"]) == (2, 0)
+    assert "failure" not in info
+
+
+def test_all_values_that_become_unreadable_end_the_episode():
+    env = toy_env(end=END_UNREADABLE)
+    env.reset()
+    before, *_ = env.step(RIGHT)
+    load(env.session.toy)
+    after, reward, terminated, _, info = env.step(RIGHT)
+    assert (info["end"], terminated, reward) == ("gone", True, 0.0)
+    np.testing.assert_equal(after, before)
+
+
+def test_other_values_that_become_unreadable_are_a_failure():
+    env = toy_env(end=END_UNREADABLE)
+    env.reset()
+    env.session.toy.values["hp"] = 1000
+    with pytest.raises(ImplausibleValueError):
+        env.step(RIGHT)
+
+
+def test_an_unreadable_value_ends_the_episode_after_the_wait():
+    env = toy_env(end=END_UNREADABLE, retry_ticks=5)
+    env.reset()
+    toy = env.session.toy
+    toy.values["level"] = 1000
+    *_, info = env.step(RIGHT)
+    assert (info["end"], info["ticks"], info["ticks_expected"]) == ("gone", 7, 7)
+
+
+def test_a_start_may_wait_for_a_value_to_become_unreadable():
+    steps = [{"write": {"level": 3}}, {"wait": {"attribute": "level", "unreadable": True}, "ticks": 50}]
+    env = toy_env(reset=[*steps, {"write": {"level": 1}}])
+    toy = env.session.toy
+    pass_time = toy.pass_time
+
+    def pass_and_load(seconds):
+        pass_time(seconds)
+        if toy.values["ticks"] == 20:
+            toy.values["level"] = 1000
+
+    toy.pass_time = pass_and_load
+    assert env.reset()[1]["n_restarts"] == 0
+    assert toy.values["ticks"] == 20
 
 
 def test_a_fault_between_episodes_is_noticed_and_mended_by_reset():

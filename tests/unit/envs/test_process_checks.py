@@ -47,6 +47,7 @@ MISTAKES = [
     ({"reward": {"a": {"attribute": "x", "kind": "gian"}}}, "env.reward.a.kind", "did you mean 'gain'"),
     ({"reward": {"a": {"attribute": "x", "cell": 0}}}, "env.reward.a.cell", "> 0"),
     ({"end": {"a": {"attribute": "hp"}}}, "env.end.a", "says nothing"),
+    ({"end": {"a": {"attribute": "hp", "at_most": 0, "unreadable": True}}}, "env.end.a", "give unreadable alone"),
     ({"end": {"a": {"attribute": "velocity", "at_least": 1}}}, "env.end.a.attribute", "no single value"),
     ({"end": {"a": {"attribute": "name", "at_least": 1}}}, "env.end.a", "only be compared with equals"),
     ({"end": {"a": {"attribute": "name", "equals": 1}}}, "env.end.a.equals", "can never be"),

@@ -100,7 +100,7 @@ def test_without_copies_the_observations_are_one_buffer():
 
 
 def test_one_game_that_fails_raises_and_can_be_reset_alone():
-    env = vector(AutoresetMode.SAME_STEP)
+    env = vector(AutoresetMode.SAME_STEP, options={"on_failure": "raise"})
     env.reset()
     env.envs[1].session.toy.is_alive = False
     with pytest.raises(ProcessExitedError):
@@ -110,6 +110,19 @@ def test_one_game_that_fails_raises_and_can_be_reset_alone():
     observation, info = env.reset(options={"reset_mask": np.array([False, True, False])})
     assert observation["x"].ravel().tolist() == [2.0, 0.0, 2.0]
     assert info["n_restarts"].tolist() == [0, 1, 0]
+    assert env.step(np.array([3, 3, 3]))[0]["x"].ravel().tolist() == [4.0, 2.0, 4.0]
+    env.close()
+
+
+def test_one_game_that_fails_is_cut_off_and_the_others_go_on():
+    env = vector(AutoresetMode.SAME_STEP)
+    env.reset(seed=1)
+    env.envs[1].session.toy.is_alive = False
+    observation, rewards, terminated, truncated, info = env.step(np.array([3, 3, 3]))
+    assert (truncated.tolist(), terminated.any(), rewards[1]) == ([False, True, False], False, 0.0)
+    assert info["final_info"]["failure"]["error"].tolist() == [None, "ProcessExitedError", None]
+    assert info["final_info"]["end"].tolist() == [None, "failure", None]
+    assert observation["x"].ravel().tolist() == [2.0, 0.0, 2.0]
     assert env.step(np.array([3, 3, 3]))[0]["x"].ravel().tolist() == [4.0, 2.0, 4.0]
     env.close()
 

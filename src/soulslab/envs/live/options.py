@@ -12,12 +12,11 @@ from soulslab.arena.state import DECISION_S, MAX_DECISIONS, PHASES
 from soulslab.envs.live.actions import ACTION_MODES, Actions
 from soulslab.envs.live.observation import OBSERVATIONS
 from soulslab.envs.live.timing import TIMINGS, TimingOptions
-from soulslab.envs.process_settings import Pixels
+from soulslab.envs.process_settings import ON_FAILURE, Pixels
 from soulslab.envs.rewards import reward_weights
 from soulslab.errors import EnvironmentUsageError, did_you_mean
 
 EPISODES = ("demo", "in_place")
-ON_FAILURE = ("raise", "truncate")
 _MAX_LAST_ACTIONS = 100
 _Options = TypeVar("_Options", bound="DuelOptions")
 

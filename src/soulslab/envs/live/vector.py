@@ -48,7 +48,6 @@ class DuelVectorEnv(ProcessVectorEnv):
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
-        options.setdefault("on_failure", "truncate")
         super().__init__(num_envs, autoreset_mode, copy, render_mode, **options)
         self.attack_names = self.envs[0].attack_names
         self.feature_names = self.envs[0].feature_names
