@@ -236,6 +236,21 @@ class LiveFight:
     def _enter(self, stage: Stage) -> None:
         self.stage, self.stage_ticks = stage, 0
 
+    def take(self, duel: Record, action: int, stage: Stage) -> None:
+        """Take the present moment of another fight against the same boss, as of a simulator, to be shown.
+
+        Args:
+            duel: Its `DUEL` record; copied.
+            action: What is done in it.
+            stage: What it is at.
+        """
+        self._simulator.duels[0] = duel
+        self.action, self.is_press = action, is_press_action(action)
+        self.n_ticks += 1
+        self.stage_ticks += 1
+        if stage != self.stage:
+            self._enter(stage)
+
     def digest(self) -> int:
         """Return a CRC-32 of the fight's whole state."""
         return crc32(self.duel.tobytes(), STAGES.index(self.stage))

@@ -43,6 +43,7 @@ class FightOptions(msgspec.Struct, frozen=True):
         features: Whether the features are written after each step.
         relative: Whether they are those of the player's own frame (`soulslab.arena.relative`).
         states: Whether the states are.
+        max_steps: Steps after which a fight is truncated; 0 leaves it to `MAX_DECISIONS`.
         autoreset: What happens to a duel that is over (Gymnasium's modes).
         weights: Weight of each reward term; terms that are not named weigh nothing.
     """
@@ -53,6 +54,7 @@ class FightOptions(msgspec.Struct, frozen=True):
     features: bool = True
     relative: bool = False
     states: bool = False
+    max_steps: int = 0
     autoreset: Autoreset = "same_step"
     weights: dict[str, float] = msgspec.field(default_factory=dict)
 
@@ -184,6 +186,8 @@ def step_duels(
     final_features: NDArray[np.float32],
     final_states: Table,
     final_masks: NDArray[np.bool_],
+    steps: NDArray[np.int64],
+    max_steps: int,
 ) -> int:
     """Step all duels by one action each, in place; return how many fights ended.
 
@@ -203,8 +207,12 @@ def step_duels(
             r.terms[:] = 0.0
             r.shares[:] = 0.0
             write_mask(d, f, masks[i])
+            steps[i] = 0
         else:
             _play(d, f, actions[i], masks[i], r)
+            steps[i] += 1
+            if d.over == 0 and steps[i] == max_steps:
+                d.over = d.truncated = r.truncated = 1
             if d.over:
                 ended += 1
                 _report(d, reports[i])
@@ -213,6 +221,7 @@ def step_duels(
                     final_masks[i] = masks[i]
                     _restart(duels, i, blank, f)
                     write_mask(d, f, masks[i])
+                    steps[i] = 0
         _observe(d, f, features[i], states[i])
     return ended
 
@@ -228,6 +237,7 @@ class Simulator:
         features: (N, F) float32, if ``options.features``.
         states: (N,) `DUEL_STATE` records, if ``options.states``.
         masks: (N, A) bool, the open actions.
+        steps: (N,) int64, steps of the present fights.
         results: (N,) `RESULT` records of the last step.
         reports: (N,) `FIGHT_REPORT` records, valid where the last step ended a fight.
         final_features: (N, F), ``final_states`` (N,) and ``final_masks`` (N, A): what was last seen of a fight that
@@ -253,6 +263,7 @@ class Simulator:
         self.final_states = np.zeros_like(self.states)
         self.masks = np.zeros((n_duels, N_ACTIONS), np.bool_)
         self.final_masks = np.zeros_like(self.masks)
+        self.steps = np.zeros(n_duels, np.int64)
         self.results = np.zeros(n_duels, st.RESULT)
         self.reports = np.zeros(n_duels, st.FIGHT_REPORT)
         self._step_arguments = (
@@ -265,6 +276,8 @@ class Simulator:
             self.final_features,
             self.final_states,
             self.final_masks,
+            self.steps,
+            options.max_steps,
         )
 
     def seed(self, seeds: NDArray[np.uint64], which: NDArray[np.bool_]) -> None:
@@ -274,6 +287,7 @@ class Simulator:
     def reset(self, which: NDArray[np.bool_]) -> None:
         """Begin a fresh fight in the duels ``which`` (N,)."""
         reset_duels(self.duels, self._blank, which, self.fight, self.features, self.states, self.masks)
+        self.steps[which] = 0
 
     def step(self, actions: NDArray[np.int64]) -> int:
         """Step each duel by its action (N,); return how many fights ended.
@@ -288,6 +302,11 @@ class Simulator:
             place = -1 - ended
             raise InvalidActionError(f"action {actions[place]} of duel {place}: must be 0 to {N_ACTIONS - 1}")
         return ended
+
+    def report_running(self, place: int) -> None:
+        """Write the report of a fight that has not ended into ``reports`` (N,), with what it has come to so far."""
+        # As plain Python: this is done once in an episode at most, and a kernel would have to be compiled for it.
+        getattr(_report, "py_func", _report)(self.duels[place], self.reports[place])
 
 
 def spread_seeds(seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:

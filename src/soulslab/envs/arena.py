@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -19,7 +19,17 @@ from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.envs.duels import Duels, Info, make_options
 from soulslab.envs.spaces import row
 from soulslab.envs.vector_arguments import autoreset_mode_of, reset_mask_of
-from soulslab.errors import EnvironmentUsageError, InvalidActionError, NotResetError
+from soulslab.errors import (
+    EnvironmentUsageError,
+    InvalidActionError,
+    MissingDependencyError,
+    NotResetError,
+    WindowGoneError,
+)
+
+if TYPE_CHECKING:
+    from soulslab.arena.boss_file import Boss
+    from soulslab.arena.window.fight_window import FightWindow
 
 #: What ``info`` of the vector environment has for every fight at every step.
 _EVERY_STEP = ("action_mask", "n_decisions", "n_masked", "reward_terms")
@@ -36,8 +46,9 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
     to the reward); after the last step also ``fight`` (won, time_s, damage_by_attack and more).
 
     Args:
-        render_mode: None, ``"rgb_array"`` (a drawing from above), or ``"rgb_array_list"`` (all drawings since the last
-            ``render``, 30 for a second of game time; the ticks between two decisions are drawn as they were played).
+        render_mode: None, ``"rgb_array"`` (a drawing from above), ``"rgb_array_list"`` (all drawings since the last
+            ``render``, 30 for a second of game time; the ticks between two decisions are drawn as they were played),
+            or ``"human"`` (a window on your screen shows each tick, at the speed of the game; the extra ``window``).
         options: See `ArenaOptions`.
 
     Raises:
@@ -45,14 +56,18 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         BossFileError: A boss file is malformed.
     """
 
-    metadata = {"render_modes": ["rgb_array", "rgb_array_list"], "render_fps": round(1 / DECISION_S)}  # noqa: RUF012
+    metadata = {  # noqa: RUF012
+        "render_modes": ["human", "rgb_array", "rgb_array_list"],
+        "render_fps": round(1 / DECISION_S),
+    }
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise EnvironmentUsageError(
-                f"render_mode must be None, 'rgb_array' or 'rgb_array_list', not {render_mode!r}"
+                f"render_mode must be None, 'rgb_array', 'rgb_array_list' or 'human', not {render_mode!r}"
             )
         self.render_mode = render_mode
+        self._window: FightWindow | None = None
         self._film: list[NDArray[np.uint8]] | None = None
         if render_mode == "rgb_array_list":
             self._film = []
@@ -84,6 +99,8 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         self._is_ready = True
         if self._film is not None:
             self._film[:] = [self._draw()]
+        if self.render_mode == "human":
+            self._show_start()
         return row(self._duels.observation(), 0), {"action_mask": simulator.masks[0].copy()}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
@@ -92,6 +109,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         Raises:
             NotResetError: Before the first reset, or after the end of a fight.
             InvalidActionError: The action is not one of 0 to 19.
+            WindowGoneError: The window of ``render_mode="human"`` was closed; the next reset opens another one.
         """
         if not self._is_ready:
             raise NotResetError("step: the fight is over or has not begun; call reset() first")
@@ -99,10 +117,10 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
             raise InvalidActionError(f"action {action!r}: must be a whole number from 0 to {N_ACTIONS - 1}")
         self._actions[0] = action
         simulator, result = self._duels.simulator, self._duels.simulator.results[0]
-        before = None if self._film is None else simulator.duels.copy()
+        before = None if self._film is None and self._window is None else simulator.duels.copy()
         ended = self._duels.step(self._actions)
-        if self._film is not None and before is not None:
-            self._film += self._draw_step(before)
+        if before is not None:
+            self._show_step(before)
         info: Info = {
             "action_mask": simulator.masks[0].copy(),
             "n_decisions": int(result.n_decisions),
@@ -129,12 +147,13 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         """Return a drawing of the fight from above, (H, W, 3) uint8.
 
         Returns:
-            None without a render mode; with ``"rgb_array_list"`` all drawings since the last call.
+            None without a render mode and with ``"human"``, whose window shows each step by itself; with
+            ``"rgb_array_list"`` all drawings since the last call.
 
         Raises:
             NotResetError: Before the first reset.
         """
-        if self.render_mode is None:
+        if self.render_mode in (None, "human"):
             return None
         if not self.simulator.duels["rng"][0]:
             raise NotResetError("render: there is no fight yet; call reset() first")
@@ -143,10 +162,50 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         film, self._film = self._film, []
         return film
 
+    def close(self) -> None:
+        """Close the window of ``render_mode="human"``; a second call does nothing."""
+        window, self._window = self._window, None
+        if window is not None:
+            window.close()
+
     @property
     def simulator(self) -> Simulator:
         """The fight itself, for whoever looks closer than an observation does; only the environment may change it."""
         return self._duels.simulator
+
+    def fight_report(self) -> Info:
+        """Return what ``info["fight"]`` would be if the fight ended now.
+
+        Raises:
+            NotResetError: Before the first reset.
+        """
+        if not self.simulator.duels["rng"][0]:
+            raise NotResetError("fight_report: there is no fight yet; call reset() first")
+        return self._duels.running_report(0)
+
+    def _show_start(self) -> None:
+        """Show the first moment of a fight in the window, which is opened if needed."""
+        simulator, options = self.simulator, self._duels.options
+        if self._window is None or not self._window.is_open:
+            self.close()
+            self._window = open_fight_window(self.boss, str(options.phase))
+        self._window.begin(simulator.duels[0])
+
+    def _show_step(self, before: Table) -> None:
+        """Film a step, or show it in the window.
+
+        Args:
+            before: (1,) `DUEL`, a copy of the duel from before the step; it is moved on.
+        """
+        simulator = self.simulator
+        if self._film is not None:
+            self._film += self._draw_step(before)
+        if self._window is not None:
+            try:
+                self._window.play(before, simulator.fight[0], simulator.duels[0], int(self._actions[0]))
+            except WindowGoneError:
+                self._is_ready = False
+                raise
 
     def _draw(self) -> NDArray[np.uint8]:
         from soulslab.arena.top_down import draw_duel  # noqa: PLC0415 (OpenCV takes 0.1 s to import)
@@ -173,6 +232,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
             underscore will do as well.
         copy: Whether observations, masks and infos are copies. Without, they are buffers that the next call
             overwrites; this is what a trainer wants.
+        render_mode: None, or ``"rgb_array"`` (`render` returns a drawing of each fight).
         options: See `ArenaOptions`.
 
     Raises:
@@ -185,14 +245,20 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         num_envs: int = 1,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         copy: bool = True,
+        render_mode: str | None = None,
         **options: Any,
     ) -> None:
+        if render_mode not in (None, "rgb_array"):
+            raise EnvironmentUsageError(
+                f"render_mode of a vector environment must be None or 'rgb_array', not {render_mode!r}"
+            )
+        self.render_mode = render_mode
         if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
             raise EnvironmentUsageError(f"num_envs must be a whole number from 1, not {num_envs!r}")
         self.num_envs = num_envs
         self.autoreset_mode = autoreset_mode_of(autoreset_mode)
         self.copy = copy
-        self.metadata = {**ArenaEnv.metadata, "autoreset_mode": self.autoreset_mode}
+        self.metadata = {**ArenaEnv.metadata, "render_modes": ["rgb_array"], "autoreset_mode": self.autoreset_mode}
         self._duels = Duels(make_options(options), num_envs, self.autoreset_mode)
         self.single_observation_space = self._duels.space
         self.single_action_space = spaces.Discrete(N_ACTIONS)
@@ -248,6 +314,21 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         if ended:
             self._add_finished(info, terminated | truncated)
         return self._observation(), results["reward"], terminated, truncated, info
+
+    def render(self) -> tuple[NDArray[np.uint8], ...] | None:
+        """Return a drawing of each fight from above, N times (H, W, 3) uint8; None without a render mode.
+
+        Raises:
+            NotResetError: Before the first reset.
+        """
+        if self.render_mode is None:
+            return None
+        if not self._is_ready:
+            raise NotResetError("render: there is no fight yet; call reset() first")
+        from soulslab.arena.top_down import draw_duel  # noqa: PLC0415 (OpenCV takes 0.1 s to import)
+
+        simulator = self._duels.simulator
+        return tuple(draw_duel(self._duels.boss, simulator.fight[0], duel) for duel in simulator.duels)
 
     def _observation(self) -> Any:
         observation = self._duels.observation()
@@ -343,7 +424,10 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
     def _state_arrays(self) -> dict[str, NDArray[Any]]:
         """Return views of all that changes in the course of fights; records as bytes."""
         simulator = self._duels.simulator
+        # Without a limit nothing depends on the steps of a fight.
+        steps = {"steps": simulator.steps} if simulator.options.max_steps else {}
         return {
+            **steps,
             "duels": simulator.duels.view(np.uint8).reshape(self.num_envs, -1),
             "features": simulator.features,
             "states": simulator.states.view(np.uint8).reshape(self.num_envs, -1),
@@ -356,6 +440,22 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         simulator = self._duels.simulator
         layout = repr((simulator.duels.dtype.descr, simulator.states.dtype.descr))
         return np.frombuffer(hashlib.sha256(simulator.fight.tobytes() + layout.encode()).digest(), np.uint8).copy()
+
+
+def open_fight_window(boss: Boss, phase: str) -> FightWindow:
+    """Open the window of ``render_mode="human"``.
+
+    Raises:
+        MissingDependencyError: panda3d is not installed.
+        DisplayError: There is no display.
+    """
+    try:
+        from soulslab.arena.window.fight_window import FightWindow  # noqa: PLC0415 (the extra `window`)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("soulslab"):
+            raise
+        raise MissingDependencyError(error.name.partition(".")[0], "window") from error
+    return FightWindow(boss, phase)
 
 
 def _checked_seed(seed: Any) -> int:

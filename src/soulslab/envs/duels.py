@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight import load_knight
 from soulslab.arena.simulator import FightOptions, Simulator
-from soulslab.arena.state import DECISION_S, FIGHT_REPORT, MAX_DECISIONS, PHASES, REWARD_TERMS
+from soulslab.arena.state import DECISION_S, FIGHT_REPORT, PHASES, REWARD_TERMS
 from soulslab.envs.rewards import Reward, Transition, call_reward, reward_weights
 from soulslab.envs.spaces import OBSERVATIONS, ROW_NAMES, duel_observation, duel_space, row, row_space
 from soulslab.errors import EnvironmentUsageError, did_you_mean
@@ -33,7 +33,9 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
         observation: ``"features"`` (74 numbers), ``"relative"`` (73 numbers in the player's own frame) or ``"dict"``
             (the 15 `DuelState` fields).
         skip_locked: Step on while "nothing" is the only open action; rewards add up.
-        max_episode_steps: Decisions until truncation. Only the built-in limit is supported.
+        max_episode_steps: Steps until truncation, as Gymnasium counts them: with `skip_locked` a step may take several
+            decisions. A fight is truncated after 3000 decisions in any case (300 s of game time); None leaves it at
+            that. `gymnasium.make` keeps an argument of this name for its own `TimeLimit`, which does the same.
     """
 
     boss: str | Path = "judge"
@@ -42,7 +44,7 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
     random_pose: bool = False
     observation: str = "features"
     skip_locked: bool = False
-    max_episode_steps: int = MAX_DECISIONS
+    max_episode_steps: int | None = None
 
     def check(self) -> None:
         """Raise `EnvironmentUsageError` for the first option that is wrong."""
@@ -57,10 +59,9 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("random_pose", "skip_locked"):
             if not isinstance(getattr(self, name), bool):
                 raise EnvironmentUsageError(f"{name} must be True or False, not {getattr(self, name)!r}")
-        if self.max_episode_steps != MAX_DECISIONS:
-            raise EnvironmentUsageError(
-                f"max_episode_steps: a fight has {MAX_DECISIONS} decisions; for fewer use gymnasium.wrappers.TimeLimit"
-            )
+        limit = self.max_episode_steps
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise EnvironmentUsageError(f"max_episode_steps must be a whole number from 1 or None, not {limit!r}")
 
 
 class Duels:
@@ -89,6 +90,7 @@ class Duels:
                 features=options.observation in ROW_NAMES,
                 relative=options.observation == "relative",
                 states=options.observation == "dict" or self.has_function,
+                max_steps=options.max_episode_steps or 0,
                 autoreset=_AUTORESETS[autoreset],
                 weights=reward_weights(options.reward),
             ),
@@ -137,6 +139,13 @@ class Duels:
             simulator.reports["return_"][over] = self.returns[over]
             self.returns[over] = 0.0
         return ended
+
+    def running_report(self, place: int) -> Info:
+        """Return what `fight_report` would return of a fight if it ended now."""
+        self.simulator.report_running(place)
+        if self.has_function:
+            self.simulator.reports["return_"][place] = self.returns[place]
+        return self.fight_report(place)
 
     def fight_report(self, place: int | None = None) -> Info:
         """Return copies of what finished fights leave behind: arrays over all duels, or scalars for one place."""

@@ -1,7 +1,12 @@
 """The built-in fight through its window: memory, keys, pictures and time of a process of its own."""
 
+import os
+import subprocess
+import sys
 from itertools import pairwise
+from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -9,8 +14,9 @@ from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.arena.vocabulary import LIGHT_ATTACK, NOTHING
 from soulslab.envs.arena import ArenaEnv
 from soulslab.envs.live.arena import ArenaLiveEnv
-from soulslab.errors import ControlTakenError
+from soulslab.errors import ControlTakenError, DisplayError
 from soulslab.games.arena import PROFILE_PATH
+from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.local import open_session
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import SessionOptions
@@ -114,3 +120,31 @@ def test_a_second_environment_on_the_same_process_is_refused_and_the_first_goes_
         assert first.step(NOTHING)[4]["clock"] == "lockstep"
     finally:
         first.close()
+
+
+def test_the_simulator_shows_its_fight_in_a_window(tmp_path):
+    program = Path(__file__).parents[2] / "support" / "arena_human.py"
+    with PrivateDisplay((800, 450)) as display:
+        done = subprocess.run(
+            [sys.executable, str(program), str(tmp_path)],
+            env=os.environ | display.environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    played, closed = done.stdout.splitlines()
+    # Ten decisions last a second of the game; a slow machine takes longer.
+    assert float(played.split()[1]) > 0.9
+    assert closed == "closed the window was closed; reset() opens another one"
+    first, second = (cv2.imread(str(path)).astype(int) for path in sorted(tmp_path.glob("*.png")))
+    assert first.std() > 10.0
+    assert np.abs(first - second).mean() > 1.0
+
+
+def test_a_window_without_a_display_is_a_clear_error(monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    env = ArenaEnv(render_mode="human")
+    with pytest.raises(DisplayError, match="no display"):
+        env.reset()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from soulslab.arena.boss_file import boss_names
 from soulslab.arena.vocabulary import LIGHT_ATTACK, NOTHING
 from soulslab.envs.arena import ArenaEnv, ArenaVectorEnv
+from soulslab.envs.wrappers import FightReport
 from soulslab.errors import (
     BossFileError,
     EnvironmentUsageError,
@@ -218,7 +219,8 @@ WRONG_OPTIONS = [
     ({"random_pose": 1}, EnvironmentUsageError, "random_pose must be True or False, not 1"),
     ({"skip_locked": "yes"}, EnvironmentUsageError, "skip_locked must be True or False, not 'yes'"),
     ({"bos": "judge"}, EnvironmentUsageError, "has no option 'bos'; did you mean 'boss'?"),
-    ({"max_episode_steps": 10}, EnvironmentUsageError, "use gymnasium.wrappers.TimeLimit"),
+    ({"max_episode_steps": 0}, EnvironmentUsageError, "max_episode_steps must be a whole number from 1 or None"),
+    ({"max_episode_steps": True}, EnvironmentUsageError, "max_episode_steps must be a whole number"),
     ({"reward": "soulsgim"}, UnknownRewardError, "unknown reward preset 'soulsgim'; did you mean 'soulsgym'?"),
     ({"reward": {"wins": 1.0}}, UnknownRewardError, "unknown reward term 'wins'; did you mean 'win'?"),
     ({"reward": {"win": "1"}}, EnvironmentUsageError, "the weight of 'win' must be a finite number, not '1'"),
@@ -239,7 +241,50 @@ def test_a_wrong_option_is_a_clear_error(cls, options, error, message):
 
 def test_a_wrong_render_mode():
     with pytest.raises(EnvironmentUsageError, match="render_mode must be None"):
-        ArenaEnv(render_mode="human")
+        ArenaEnv(render_mode="ansi")
+    for mode in ("human", "rgb_array_list"):
+        with pytest.raises(EnvironmentUsageError, match="render_mode of a vector environment must be None or 'rgb"):
+            ArenaVectorEnv(2, render_mode=mode)
+
+
+@pytest.mark.parametrize("skip_locked", [False, True])
+def test_a_limit_of_steps_truncates_with_a_report(skip_locked):
+    env = ArenaEnv(max_episode_steps=12, skip_locked=skip_locked)
+    for _ in range(2):
+        env.reset(seed=3)
+        steps = play(env, script(3, 12))
+        assert [step[3] for step in steps] == [False] * 11 + [True]
+        assert not any(step[2] for step in steps)
+        report = steps[-1][4]["fight"]
+        assert report["n_decisions"] == sum(step[4]["n_decisions"] for step in steps)
+        assert (report["n_decisions"] > 12) == skip_locked
+        assert report["return"] == pytest.approx(sum(step[1] for step in steps))
+        with pytest.raises(NotResetError):
+            env.step(0)
+
+
+def test_a_fight_that_ends_with_its_last_step_is_not_truncated():
+    env = ArenaEnv()
+    env.reset(seed=0)
+    n = len(play(env, script(0, 2000)))
+    env = ArenaEnv(max_episode_steps=n)
+    env.reset(seed=0)
+    assert play(env, script(0, 2000))[-1][2:4] == (True, False)
+
+
+@pytest.mark.parametrize("reward", ["soulsgym", lambda transition: transition.terms["time"]])
+def test_a_report_where_gymnasium_s_limit_truncates(reward):
+    limited = FightReport(gymnasium.make(ID, max_episode_steps=8, reward=reward))
+    native = ArenaEnv(max_episode_steps=8, reward=reward)
+    for env in (limited, native):
+        env.reset(seed=4)
+    ours, theirs = play(limited, script(4, 8)), play(native, script(4, 8))
+    assert len(ours) == len(theirs) == 8
+    assert ours[-1][3]
+    np.testing.assert_equal(ours[-1][4]["fight"], theirs[-1][4]["fight"])
+    assert "fight" not in ours[-2][4]
+    with pytest.raises(EnvironmentUsageError, match="no duel"):
+        FightReport(gymnasium.make("CartPole-v1"))
 
 
 def test_stepping_before_reset_and_after_the_end():
@@ -282,6 +327,21 @@ def test_drawings():
     picture = env.render()
     assert (picture.ndim, picture.shape[2], picture.dtype) == (3, 3, np.uint8)
     assert ArenaEnv().render() is None
+
+
+def test_a_vector_draws_each_fight():
+    env = gymnasium.make_vec(ID, num_envs=2, render_mode="rgb_array")
+    with pytest.raises(NotResetError, match="render"):
+        env.render()
+    env.reset(seed=7)
+    env.step(np.array([0, 5]))
+    single = ArenaEnv(render_mode="rgb_array")
+    single.reset(seed=8)
+    single.step(5)
+    first, second = env.render()
+    np.testing.assert_array_equal(second, single.render())
+    assert not np.array_equal(first, second)
+    assert gymnasium.make_vec(ID, num_envs=2).render() is None
 
 
 def test_films_have_three_pictures_for_each_decision():

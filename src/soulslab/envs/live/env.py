@@ -113,7 +113,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self._ticks = TickCount(setup.profile)
         self._decision_ticks = _ticks_of(times.step_s, setup.profile) if options.timing == "lockstep" else None
         self._is_ready = False
-        self._max_decisions = options.max_decisions
+        self._max_decisions, self._n_steps = options.max_decisions, 0
         self._n_masked = self._n_restarts = 0
         self._latest: Any = None
 
@@ -139,7 +139,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         play.episode.begin(play.game, self.np_random, seed, Deadline(self.options.reset_deadline_s))
         play.begin()
         self._observer.begin()
-        self._n_masked = 0
+        self._n_masked = self._n_steps = 0
         self._ticks.begin(play.tick)
         self._score.begin(play.state, play.start_pose(is_random=self.options.random_pose))
         self._n_restarts = keeper.n_restarts - n_restarts
@@ -162,6 +162,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         if times is not None:
             times.begin_step()
         self._is_ready = False
+        self._n_steps += 1
         self._n_masked += choice.is_masked
         try:
             n_decisions, is_truncated = self._play_step(choice.action)
@@ -242,6 +243,16 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         """Quantity of each reward term in the last step, before weights (`soulslab.envs.rewards`)."""
         return self._score.quantities
 
+    def fight_report(self) -> Info:
+        """Return what ``info["fight"]`` would be if the fight ended now, not won.
+
+        Raises:
+            NotResetError: Before the first reset.
+        """
+        if not self._play.grade:
+            raise NotResetError("fight_report: there is no fight yet; call reset() first")
+        return self._score.report(is_won=False)
+
     def write_quantities(self, values: Mapping[str, Any]) -> None:
         """Write to the game between two steps, and take what was written for given: no reward comes of it.
 
@@ -281,10 +292,12 @@ class DuelEnv(gymnasium.Env[Any, Any]):
             n += 1
             is_over = bool(play.verdict)
             score.add(action, play.state, play.boss_animation, is_falling=play.is_falling, is_over=is_over)
-            is_truncated = not is_over and score.n_decisions >= self._max_decisions
+            is_truncated = self._max_decisions is not None and score.n_decisions >= self._max_decisions
             if is_over or is_truncated or not options.skip_locked or n_open > 1:
-                return n, is_truncated
+                break
             action = NOTHING
+        is_truncated = is_truncated or self._n_steps == options.max_episode_steps
+        return n, is_truncated and not is_over
 
     def _count_ticks(self, n_decisions: int) -> Info:
         """Count the ticks of a step; return what ``info`` holds of them."""

@@ -45,9 +45,9 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
         latency_ms: Game time from a look to the keys that come of it, beside what the agent takes.
         episodes: ``"demo"`` (changes nothing in the game, fights to the end) or ``"in_place"`` (the game never ends a
             fight by itself; health is counted by the environment).
-        max_episode_steps: Decisions until truncation; None for 300 s of game time, which are the 3000 decisions of
-            ``soulslab/Arena-v0``. `gymnasium.make` keeps an argument of this name for a `TimeLimit` of its own, which
-            counts steps.
+        max_episode_steps: Steps until truncation, as Gymnasium counts them: with `skip_locked` a step may take several
+            decisions. None for 300 s of game time, which are the 3000 decisions of ``soulslab/Arena-v0``.
+            `gymnasium.make` keeps an argument of this name for its own `TimeLimit`, which does the same.
         hard_reset_minutes: The game is restarted at a reset after so much wall time; None for never.
         step_deadline_s: Wall time that the game may take for a decision.
         reset_deadline_s: Wall time that a reset may take, with all retries.
@@ -114,10 +114,10 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
                 raise EnvironmentUsageError(f"{name}: unknown kind {value!r}{did_you_mean(str(value), known)}")
 
     @property
-    def max_decisions(self) -> int:
-        """Decisions until truncation."""
+    def max_decisions(self) -> int | None:
+        """Decisions until truncation; None where steps are counted (`max_episode_steps`)."""
         if self.max_episode_steps is not None:
-            return self.max_episode_steps
+            return None
         return max(round(MAX_DECISIONS * DECISION_S * 1000 / self.step_ms), 1)
 
     @property

@@ -8,6 +8,7 @@ from soulslab.envs.wrappers.boundary_picture import draw_boundary
 from soulslab.envs.wrappers.boundary_walk import WalkOptions, boundary_of_recording, boundary_of_walk
 from soulslab.envs.wrappers.duel_source import ShowsDuel, WritesQuantities
 from soulslab.envs.wrappers.extended_observation import feature_names_of
+from soulslab.envs.wrappers.fight_report import FightReport
 from soulslab.envs.wrappers.health_refund import HealthRefund
 from soulslab.envs.wrappers.live_plot import LivePlot
 from soulslab.envs.wrappers.safe_ground import SafeGround
@@ -22,6 +23,7 @@ __all__ = [
     "DodgeRewards",
     "DodgeShaping",
     "EdgeShaping",
+    "FightReport",
     "HealthRefund",
     "LivePlot",
     "SafeGround",

@@ -3,13 +3,15 @@
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.wrappers import TimeLimit
 
 from soulslab.arena.boss_file import boss_names
 from soulslab.arena.live_fight import BUTTONS
 from soulslab.arena.state import MAX_DECISIONS
-from soulslab.arena.vocabulary import ACTIONS, NOTHING
+from soulslab.arena.vocabulary import ACTIONS, LIGHT_ATTACK, NOTHING
 from soulslab.envs.arena import ArenaEnv
 from soulslab.envs.live.options import DuelOptions
+from soulslab.envs.wrappers import FightReport
 from support.live_env import live_env
 from support.players import script
 from support.same_fight import ALL_TERMS, check_fight, check_observation
@@ -91,15 +93,28 @@ def test_buttons_are_the_actions(mode):
             break
 
 
-def test_the_limit_of_decisions():
-    env = live_env(max_episode_steps=7)
+@pytest.mark.parametrize("skip_locked", [False, True])
+def test_the_limit_of_steps(skip_locked):
+    env = live_env(max_episode_steps=7, skip_locked=skip_locked)
+    for _ in range(2):
+        env.reset(seed=0)
+        steps = [env.step(LIGHT_ATTACK) for _ in range(7)]
+        assert [step[2:4] for step in steps] == [(False, False)] * 6 + [(False, True)]
+        assert (steps[-1][4]["fight"]["n_decisions"] > 7) == skip_locked
+
+
+def test_a_report_where_a_wrapper_truncates():
+    env = FightReport(TimeLimit(live_env(), 5))
     env.reset(seed=0)
-    steps = [env.step(NOTHING) for _ in range(7)]
-    assert [step[2:4] for step in steps] == [(False, False)] * 6 + [(False, True)]
-    assert steps[-1][4]["fight"]["n_decisions"] == 7
+    *_, last = [env.step(NOTHING) for _ in range(5)]
+    native = live_env(max_episode_steps=5)
+    native.reset(seed=0)
+    *_, other = [native.step(NOTHING) for _ in range(5)]
+    assert last[3]
+    np.testing.assert_equal(last[4]["fight"], other[4]["fight"])
 
 
 @pytest.mark.parametrize(("options", "n_decisions"), [({}, MAX_DECISIONS), ({"step_ms": 20}, 5 * MAX_DECISIONS)])
 def test_without_a_limit_of_its_own_a_fight_lasts_as_long_as_in_the_simulator(options, n_decisions):
     assert DuelOptions(**options).max_decisions == n_decisions
-    assert DuelOptions(**options, max_episode_steps=9).max_decisions == 9
+    assert DuelOptions(**options, max_episode_steps=9).max_decisions is None

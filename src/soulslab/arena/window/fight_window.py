@@ -1,0 +1,100 @@
+"""A window that shows a fight of the simulator, tick by tick, at the speed of the game."""
+
+from __future__ import annotations
+
+import time
+
+from soulslab.arena.boss_file import Boss
+from soulslab.arena.live_fight import LiveFight, LiveFightOptions, Stage
+from soulslab.arena.replay import replay_ticks
+from soulslab.arena.state import TICKS_PER_S, Record, Table
+from soulslab.arena.vocabulary import NOTHING
+from soulslab.arena.window.hud.hud import HudOptions
+from soulslab.arena.window.scene import Scene
+from soulslab.arena.window.settings import WindowSettings
+from soulslab.arena.window.window import Window
+from soulslab.errors import WindowGoneError
+
+TICK_S = 1.0 / TICKS_PER_S
+
+
+class FightWindow:
+    """A window that shows the fight of a simulator.
+
+    Args:
+        boss: Against whom.
+        phase: ``"1"``, ``"2"`` or ``"full"``.
+
+    Raises:
+        DisplayError: There is no display.
+    """
+
+    def __init__(self, boss: Boss, phase: str) -> None:
+        settings = WindowSettings()
+        self._fight = LiveFight(boss, LiveFightOptions(phase=phase))
+        self._window = Window(settings)
+        self._size_px = self._window.size_px
+        overlay = HudOptions(keys=settings.keys, has_buttons=True)
+        self._scene = Scene(self._window.root, self._window.camera, self._fight, self._size_px, overlay)
+        self._scene.hud.is_help_shown = False
+        self._next_at_s = time.monotonic()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has closed it."""
+        return self._window.is_open
+
+    def begin(self, duel: Record) -> None:
+        """Show the first moment of a fight."""
+        self._fight.n_fights += 1
+        self._fight.take(duel, NOTHING, "fighting")
+        self._next_at_s = time.monotonic()
+        self._draw()
+
+    def play(self, before: Table, fight: Record, after: Record, action: int) -> None:
+        """Show a step tick by tick; a tick that comes too late for its time is not drawn, the last one always is.
+
+        Args:
+            before: (1,) `DUEL`, a copy of the duel from before the step; it is moved on.
+            fight: The fight's record.
+            after: The `DUEL` record after the step.
+            action: The action of the step.
+
+        Raises:
+            WindowGoneError: The window was closed.
+        """
+        n_ticks = int(after.tick - before[0].tick)
+        for duel in replay_ticks(before, fight, action, n_ticks - 1):
+            self._fight.take(duel, action, "fighting")
+            self._next_at_s += TICK_S
+            if self._next_at_s > time.monotonic():
+                self._draw()
+                self._wait()
+        self._fight.take(after, action, _stage_of(after))
+        self._next_at_s = max(self._next_at_s + TICK_S, time.monotonic())
+        self._draw()
+        self._wait()
+
+    def close(self) -> None:
+        """Close it; a second call does nothing."""
+        self._window.close()
+
+    def _draw(self) -> None:
+        self._window.events()
+        if not self._window.is_open:
+            raise WindowGoneError("the window was closed; reset() opens another one")
+        if self._window.size_px != self._size_px and all(self._window.size_px):
+            self._size_px = self._window.size_px
+            self._scene.resize(self._fight, self._size_px)
+        self._scene.show(self._fight)
+        self._window.draw()
+
+    def _wait(self) -> None:
+        time.sleep(max(self._next_at_s - time.monotonic(), 0.0))
+
+
+def _stage_of(duel: Record) -> Stage:
+    """Return what a fight is at after a step."""
+    if not duel.over or duel.truncated:
+        return "fighting"
+    return "won" if duel.won else "lost"
