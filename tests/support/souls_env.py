@@ -8,6 +8,7 @@ from soulslab.arena.vocabulary import NOTHING
 from soulslab.envs.live.env import DuelEnv, DuelSetup
 from soulslab.envs.live.options import DuelOptions
 from soulslab.envs.process_start import GameKeeper
+from soulslab.envs.souls.character_keeper import CharacterSettings
 from soulslab.envs.souls.entrance import GAMES, SoulsEntrance
 from soulslab.envs.souls.scenario import scenario_of_facts
 from soulslab.envs.souls.way import EntranceLimits
@@ -28,6 +29,7 @@ class Souls:
         folder: For the game's program.
         arrange: Called with each start of the game, to break it.
         reload_minutes: See `SoulsEntrance`.
+        character: Settings of `CharacterSettings` that are not the defaults.
         of_session: More arguments of `SoulsSession`.
         expected: Facts that are expected to be otherwise than they are in the world.
         options: Of the environment.
@@ -46,6 +48,7 @@ class Souls:
         arrange=None,
         *,
         reload_minutes=None,
+        character=None,
         expected=None,
         of_session=None,
         **options,
@@ -57,7 +60,13 @@ class Souls:
             source=str(profile_path(Path(game))),
             scenario=scenario_of_facts(facts),
             keeper=GameKeeper(None, self.session),
-            entrance=SoulsEntrance(facts, GAMES[game], reload_minutes=reload_minutes, limits=SHORT),
+            entrance=SoulsEntrance(
+                facts,
+                GAMES[game],
+                reload_minutes=reload_minutes,
+                limits=SHORT,
+                character=CharacterSettings(**(character or {})),
+            ),
         )
         self.game = GAMES[game](self.session)
         self.env = DuelEnv(setup, DuelOptions(**{"episodes": "in_place", "observation": "dict", **options}))

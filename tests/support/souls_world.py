@@ -113,6 +113,7 @@ class SoulsWorld(MaskedArena):
         points = load_warp_points(game)
         self._home = {points.id_of(name) for name in facts.warp_points}
         self.put(LAST_REST[game], points.id_of(facts.warp_points[0]))
+        self.put_stats(facts.player_stats)
         self._change("title")
         self._publish()
 
@@ -121,6 +122,11 @@ class SoulsWorld(MaskedArena):
     def rest_elsewhere(self):
         """Have the save's player have rested far away."""
         self.put(LAST_REST[self.game], load_warp_points(self.game).id_of(OTHER_REST[self.game]))
+
+    def put_stats(self, stats):
+        """Have the player have stats, by name."""
+        for name, value in stats.items():
+            self.put(f"player.{name}", value)
 
     def be_in_fight(self):
         """Have the player be in the fight already, as somebody who plays it."""

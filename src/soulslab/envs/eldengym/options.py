@@ -30,11 +30,15 @@ PASSED_ON: Final = (
     "game_speed",
     "hard_reset_minutes",
     "launch_seed",
+    "no_wear",
+    "play_time",
+    "player_stats",
     "reload_minutes",
     "renderer",
     "size_px",
     "step_deadline_s",
     "reset_deadline_s",
+    "weapons",
 )
 
 _log = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ import time
 from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.entrance import Visit
+from soulslab.envs.souls.character_keeper import CharacterKeeper, CharacterSettings
 from soulslab.envs.souls.long_lock import WANTED, LongLock
 from soulslab.envs.souls.refusals import refuse_stand_in
 from soulslab.envs.souls.standstill import Standstill
@@ -41,6 +42,7 @@ class SoulsEntrance:
         reload_minutes: Wall time after which a fight is left for another load, as SoulsGym 1.1.0 does every 15 minutes
             because keys begin to lag; None for never.
         limits: Game time that the states may take.
+        character: What is checked and kept of the player's character.
 
     Raises:
         MissingFactError: The place before the fog, the flag of the defeat or a bonfire is not known of the boss.
@@ -53,6 +55,7 @@ class SoulsEntrance:
         *,
         reload_minutes: float | None = 15.0,
         limits: EntranceLimits = EntranceLimits(),  # noqa: B008  (it is frozen)
+        character: CharacterSettings = CharacterSettings(),  # noqa: B008  (it is frozen)
     ) -> None:
         facts.need(*NEEDED)
         self._facts = facts
@@ -63,6 +66,7 @@ class SoulsEntrance:
         # When the game last loaded on our way; until then, when we first saw it.
         self._loaded_at_s: float | None = None
         self._lock, self._standstill = LongLock(), Standstill()
+        self._character = CharacterKeeper(character, facts)
         #: The start of the game in which all that is needed has passed the self-check.
         self._checked: tuple[int, int] | None = None
 
@@ -80,7 +84,9 @@ class SoulsEntrance:
         way = Way(self._facts, self._limits, self._game, visit)
         way.come_into_world()
         if is_unchecked:
-            _check(self._game, _written(self._game, self._facts))
+            _check(self._game, (*_written(self._game, self._facts), *self._character.names(session.profile)))
+        with named_state("character", "the player's character to be read"):
+            self._character.begin(session)
         is_another = way.go(is_old=is_old)
         if is_unchecked:
             _check(self._game, needed_by(session.profile))
@@ -94,8 +100,8 @@ class SoulsEntrance:
         return is_another
 
     def leave(self, game: DuelGame) -> None:
-        """See `Entrance.leave`: the lock-on reaches as far as ever, and no flag is set for the speed."""
-        for change in (self._lock, self._standstill):
+        """See `Entrance.leave`: the lock-on, the flag for the speed, wear and play time are put back."""
+        for change in (self._lock, self._standstill, self._character):
             if change.is_set:
                 change.put_back(game.session)
 

@@ -85,7 +85,12 @@ class SoulsDuelEnv(DuelEnv):
             scenario=_as_judge(scenario) if given.stand_in else scenario,
             entrance=None
             if given.stand_in
-            else SoulsEntrance(self.facts, GAMES[path.parent.name], reload_minutes=given.reload_minutes),
+            else SoulsEntrance(
+                self.facts,
+                GAMES[path.parent.name],
+                reload_minutes=given.reload_minutes,
+                character=given.character,
+            ),
             keeper=make_keeper(process, profile, render_mode),
         )
         super().__init__(setup, given, render_mode)

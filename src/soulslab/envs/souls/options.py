@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from soulslab.envs.live.options import check_number
 from soulslab.envs.live.window_options import WindowOptions
-from soulslab.errors import EnvironmentUsageError
+from soulslab.envs.souls.character_keeper import CharacterSettings
+from soulslab.errors import EnvironmentUsageError, did_you_mean
 
 #: Options of the window that stands in.
 OF_THE_WINDOW = ("size_px", "renderer", "launch_seed")
+_CHOICES = {
+    "player_stats": ("check", "set", "ignore"),
+    "weapons": ("check", "ignore"),
+    "play_time": ("count", "keep"),
+}
 
 
 class SoulsOptions(WindowOptions, frozen=True, kw_only=True):
@@ -23,6 +31,13 @@ class SoulsOptions(WindowOptions, frozen=True, kw_only=True):
             the fight.
         reload_minutes: Wall time after which a reset leaves the fight for another load, as SoulsGym 1.1.0 does because
             keys begin to lag; None for never. ``hard_reset_minutes`` restarts the program instead.
+        no_wear: Weapons do not lose durability, in a game whose profile has a switch for it (Dark Souls III).
+        player_stats: ``"check"`` refuses a character with other stats than the boss's file has (``[player_stats]``),
+            ``"set"`` writes those of the file, ``"ignore"`` leaves them.
+        weapons: ``"check"`` refuses a reset where the player's weapons are other ones than at the first reset, or where
+            it has none, in a game whose profile tells (Elden Ring); ``"ignore"`` does not look.
+        play_time: ``"count"`` lets the play time of the save go on, ``"keep"`` puts it back to what it was at the first
+            reset, at each reset and at the end.
         launch: Start the game with Steam's Proton, offline and without its anti-cheat; without, it has to run.
         folder: Of its program, for `launch`; "" looks into the libraries of Steam.
         proton: Program that starts it; "" takes the last that Steam has.
@@ -37,6 +52,10 @@ class SoulsOptions(WindowOptions, frozen=True, kw_only=True):
     episodes: str = "in_place"
     reset_deadline_s: float = 600.0
     reload_minutes: float | None = 15.0
+    no_wear: bool = True
+    player_stats: str = "check"
+    weapons: str = "check"
+    play_time: str = "count"
     launch: bool = False
     folder: str | Path = ""
     proton: str | Path = ""
@@ -52,7 +71,8 @@ class SoulsOptions(WindowOptions, frozen=True, kw_only=True):
                 raise EnvironmentUsageError(f"{name} must be a name or a path, not {value!r}")
         if self.reload_minutes is not None:
             check_number("reload_minutes", self.reload_minutes, 0.001, 10**6)
-        for name in ("launch", "stand_in", "allow_unknown_version"):
+        self._check_choices_of_character()
+        for name in ("no_wear", "launch", "stand_in", "allow_unknown_version"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise EnvironmentUsageError(f"{name} must be True or False, not {value!r}")
@@ -69,6 +89,18 @@ class SoulsOptions(WindowOptions, frozen=True, kw_only=True):
         for name in ("folder", "proton"):
             if getattr(self, name) and not self.launch:
                 raise EnvironmentUsageError(f"{name} is for launch=True")
+
+    def _check_choices_of_character(self) -> None:
+        for name, known in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in known:
+                raise EnvironmentUsageError(f"{name}: unknown choice {value!r}{did_you_mean(str(value), known)}")
+
+    @property
+    def character(self) -> CharacterSettings:
+        """What is checked and kept of the player's character."""
+        kept = {"stats": self.player_stats, "weapons": self.weapons, "play_time": self.play_time}
+        return msgspec.convert({"has_no_wear": self.no_wear, **kept}, CharacterSettings)
 
     @property
     def starts_window(self) -> bool:
