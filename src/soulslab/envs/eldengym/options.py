@@ -21,6 +21,7 @@ PASSED_ON: Final = (
     "pid",
     "token",
     "tls",
+    "check_keys",
     "display",
     "session",
     "folder",

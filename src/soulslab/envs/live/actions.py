@@ -87,6 +87,12 @@ class Actions:
             self.space = spaces.Box(0.0, 1.0, (len(BUTTONS),), np.float32)
         self._places = np.array(self._numbers)
 
+    @property
+    def buttons(self) -> tuple[str, ...]:
+        """The buttons that the actions use, in the order of `BUTTONS`."""
+        used = {button for number in self._numbers for button in ACTIONS[number]}
+        return tuple(button for button in BUTTONS if button in used)
+
     def choose(self, action: Any, freedom: Freedom) -> Choice:
         """Return what an action comes to.
 

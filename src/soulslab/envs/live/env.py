@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.entrance import Entrance
 from soulslab.envs.live.episode import Episode, EpisodeSettings
 from soulslab.envs.live.in_place import InPlaceEpisode
+from soulslab.envs.live.key_check import check_keys
 from soulslab.envs.live.observation import Observer
 from soulslab.envs.live.options import DuelOptions
 from soulslab.envs.live.play import DuelPlay
@@ -113,6 +115,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self._ticks = TickCount(setup.profile)
         self._decision_ticks = _ticks_of(times.step_s, setup.profile) if options.timing == "lockstep" else None
         self._is_ready = False
+        self._must_check_keys = options.check_keys
         self._max_decisions, self._n_steps = options.max_decisions, 0
         self._n_masked = self._n_restarts = 0
         self._latest: Any = None
@@ -128,7 +131,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
 
         Raises:
             SiphonError: The start failed, also after retries.
-            EnvironmentUsageError: The game fights another boss than it was asked for.
+            EnvironmentUsageError: The game fights another boss than it was asked for, or a key has no effect.
         """
         super().reset(seed=seed)
         self._is_ready = False
@@ -136,7 +139,13 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         if (options or {}).get("restart"):
             keeper.is_lost = True
         n_restarts = keeper.n_restarts
-        play.episode.begin(play.game, self.np_random, seed, Deadline(self.options.reset_deadline_s))
+        deadline = Deadline(self.options.reset_deadline_s)
+        if self._must_check_keys:
+            # The episode then begins anew, from the same draws.
+            play.episode.begin(play.game, copy.deepcopy(self.np_random), seed, deadline)
+            check_keys(play.game, self.scenario, self._actions.buttons)
+            self._must_check_keys = False
+        play.episode.begin(play.game, self.np_random, seed, deadline)
         play.begin()
         self._observer.begin()
         self._n_masked = self._n_steps = 0

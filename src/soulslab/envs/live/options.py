@@ -51,6 +51,8 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
         hard_reset_minutes: The game is restarted at a reset after so much wall time; None for never.
         step_deadline_s: Wall time that the game may take for a decision.
         reset_deadline_s: Wall time that a reset may take, with all retries.
+        check_keys: Before the first episode, press the key of each button that the actions use, and refuse a game in
+            which one has no effect. The check takes at most 10 s of game time, and another start of a fight.
         on_failure: What a step comes to in which the game dies, freezes or loses its window: ``"raise"`` its error, or
             ``"truncate"`` the episode. The next reset brings a new game either way.
     """
@@ -74,12 +76,13 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
     hard_reset_minutes: float | None = None
     step_deadline_s: float = 10.0
     reset_deadline_s: float = 120.0
+    check_keys: bool = False
     on_failure: str = "raise"
 
     def check(self) -> None:
         """Raise `EnvironmentUsageError` for the first option that is wrong."""
         self._check_choices()
-        for name in ("random_pose", "skip_locked"):
+        for name in ("random_pose", "skip_locked", "check_keys"):
             if not isinstance(getattr(self, name), bool):
                 raise EnvironmentUsageError(f"{name} must be True or False, not {getattr(self, name)!r}")
         _check_whole("n_last_actions", self.n_last_actions, 0, _MAX_LAST_ACTIONS)

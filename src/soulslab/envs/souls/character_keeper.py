@@ -131,14 +131,12 @@ class CharacterKeeper:
             )
         self._weapons = self._weapons or found
         before = self._weapons
-        others = [
-            f"{name} is {there}, and was {before[name]}" for name, there in found.items() if there != before[name]
-        ]
+        others = [f"{name} is {now}, and was {before[name]}" for name, now in found.items() if now != before[name]]
         if others:
             raise EnvironmentUsageError(
                 f"the character's weapons, or the hands that hold them, have changed since the first reset: "
-                f"{', '.join(others)}. A key may have changed them by accident. Equip what was equipped before, or give "
-                f"weapons='ignore'"
+                f"{', '.join(others)}. A key may have changed them by accident. Equip what was equipped before, or "
+                f"give weapons='ignore'"
             )
 
     def _keep_play_time(self, session: Session) -> None:

@@ -60,6 +60,9 @@ class SoulsDuelEnv(DuelEnv):
 
     def __init__(self, game: str, boss: str | Path = "", render_mode: str | None = None, **options: Any) -> None:
         given = make_duel_options(SoulsOptions, {**options, "boss": boss}, f"{game}, {boss}")
+        if given.stand_in:
+            # Its keys are those of the profile.
+            given = msgspec.structs.replace(given, check_keys=False)
         self.facts = load_boss_facts(game, given.boss)
         if given.phase != "full":
             self.facts.need("phase_two.animation")

@@ -31,6 +31,7 @@ class SoulsOptions(WindowOptions, frozen=True, kw_only=True):
             the fight.
         reload_minutes: Wall time after which a reset leaves the fight for another load, as SoulsGym 1.1.0 does because
             keys begin to lag; None for never. ``hard_reset_minutes`` restarts the program instead.
+        check_keys: As in `DuelOptions`, but True unless asked for otherwise; a window that stands in is not checked.
         no_wear: Weapons do not lose durability, in a game whose profile has a switch for it (Dark Souls III).
         player_stats: ``"check"`` refuses a character with other stats than the boss's file has (``[player_stats]``),
             ``"set"`` writes those of the file, ``"ignore"`` leaves them.
@@ -52,6 +53,7 @@ class SoulsOptions(WindowOptions, frozen=True, kw_only=True):
     episodes: str = "in_place"
     reset_deadline_s: float = 600.0
     reload_minutes: float | None = 15.0
+    check_keys: bool = True
     no_wear: bool = True
     player_stats: str = "check"
     weapons: str = "check"

@@ -362,6 +362,7 @@ WRONG_OPTIONS = [
     ({"timing": "real"}, "timing: unknown kind 'real'"),
     ({"episodes": "inplace"}, "did you mean 'in_place'?"),
     ({"random_pose": 1}, "random_pose must be True or False, not 1"),
+    ({"check_keys": "yes"}, "check_keys must be True or False, not 'yes'"),
     ({"actions": ["forward"]}, "actions must contain 'nothing'"),
     ({"actions": ["nothing", "rol"]}, "actions: unknown action 'rol'"),
     ({"actions": ["nothing", "nothing"]}, "each name only once"),

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from soulslab.arena.live_fight import BUTTONS
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.envs.souls.entrance import GAMES, SoulsEntrance
-from soulslab.errors import MissingFactError, PointerError, ResetFailedError
+from soulslab.errors import EnvironmentUsageError, MissingFactError, PointerError, ResetFailedError
 from soulslab.games import profile_path
 from soulslab.games.boss_facts import boss_names, load_boss_facts
 from soulslab.siphon.profile import load_profile
@@ -356,3 +357,22 @@ def test_the_flags_of_an_encounter_are_those_of_the_profile(make, game, boss):
     for name, value in facts.encounter.items():
         assert profile.attributes[name].is_writable
         assert isinstance(value, bool) == (profile.attributes[name].type in ("flag", "bool"))
+
+
+@every_boss
+@of_kind
+def test_keys_are_checked_before_the_first_episode(make, game, boss, episodes):
+    souls = make(game, boss, episodes=episodes, check_keys=True)
+    souls.env.reset()
+    assert set(BUTTONS) <= set(souls.keys_down())
+    souls.check_fight()
+
+
+def test_a_key_of_a_real_game_that_is_bound_otherwise_is_named(make):
+    def bind_otherwise(world):
+        key = world.profile.keys["roll"]
+        world._buttons = {other: name for other, name in world._buttons.items() if other != key}
+
+    souls = make("dark_souls_3", "iudex", bind_otherwise, check_keys=True)
+    with pytest.raises(EnvironmentUsageError, match=r"without an effect in the game: roll \(key SPACE\)"):
+        souls.env.reset()

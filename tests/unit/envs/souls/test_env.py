@@ -83,6 +83,12 @@ def test_wrong_options(options, words):
         gymnasium.make("soulslab/DarkSouls3Iudex-v0", **options)
 
 
+def test_keys_are_checked_unless_a_window_stands_in():
+    assert SoulsDuelEnv("dark_souls_3", "iudex").options.check_keys
+    assert not SoulsDuelEnv("dark_souls_3", "iudex", check_keys=False).options.check_keys
+    assert not SoulsDuelEnv("dark_souls_3", "iudex", stand_in=True).options.check_keys
+
+
 def test_windows_that_stand_in_fight_different_fights_unless_asked():
     drawn = [SoulsDuelEnv("dark_souls_3", "iudex", stand_in=True).options.first_seed for _ in range(3)]
     assert len(set(drawn)) == 3
