@@ -44,13 +44,15 @@ def test_reads_many_megabytes(target: Target, memory: LinuxMemory):
     assert buffer == content
 
 
-def test_writes_code_that_the_process_must_not_write(target: Target, memory: LinuxMemory):
+def test_a_write_respects_the_page_protection(target: Target, memory: LinuxMemory):
     target.do("map 4096")
     target.do(f"rx {AREA}")
     (region,) = [region for region in memory.regions() if region.start == AREA]
     assert (region.is_writable, region.is_executable) == (False, True)
-    memory.write(AREA + 5, b"\xcc\xc3")
-    assert memory.read(AREA + 4, 4) == b"\0\xcc\xc3\0"
+    with pytest.raises(MemoryAccessError, match="may not write it itself") as caught:
+        memory.write(AREA + 5, b"\xcc\xc3")
+    assert (caught.value.address, caught.value.size) == (AREA + 5, 2)
+    assert memory.read(AREA + 4, 4) == bytes(4)
 
 
 def test_a_protected_page_is_no_zero(target: Target, memory: LinuxMemory):

@@ -79,10 +79,10 @@ class Memory(Protocol):
         ...
 
     def write(self, address: int, data: bytes) -> None:
-        """Write all of the bytes, to pages that the process may not write itself too.
+        """Write all of the bytes, to pages that the process may write itself.
 
         Raises:
-            MemoryAccessError: Not all of them could be written.
+            MemoryAccessError: Not all of them could be written, as a page is not mapped or is protected.
             ProcessExitedError: The process has ended.
         """
         ...

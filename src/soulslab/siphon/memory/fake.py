@@ -87,6 +87,13 @@ class FakeMemory:
         done = 0
         while done < len(data):
             region, target = self._find(address + done, len(data) - done, "written")
+            if not region.is_writable:
+                raise MemoryAccessError(
+                    "cannot be written: the process may not write it itself",
+                    address=address + done,
+                    size=len(data) - done,
+                    pid=self.pid,
+                )
             at = address + done - region.start
             part = data[done : done + len(target) - at]
             target[at : at + len(part)] = part

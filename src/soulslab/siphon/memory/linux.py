@@ -1,8 +1,9 @@
-"""The memory of a process on Linux: ``process_vm_readv`` to read, ``/proc/PID/mem`` to write.
+"""The memory of a process on Linux: ``process_vm_readv`` to read, ``process_vm_writev`` to write.
 
-Reads are those that the process itself could do: a page that it gave back or protected is an error and not a zero,
-which is why ``/proc/PID/mem``, that reads such pages too, only serves for writing. A pidfd tells after each read
-whether the process was still the one that we attached to, as its number may be given to another.
+Reads and writes respect the page protection of the process: a page that it gave back or protected is an error and not
+a zero, and code and constants cannot be overwritten. ``/proc/PID/mem`` ignores the protection, so it is not used. A
+pidfd shows after each read, and before each write, whether the process is still the one that was attached to, as its
+number may be given to another.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import select
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +35,8 @@ from soulslab.siphon.memory.linux_permission import denied
 MAX_PARTS = 1024
 #: Addresses of a process lie below; the kernel's half of the address space begins above.
 ADDRESS_END = 2**63
+
+NOT_MAPPED = "not all of it is mapped"
 
 _SCRATCH_SIZE = 4096
 _N_RETRIES = 3
@@ -60,9 +64,8 @@ class LinuxMemory:
         self._local = (ctypes.c_uint64 * 2)(self._scratch.ctypes.data, _SCRATCH_SIZE)
         self._read_part = partial(_readv(), pid, ctypes.addressof(self._local), 1, ctypes.addressof(self._part), 1, 0)
         self._pidfd = _open_pidfd(pid)
-        self._file = -1
         try:
-            self._file = _open_memory(pid)
+            _check_permission(pid)
             #: Non-empty when the process has ended or this object was closed.
             self.check = self._watch()
         except BaseException:
@@ -86,7 +89,7 @@ class LinuxMemory:
         """See `Memory.read_into`."""
         local = np.frombuffer(buffer, np.uint8)
         start, size, done = local.ctypes.data, local.size, 0
-        readv = _bulk_readv()
+        readv = _bulk_call("process_vm_readv")
         if not 0 <= address < ADDRESS_END - size:
             raise self.explain(address, size, errno.EFAULT)
         while done < size:
@@ -105,16 +108,17 @@ class LinuxMemory:
 
     def write(self, address: int, data: bytes) -> None:
         """See `Memory.write`."""
-        # The file would also write pages that the process gave back, where nobody looks.
+        # What cannot be read is not written in part.
         self.read(address, len(data))
-        done = 0
-        while done < len(data):
-            try:
-                n = os.pwrite(self._file, data[done:], address + done)
-            except OSError as error:
-                raise self.explain(address + done, len(data) - done, error.errno or errno.EIO, "written") from error
-            if n == 0:
-                raise self.explain(address + done, len(data) - done, errno.ESRCH)
+        source = np.frombuffer(data, np.uint8)
+        start, size, done = source.ctypes.data, source.size, 0
+        writev = _bulk_call("process_vm_writev")
+        while done < size:
+            of = (ctypes.c_uint64 * 2)(start + done, size - done)
+            to = (ctypes.c_uint64 * 2)(address + done, size - done)
+            n = writev(self.pid, ctypes.addressof(of), 1, ctypes.addressof(to), 1, 0)
+            if n <= 0:
+                raise self.explain(address + done, size - done, ctypes.get_errno(), "written")
             done += n
 
     def regions(self) -> list[Region]:
@@ -127,10 +131,9 @@ class LinuxMemory:
     def close(self) -> None:
         """See `Memory.close`."""
         self.check = lambda: [(-1, 0)]
-        for file in (self._pidfd, self._file):
-            if file >= 0:
-                os.close(file)
-        self._pidfd = self._file = -1
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+        self._pidfd = -1
 
     def explain(self, address: int, size: int, code: int, done: str = "read") -> SiphonError:
         """Return the error for a read or write that failed with an error code of the system."""
@@ -140,7 +143,8 @@ class LinuxMemory:
             return ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
         if code in (errno.EPERM, errno.EACCES):
             return denied(self.pid)
-        return MemoryAccessError(f"cannot be {done}: not all of it is mapped", address=address, size=size, pid=self.pid)
+        problem = "it is not mapped, or the process may not write it itself" if done == "written" else NOT_MAPPED
+        return MemoryAccessError(f"cannot be {done}: {problem}", address=address, size=size, pid=self.pid)
 
     def _watch(self) -> Callable[[], list[tuple[int, int]]]:
         """Return what tells, in a third of a microsecond, whether the process has ended."""
@@ -211,9 +215,10 @@ def _open_pidfd(pid: int) -> int:
         raise ProcessNotFoundError(f"{pid} is no id of a process", pid=pid) from error
 
 
-def _open_memory(pid: int) -> int:
+def _check_permission(pid: int) -> None:
+    """Raise `AttachDeniedError` if the system does not permit access to the memory of a process."""
     try:
-        return os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+        os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
     except PermissionError as error:
         raise denied(pid) from error
     except (FileNotFoundError, ProcessLookupError) as error:
@@ -223,18 +228,18 @@ def _open_memory(pid: int) -> int:
 @cache
 def _readv() -> Callable[..., int]:
     """Return ``process_vm_readv`` for small reads: they are done before another thread could take over (PyDLL)."""
-    return _declare(ctypes.PyDLL(None, use_errno=True))
+    return _declare(ctypes.PyDLL(None, use_errno=True).process_vm_readv)
 
 
 @cache
-def _bulk_readv() -> Callable[..., int]:
-    """Return ``process_vm_readv`` for megabytes: other threads run meanwhile."""
-    return _declare(ctypes.CDLL(None, use_errno=True))
+def _bulk_call(name: str) -> Callable[..., int]:
+    """Return ``process_vm_readv`` or ``process_vm_writev`` for megabytes: other threads run meanwhile."""
+    return _declare(getattr(ctypes.CDLL(None, use_errno=True), name))
 
 
-def _declare(library: ctypes.CDLL) -> Callable[..., int]:
-    readv = library.process_vm_readv
-    readv.restype = ctypes.c_ssize_t
+def _declare(call: Any) -> Callable[..., int]:
+    call.restype = ctypes.c_ssize_t
     pointer, count = ctypes.c_void_p, ctypes.c_ulong
-    readv.argtypes = [ctypes.c_int, pointer, count, pointer, count, count]
-    return readv
+    call.argtypes = [ctypes.c_int, pointer, count, pointer, count, count]
+    declared: Callable[..., int] = call
+    return declared

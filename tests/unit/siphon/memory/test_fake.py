@@ -1,5 +1,6 @@
 import pytest
 
+from soulslab.errors import MemoryAccessError
 from soulslab.siphon.memory.fake import FakeMemory
 from support.memory_contract import PAGE, MemoryContract, Subject
 
@@ -49,3 +50,11 @@ def test_counts_its_reads():
     batch.read()
     memory.read(0x1000, 4)
     assert memory.n_reads == 2
+
+
+def test_a_write_respects_the_page_protection():
+    memory = FakeMemory()
+    memory.map(0x1000, bytearray(b"code"), is_writable=False, is_executable=True)
+    with pytest.raises(MemoryAccessError, match="may not write it itself"):
+        memory.write(0x1000, b"evil")
+    assert memory.read(0x1000, 4) == b"code"
