@@ -25,6 +25,7 @@ from soulslab.cli_fights import fights
 from soulslab.cli_files import check_json, write_json
 from soulslab.cli_games import games
 from soulslab.cli_policies import join
+from soulslab.cli_serve import serve
 from soulslab.cli_siphon import siphon
 from soulslab.cli_tune import tune
 from soulslab.cli_verify import compare, verify
@@ -47,6 +48,7 @@ app = App(
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # it is handled below
 )
+siphon.command(serve)
 siphon.command(verify)
 siphon.command(compare)
 app.command(siphon)

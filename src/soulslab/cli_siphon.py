@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from soulslab.siphon.local import LocalSession
     from soulslab.siphon.profile import Profile
     from soulslab.siphon.rpc.client import RemoteSession
-    from soulslab.siphon.rpc.public.service import PublicOptions
 
 siphon = App(name="siphon", help="Look into a running game: values, keys, frames, time.")
 
@@ -79,7 +78,7 @@ def open_game(
     for name in ("token_file", "certificate"):
         if getattr(client, name):
             raise ConfigError(f"is for the game of a server; {game} is no address", source=_flag(name))
-    return _open_local(game, flags, is_read_only=is_read_only, with_window=with_window)
+    return open_local(game, flags, is_read_only=is_read_only, with_window=with_window)
 
 
 def _connect(address: str, flags: AttachFlags, client: ClientFlags) -> RemoteSession:
@@ -94,7 +93,7 @@ def _connect(address: str, flags: AttachFlags, client: ClientFlags) -> RemoteSes
     return connect(address, token=token, tls=client.certificate)
 
 
-def _open_local(game: Path, flags: AttachFlags, *, is_read_only: bool, with_window: bool) -> LocalSession:
+def open_local(game: Path, flags: AttachFlags, *, is_read_only: bool, with_window: bool) -> LocalSession:
     """Attach to a game of this machine, or start it."""
     from soulslab.games.boss_facts import load_profile_with
     from soulslab.siphon.local import open_session
@@ -254,7 +253,7 @@ def capture(
         save_frame(session.capture(FrameFormat(*size_px, grey)), file)
 
 
-# --- recording and serving ----------------------------------------------------------------------------------
+# --- recording ----------------------------------------------------------------------------------------------
 
 
 @Parameter(name="*")  # its fields are flags of the command
@@ -312,81 +311,6 @@ def record(
     )
     with open_game(game, flags, client, is_read_only=True, with_window=has_frames) as session:
         record_game(session, file, options, Console())
-
-
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
-class ServeFlags:
-    """Where to serve, and to whom.
-
-    Attributes:
-        address: host:port or unix:/path; port 0 lets the system choose. What other machines can reach needs TLS.
-        token_file: File with the token that clients have to send; it is written if it does not exist yet.
-        token: Whether clients need a token; without one, everybody on this machine may come.
-        tls_certificate: PEM file.
-        tls_key: PEM file.
-        public: Also speak the public Siphon protocol, as pysiphon does. On this machine it needs no token.
-        allow_program: Program that clients of the public protocol may run; none by default; may be given many times.
-        recordings: Folder for what clients of the public protocol record.
-    """
-
-    address: str = "127.0.0.1:0"
-    token_file: Path | None = None
-    token: bool = True
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-    public: bool = False
-    allow_program: Annotated[list[Path] | None, Parameter(negative="")] = None
-    recordings: Path = Path("recordings")
-
-
-@siphon.command
-def serve(profile: Path, *, flags: AttachFlags | None = None, where: ServeFlags | None = None) -> None:
-    """Serve a game to programs on this machine or others; Ctrl-C ends it.
-
-    Args:
-        profile: The game's profile, or the name of a game that comes with soulslab (doom).
-        flags: Which game to attach to.
-        where: Where, and to whom.
-    """
-    from rich.console import Console
-
-    from soulslab.siphon.rpc.running import serve_until_stopped
-    from soulslab.siphon.rpc.server import ServerOptions, check_access
-
-    flags, where = flags or AttachFlags(), where or ServeFlags()
-    if where.allow_program and not where.public:
-        raise ConfigError("is for the public protocol: add --public", source="--allow-program")
-    if where.token_file and not where.token:
-        raise ConfigError("a token that nobody needs is of no use", source="--token-file --no-token")
-    options = ServerOptions(
-        address=where.address,
-        needs_token=where.token,
-        tls_certificate=where.tls_certificate,
-        tls_key=where.tls_key,
-    )
-    check_access(options)  # before a game is started for nothing
-    with _open_local(profile, flags, is_read_only=False, with_window=True) as session:
-        public = _public_options(session.profile, where) if where.public else None
-        serve_until_stopped(session, options, where.token_file, Console(soft_wrap=True), public)
-
-
-def _public_options(served: Profile, where: ServeFlags) -> PublicOptions:
-    """Return how public clients are served: they open the game anew, without its time, which their protocol lacks."""
-    from soulslab.games import known_games, profile_path
-    from soulslab.siphon.local import open_session
-    from soulslab.siphon.profile import load_profile
-    from soulslab.siphon.rpc.public.service import PublicOptions
-    from soulslab.siphon.session import SessionOptions
-
-    known = [*(load_profile(profile_path(Path(game))) for game in known_games()), served]
-    return PublicOptions(
-        open_session=open_session,
-        session=SessionOptions(launch="never", clock="realtime", deadline_s=10.0),
-        known={profile.process.executable: profile for profile in known},
-        programs=tuple(where.allow_program or ()),
-        recordings=where.recordings,
-    )
 
 
 # --- finding ------------------------------------------------------------------------------------------------
