@@ -26,10 +26,13 @@ class ServeFlags:
     Attributes:
         address: host:port or unix:/path; port 0 lets the system choose. What other machines can reach needs TLS.
         token_file: File with the token that clients have to send; it is written if it does not exist yet.
-        token: Whether clients need a token; without one, everybody on this machine may come.
+        token: Whether clients need a token; without one, every program of the same user on this machine may connect.
         tls_certificate: PEM file.
         tls_key: PEM file.
-        public: Also speak the public Siphon protocol, as pysiphon does. On this machine it needs no token.
+        allow_raw_writes: Let clients write numbers at any address of the game, as event flags need it. This permits
+            them to run code as the user who runs the game.
+        public: Also speak the public Siphon protocol, as pysiphon does. On this machine it needs no token; the user has
+            to be the same.
         allow_program: Program that clients of the public protocol may run; none by default; may be given many times.
         recordings: Folder for what clients of the public protocol record.
     """
@@ -39,6 +42,7 @@ class ServeFlags:
     token: bool = True
     tls_certificate: Path | None = None
     tls_key: Path | None = None
+    allow_raw_writes: Annotated[bool, Parameter(negative="")] = False
     public: bool = False
     allow_program: Annotated[list[Path] | None, Parameter(negative="")] = None
     recordings: Path = Path("recordings")
@@ -67,6 +71,7 @@ def serve(profile: Path, *, flags: AttachFlags | None = None, where: ServeFlags 
         needs_token=where.token,
         tls_certificate=where.tls_certificate,
         tls_key=where.tls_key,
+        allow_raw_writes=where.allow_raw_writes,
     )
     check_access(options)  # before a game is started for nothing
     with open_local(profile, flags, is_read_only=False, with_window=True) as session:

@@ -216,7 +216,7 @@ def test_a_flag_that_the_tree_does_not_have_is_told(session):
 
 def test_a_remote_session_walks_the_same_tree(session, tmp_path):
     lay_tree(session.heap, {n: (1, n) for n in range(20)})
-    options = ServerOptions(address=f"unix:{tmp_path / 'socket'}", token="t" * 16)
+    options = ServerOptions(address=f"unix:{tmp_path / 'socket'}", token="t" * 16, allow_raw_writes=True)
     with serve(session, options) as server, connect(server.address, token=options.token) as remote:
         flags = FlagMemory(remote, FlagTree(remote), load_event_flags("elden_ring"))
         flags[7007] = True

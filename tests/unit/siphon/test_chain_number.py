@@ -23,7 +23,7 @@ def session(request, toys, tmp_path):
     if request.param == "local":
         yield toys
         return
-    options = ServerOptions(address=f"unix:{tmp_path / 'socket'}", token="t" * 16)
+    options = ServerOptions(address=f"unix:{tmp_path / 'socket'}", token="t" * 16, allow_raw_writes=True)
     with serve(toys, options) as server, connect(server.address, token=options.token) as remote:
         yield remote
 

@@ -1,22 +1,28 @@
-"""Who may call a server: the token, compared in constant time, and TLS."""
+"""Who may call a server: the token, compared in constant time; the user of a local client; TLS."""
 
 from __future__ import annotations
 
 import hmac
+import os
 import secrets
+import threading
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import grpc
 
-from soulslab.errors import AccessRefusedError, ConfigError
+from soulslab.errors import AccessRefusedError, ConfigError, WireError
 from soulslab.siphon.rpc.address import Address
 from soulslab.siphon.rpc.failures import abort
 from soulslab.siphon.rpc.messages import SERVICE, TOKEN_KEY
+from soulslab.siphon.rpc.peer_user import user_of_peer
 
-#: A token for others than this machine has at least so many characters.
+#: Least number of characters of a token.
 MIN_TOKEN = 16
+#: Calls without a message that may wait for it at once.
+MAX_SILENT = 16
 
 
 def bearer(token: str) -> str:
@@ -41,10 +47,9 @@ def make_token(address: Address, token: str, *, is_needed: bool) -> str:
         return secrets.token_urlsafe(32)
     if not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigError("has to be of printable ASCII characters without spaces", path="token")
-    if not address.is_local and len(token) < MIN_TOKEN:
+    if len(token) < MIN_TOKEN:
         raise ConfigError(
-            f"has {len(token)} characters; {address} can be reached from other machines, so it needs {MIN_TOKEN}",
-            path="token",
+            f"has {len(token)} characters and needs {MIN_TOKEN} at least, or it can be guessed", path="token"
         )
     return token
 
@@ -84,47 +89,122 @@ def read_pem(path: Path, setting: str) -> bytes:
     return data
 
 
-class TokenCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
-    """Refuses calls without the token.
+class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
+    """Refuses calls that may not be made, before a thread waits for their first message.
+
+    A call needs the token, or, where no token is needed, a process of the user who runs the server: a loopback address
+    can be reached by every user of the machine. A Unix socket cannot, by its permissions.
 
     Args:
-        token: It.
-        covers_all: Whether other services than ours need it, too.
+        token: What has to be sent; "" for none.
+
+    Attributes:
+        address: Where the server listens, with its port; to be set before the server starts.
     """
 
-    def __init__(self, token: str, *, covers_all: bool) -> None:
-        self._expected = bearer(token).encode()
-        self._covers_all = covers_all
+    address: Address
+
+    def __init__(self, token: str) -> None:
+        self._expected = bearer(token).encode() if token else b""
+        self._silent = SilentCalls()
 
     def intercept_service(
         self, continuation: Callable[[Any], Any], handler_call_details: grpc.HandlerCallDetails
     ) -> grpc.RpcMethodHandler | None:
         """See `grpc.ServerInterceptor`."""
         handler = continuation(handler_call_details)
-        is_ours = handler_call_details.method.startswith(f"/{SERVICE}/")
-        if handler is None or not (is_ours or self._covers_all):
-            return handler
+        if handler is None:
+            return None
         sent = dict(handler_call_details.invocation_metadata).get(TOKEN_KEY, "")
         sent = sent if isinstance(sent, bytes) else sent.encode()
-        if hmac.compare_digest(sent, self._expected):
-            return handler
-        return _refusal_like(handler, "wrong" if sent else "missing")
+        if self._expected and hmac.compare_digest(sent, self._expected):
+            return self._guarded(handler, lambda _: None)
+        # Clients of the public protocol know no tokens; on this machine their user is checked instead.
+        needs_token = self._expected and handler_call_details.method.startswith(f"/{SERVICE}/")
+        if needs_token or not self.address.is_local:
+            return _refusal(
+                f"the token is {'wrong' if sent else 'missing'}; the server shows the right one where it was started"
+            )
+        return self._guarded(handler, self._check_user)
+
+    def _check_user(self, context: grpc.ServicerContext) -> None:
+        """Refuse a call of another user."""
+        if self.address.path:
+            return
+        try:
+            user = user_of_peer(context.peer(), self.address)
+        except OSError as error:
+            problem = f"the system does not say which user calls ({error}); start the server at a Unix socket (unix:)"
+        else:
+            if user == os.geteuid():
+                return
+            who = "of another user" if user is None else f"of user {user}"
+            problem = f"the call is {who}, and the server serves user {os.geteuid()} only; send the server's token"
+        abort(context, AccessRefusedError(problem))
+
+    def _guarded(self, handler: Any, check: Callable[[grpc.ServicerContext], None]) -> grpc.RpcMethodHandler:
+        """Return a handler that checks a call before its first message, and then does what another handler does.
+
+        It takes a stream of messages in any case: gRPC would give a thread to a call of one message before it comes,
+        and wait for it without a limit.
+        """
+        behaviour = next(
+            one
+            for one in (handler.unary_unary, handler.unary_stream, handler.stream_unary, handler.stream_stream)
+            if one is not None
+        )
+
+        def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+            check(context)
+            first = self._silent.first(requests, context)
+            return behaviour(chain((first,), requests) if handler.request_streaming else first, context)
+
+        make = (
+            grpc.stream_stream_rpc_method_handler
+            if handler.response_streaming
+            else (grpc.stream_unary_rpc_method_handler)
+        )
+        return make(call, handler.request_deserializer, handler.response_serializer)
 
 
-def _refusal_like(handler: Any, what: str) -> grpc.RpcMethodHandler:
-    """Return a handler of the same kind that refuses."""
-    error = AccessRefusedError(f"the token is {what}; the server shows the right one where it was started")
+class SilentCalls:
+    """Calls whose first message has not come yet.
 
-    def refuse(_: Any, context: grpc.ServicerContext) -> Any:
-        abort(context, error)
+    Each holds a thread of the server, so there may be `MAX_SILENT`; one more ends the one that has been silent for the
+    longest time.
+    """
 
-    def refuse_stream(_: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[object, grpc.ServicerContext] = {}
+
+    def first(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+        """Return the first message of a call.
+
+        Raises:
+            Exception: What `abort` raises, if the call ends without a message.
+        """
+        key, oldest = object(), None
+        with self._lock:
+            if len(self._waiting) >= MAX_SILENT:
+                oldest = self._waiting.pop(next(iter(self._waiting)))
+            self._waiting[key] = context
+        if oldest is not None:
+            oldest.cancel()
+        try:
+            for message in requests:
+                return message
+        finally:
+            with self._lock:
+                self._waiting.pop(key, None)
+        return abort(context, WireError("the call ended before its first message"))
+
+
+def _refusal(problem: str) -> grpc.RpcMethodHandler:
+    """Return a handler that refuses every call, before any message comes."""
+    error = AccessRefusedError(problem)
+
+    def refuse(_: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         yield abort(context, error)  # a generator, as gRPC wants for a stream
 
-    if handler.request_streaming and handler.response_streaming:
-        return grpc.stream_stream_rpc_method_handler(refuse_stream)
-    if handler.request_streaming:
-        return grpc.stream_unary_rpc_method_handler(refuse)
-    if handler.response_streaming:
-        return grpc.unary_stream_rpc_method_handler(refuse_stream)
-    return grpc.unary_unary_rpc_method_handler(refuse)
+    return grpc.stream_stream_rpc_method_handler(refuse)

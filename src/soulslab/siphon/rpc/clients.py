@@ -11,12 +11,17 @@ from soulslab.siphon.rpc.frames import FrameSender
 from soulslab.siphon.rpc.messages import Hello
 
 
+def escape_control(text: str) -> str:
+    """Return a text of a client as it may stand in a log or on a terminal: control characters are escaped."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+
+
 class Client:
     """One attached client.
 
     Attributes:
         id: Secret that names it.
-        name: For people.
+        name: For people; control characters are escaped.
         frames: How it gets pictures.
         has_input: It has sent keys, so that some may be held.
         last_s: When it last controlled the game, by `time.monotonic`.
@@ -24,7 +29,7 @@ class Client:
 
     def __init__(self, hello: Hello) -> None:
         self.id = secrets.token_hex(16)
-        self.name = hello.name
+        self.name = escape_control(hello.name)
         self.frames = FrameSender(hello.frames, hello.jpeg_quality, hello.memory)
         self.has_input = False
         self.last_s = 0.0

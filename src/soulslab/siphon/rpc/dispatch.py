@@ -6,13 +6,16 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from soulslab.errors import WireError
+from soulslab.errors import ReadOnlyError, WireError
 from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.profile import Profile
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.frames import FrameSender
 from soulslab.siphon.session import Session, Snapshot, Step
 
 MAX_SIDE_PX = 1 << 14
+#: Of a frame without losses, as an answer carries it; the rest of the answer needs some room.
+MAX_FRAME_BYTES = m.MAX_ANSWER_BYTES - (1 << 20)
 #: Of one request. A game that cannot be stopped in the middle must not be sent away for hours.
 MAX_ADVANCE_S = 3600.0
 
@@ -47,6 +50,28 @@ def sends_input(request: m.Request) -> bool:
     return isinstance(request, m.Hold | m.Type)
 
 
+def as_attribute(request: m.WriteNumber, profile: Profile) -> m.Write:
+    """Return the write of a number as that of the attribute at the same place.
+
+    Raises:
+        ReadOnlyError: The profile has no attribute there, or it is not writable.
+    """
+    where = request.where
+    for name, known in profile.attributes.items():
+        is_same = (known.base, known.offsets, known.type, known.bit) == (
+            where.base,
+            where.offsets,
+            where.type,
+            where.bit,
+        )
+        if is_same and known.is_writable and known.length == 1 and known.scale == 1.0:
+            return m.Write({name: request.value})
+    raise ReadOnlyError(
+        f"cannot write a number behind {request.where.base!r}: the profile has no writable attribute there. A server "
+        f"that permits writes at any address is started with --allow-raw-writes (docs: Remote sessions)"
+    )
+
+
 def pack_values(snapshot: Snapshot) -> m.Values:
     """Return a snapshot as a message."""
     return m.Values(dict(snapshot), snapshot.game_time_s, snapshot.wall_time_s)
@@ -57,6 +82,9 @@ def check_frame_format(frame_format: FrameFormat) -> None:
     width, height = frame_format.width_px, frame_format.height_px
     if not (0 <= width <= MAX_SIDE_PX and 0 <= height <= MAX_SIDE_PX) or (width == 0) != (height == 0):
         raise WireError(f"a frame cannot be {width}x{height}: give 0x0, or two sides from 1 to {MAX_SIDE_PX}")
+    n_bytes = width * height * (1 if frame_format.is_grey else 3)
+    if n_bytes > MAX_FRAME_BYTES:
+        raise WireError(f"a frame of {width}x{height} has {n_bytes} bytes, and {MAX_FRAME_BYTES} can be sent")
 
 
 def _do_step(request: m.DoStep, session: Session, frames: FrameSender) -> m.Stepped:

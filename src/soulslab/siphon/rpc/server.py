@@ -10,10 +10,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,7 +24,7 @@ import grpc
 import msgspec
 
 from soulslab.errors import ConfigError
-from soulslab.siphon.rpc.access import TokenCheck, make_token, server_credentials
+from soulslab.siphon.rpc.access import AccessCheck, make_token, server_credentials
 from soulslab.siphon.rpc.address import Address, parse_address
 from soulslab.siphon.rpc.clients import Clients
 from soulslab.siphon.rpc.messages import MAX_ANSWER_BYTES, MAX_REQUEST_BYTES
@@ -36,6 +38,8 @@ METADATA_BYTES = 1 << 20
 #: A client whose machine is gone is noticed after the sum of these.
 KEEPALIVE_MS = 10_000
 KEEPALIVE_TIMEOUT_MS = 10_000
+#: A connection that has not finished its handshake (TLS, HTTP/2) is closed then.
+HANDSHAKE_TIMEOUT_MS = 5_000
 
 _log = logging.getLogger(__name__)
 
@@ -46,8 +50,8 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         address: ``host:port`` or ``unix:/path``; port 0 lets the system choose. What other machines can reach needs a
             token and TLS.
-        token: What clients have to send; "" makes a random one.
-        needs_token: False lets in everybody on this machine.
+        token: What clients have to send, 16 characters at least; "" makes a random one.
+        needs_token: False lets in all programs of the same user on this machine.
         tls_certificate: PEM file.
         tls_key: PEM file.
         max_clients: How many may be attached at once.
@@ -55,7 +59,10 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
             wants it.
         closes_with_clients: Close the game when the last client leaves, and open it again for the next; only for a
             server that opens the session itself.
-        extra_handlers: Makes further services over the same session; without the token on local addresses.
+        allow_raw_writes: Let clients write numbers at any address of the game (`Session.write_number`), not only the
+            writable attributes of the profile. This permits them to run code as the user who runs the game.
+        extra_handlers: Makes further services over the same session. On local addresses they need no token; their
+            clients have to be programs of the same user.
     """
 
     address: str = "127.0.0.1:0"
@@ -66,6 +73,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_clients: int = 16
     lease_s: float = 300.0
     closes_with_clients: bool = False
+    allow_raw_writes: bool = False
     extra_handlers: Callable[[Session], Sequence[grpc.GenericRpcHandler]] | None = None
 
 
@@ -143,14 +151,14 @@ def serve(source: Session | Callable[[], Session], options: ServerOptions | None
         source, Clients(options.lease_s, options.max_clients), closes_with_clients=options.closes_with_clients
     )
     pool = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="soulslab-rpc")
-    checks = [TokenCheck(token, covers_all=not address.is_local)] if token else []
-    server = grpc.server(pool, interceptors=checks, options=_channel_options(), maximum_concurrent_rpcs=MAX_CALLS)
-    server.add_generic_rpc_handlers((SessionService(game).handler(),))
+    check = AccessCheck(token)
+    server = grpc.server(pool, interceptors=[check], options=_channel_options(), maximum_concurrent_rpcs=MAX_CALLS)
+    server.add_generic_rpc_handlers((SessionService(game, allow_raw_writes=options.allow_raw_writes).handler(),))
     try:
         if options.extra_handlers is not None:
             with game.use(0.0) as session:
                 server.add_generic_rpc_handlers(tuple(options.extra_handlers(session)))
-        address = _listen(server, address, credentials)
+        check.address = address = _listen(server, address, credentials)
     except BaseException:
         pool.shutdown()
         game.close_session()
@@ -178,6 +186,7 @@ def _channel_options() -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
         ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
         ("grpc.max_metadata_size", METADATA_BYTES),
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE_TIMEOUT_MS),
         ("grpc.keepalive_time_ms", KEEPALIVE_MS),
         ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
         ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),
@@ -195,16 +204,26 @@ def _listen(server: grpc.Server, address: Address, credentials: grpc.ServerCrede
     if address.path:
         _refuse_used_socket(address.path)
     try:
-        target = str(address)
-        port = server.add_secure_port(target, credentials) if credentials else server.add_insecure_port(target)
+        with _private_files() if address.path else nullcontext():
+            target = str(address)
+            port = server.add_secure_port(target, credentials) if credentials else server.add_insecure_port(target)
     except RuntimeError as error:
         raise ConfigError(f"cannot listen at {address}: {error}", path="address") from error
     if not port:
         raise ConfigError(f"cannot listen at {address}", path="address")
     if address.path:
-        Path(address.path).chmod(0o600)
         return address
     return msgspec.structs.replace(address, port=port)
+
+
+@contextmanager
+def _private_files() -> Iterator[None]:
+    """Create files that only this user may open, from the moment at which they exist."""
+    before = os.umask(0o177)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _refuse_used_socket(path: str) -> None:

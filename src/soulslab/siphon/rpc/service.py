@@ -12,15 +12,20 @@ import grpc
 from soulslab.errors import AccessRefusedError, RemoteError, SoulslabError, WireError
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.clients import Client
-from soulslab.siphon.rpc.dispatch import changes_game, check_frame_format, pack_values, perform, sends_input
+from soulslab.siphon.rpc.dispatch import (
+    as_attribute,
+    changes_game,
+    check_frame_format,
+    pack_values,
+    perform,
+    sends_input,
+)
 from soulslab.siphon.rpc.failures import abort, to_failure
 from soulslab.siphon.rpc.frames import FrameSender
 from soulslab.siphon.rpc.served import ServedGame
 from soulslab.siphon.rpc.values import UNSENDABLE, encode, make_decoder
 from soulslab.siphon.session import Step
 
-#: A client that attaches has to say hello within this time.
-HELLO_S = 10.0
 #: How long a unary call that brings no deadline of its own may wait for other calls.
 WAIT_S = 10.0
 
@@ -36,10 +41,12 @@ class SessionService:
 
     Args:
         game: It.
+        allow_raw_writes: See `ServerOptions`.
     """
 
-    def __init__(self, game: ServedGame) -> None:
+    def __init__(self, game: ServedGame, *, allow_raw_writes: bool) -> None:
         self._game = game
+        self._allows_raw_writes = allow_raw_writes
 
     def handler(self) -> grpc.GenericRpcHandler:
         """Return what a gRPC server needs; messages stay bytes, so that mistakes in them are ours to answer."""
@@ -57,8 +64,7 @@ class SessionService:
         client = None
         try:
             try:
-                hello = _wait_for_hello(requests, context)
-                client = self._game.clients.join(hello)
+                client = self._game.clients.join(_read_hello(next(requests)))
                 # Says that we are there; to open the game may take longer than a client waits for a server.
                 context.send_initial_metadata(())
                 yield _encode_answer(self._welcome(client))
@@ -131,6 +137,8 @@ class SessionService:
                 f"as {m.CLIENT_KEY}"
             )
         with self._game.control(client, wait_s) as session:
+            if isinstance(request, m.WriteNumber) and not self._allows_raw_writes:
+                request = as_attribute(request, session.profile)
             client.has_input = client.has_input or sends_input(request)
             return perform(request, session, frames)
 
@@ -159,17 +167,8 @@ class SessionService:
             abort(context, error)
 
 
-def _wait_for_hello(requests: Iterator[bytes], context: grpc.ServicerContext) -> m.Hello:
+def _read_hello(data: bytes) -> m.Hello:
     """Return the first message of a client."""
-    timer = threading.Timer(HELLO_S, context.cancel)
-    timer.daemon = True
-    timer.start()
-    try:
-        data = next(requests, None)
-    finally:
-        timer.cancel()
-    if data is None:
-        raise WireError("the client left without a hello")
     m.check_version(m.decode(_any_hellos, data).version, "client")
     return m.decode(_hellos, data)
 

@@ -31,7 +31,7 @@ from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions, Step
 from support.toy_contract import TOY_GAME
 
-TOKEN = "open-sesame"  # noqa: S105  (of a server that lives for one test)
+TOKEN = "open-sesame-open-sesame"  # noqa: S105  (of a server that lives for one test)
 WAYS = {
     "shared memory over a Unix socket": ("unix", "auto"),
     "raw over TCP": ("tcp", "raw"),

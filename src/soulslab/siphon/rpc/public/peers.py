@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from urllib.parse import unquote
 
 import psutil
+
+from soulslab.siphon.rpc.peer_user import address_of_peer, plain_host
 
 POLL_S = 0.25
 #: Unix sockets do not tell one client from another; without a call for so long all of them count as gone.
@@ -71,7 +72,7 @@ class PeerWatch:
             if _is_unix(peer):
                 is_there = now - self._last_call_s.get(peer, now) < UNIX_STILL_S
             else:
-                is_there = _address_of(peer) in connected
+                is_there = address_of_peer(peer) in connected
             if is_there:
                 self._gone_since.pop(peer, None)
             else:
@@ -85,18 +86,7 @@ def _is_unix(peer: str) -> bool:
 def _connected() -> set[tuple[str, int]]:
     """Return the addresses at the other ends of this process's connections."""
     return {
-        (_plain(connection.raddr.ip), connection.raddr.port)
+        (plain_host(connection.raddr.ip), connection.raddr.port)
         for connection in psutil.Process().net_connections("tcp")
         if connection.raddr and connection.status == psutil.CONN_ESTABLISHED
     }
-
-
-def _address_of(peer: str) -> tuple[str, int]:
-    """Return the address of ``ipv4:127.0.0.1:5000`` or ``ipv6:%5B::1%5D:5000``."""
-    host, _, port = unquote(peer).partition(":")[2].rpartition(":")
-    return _plain(host.strip("[]")), int(port) if port.isdecimal() else 0
-
-
-def _plain(host: str) -> str:
-    """Return a host without its zone, and IPv4 as such where it came in IPv6."""
-    return host.partition("%")[0].removeprefix("::ffff:")

@@ -26,7 +26,7 @@ def test_a_connection_is_told_from_one_that_has_ended(family, host):
         with accepted:
             watch.wake()
             thread = watch._thread
-            assert peers._address_of(peer) in peers._connected()
+            assert peers.address_of_peer(peer) in peers._connected()
             assert not gone
             client.close()
             wait_for(lambda: gone)
