@@ -29,6 +29,7 @@ class ServeFlags:
         token: Whether clients need a token; without one, every program of the same user on this machine may connect.
         tls_certificate: PEM file.
         tls_key: PEM file.
+        read_only: Let clients of both protocols observe only: no write, no key, no control of time, no restart.
         allow_raw_writes: Let clients write numbers at any address of the game, as event flags need it. This permits
             them to run code as the user who runs the game.
         public: Also speak the public Siphon protocol, as pysiphon does. On this machine it needs no token; the user has
@@ -42,6 +43,7 @@ class ServeFlags:
     token: bool = True
     tls_certificate: Path | None = None
     tls_key: Path | None = None
+    read_only: Annotated[bool, Parameter(negative="")] = False
     allow_raw_writes: Annotated[bool, Parameter(negative="")] = False
     public: bool = False
     allow_program: Annotated[list[Path] | None, Parameter(negative="")] = None
@@ -66,6 +68,8 @@ def serve(profile: Path, *, flags: AttachFlags | None = None, where: ServeFlags 
         raise ConfigError("is for the public protocol: add --public", source="--allow-program")
     if where.token_file and not where.token:
         raise ConfigError("a token that nobody needs is of no use", source="--token-file --no-token")
+    if where.read_only and where.allow_raw_writes:
+        raise ConfigError("a read-only server permits no writes", source="--read-only --allow-raw-writes")
     options = ServerOptions(
         address=where.address,
         needs_token=where.token,
@@ -74,7 +78,7 @@ def serve(profile: Path, *, flags: AttachFlags | None = None, where: ServeFlags 
         allow_raw_writes=where.allow_raw_writes,
     )
     check_access(options)  # before a game is started for nothing
-    with open_local(profile, flags, is_read_only=False, with_window=True) as session:
+    with open_local(profile, flags, is_read_only=where.read_only, with_window=True) as session:
         public = _public_options(session.profile, where) if where.public else None
         serve_until_stopped(session, options, where.token_file, Console(soft_wrap=True), public)
 

@@ -31,6 +31,7 @@ from soulslab.errors import (
     EnvironmentUsageError,
     LostTickError,
     NotResetError,
+    ReadOnlyError,
     SelfCheckError,
     SiphonError,
     WaitTimeoutError,
@@ -94,6 +95,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         self.observation_space = self._state.space
         self.action_space = self._actions.space
         self.action_names = self._actions.names
+        self._is_read_only = given.read_only
         self._ticks = TickCount(self.profile, settings.on_lost_tick)
         self._stood_s = 0.0
         self._n_steps = 0
@@ -154,11 +156,16 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         Raises:
             NotResetError: Before the first reset, after the end of an episode, or after a step that failed.
             InvalidActionError: The action is not in the space.
+            ReadOnlyError: The environment is read-only, and the action holds keys.
             SiphonError: The step failed, with ``on_failure="raise"``; call `reset`, which brings the game back.
         """
         if not self._is_ready:
             raise NotResetError("step: the episode is over, has not begun, or has failed; call reset() first")
         held = self._actions.held(action)
+        if held and self._is_read_only:
+            raise ReadOnlyError(
+                f"cannot hold {', '.join(held)}: the environment is read-only; the action has to hold no key"
+            )
         self._is_ready = False
         try:
             result, missing, n_waited = self._play(held)
@@ -203,10 +210,10 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         self._keeper.close()
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return the open actions of a discrete space, all of them, by the name that MaskablePPO looks for."""
+        """Return the open actions of a discrete space, by the name that MaskablePPO looks for."""
         if not isinstance(self.action_space, spaces.Discrete):
             raise EnvironmentUsageError("action_masks: only discrete actions have a mask")
-        return np.ones(int(self.action_space.n), np.bool_)
+        return self._action_mask(self.action_space)
 
     # --- the session ----------------------------------------------------------------------------------------
 
@@ -372,5 +379,11 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         if self._settings.info:
             info["values"] = {name: result.snapshot[name] for name in self._settings.info}
         if isinstance(self.action_space, spaces.Discrete):
-            info["action_mask"] = np.ones(int(self.action_space.n), np.bool_)
+            info["action_mask"] = self._action_mask(self.action_space)
         return info
+
+    def _action_mask(self, space: spaces.Discrete) -> NDArray[np.bool_]:
+        """Return the open actions: all, or "nothing" where the game is only observed."""
+        mask = np.ones(int(space.n), np.bool_)
+        mask[1:] = not self._is_read_only
+        return mask

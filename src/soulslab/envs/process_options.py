@@ -15,6 +15,7 @@ from soulslab.envs.process_start import GameKeeper
 from soulslab.errors import EnvironmentUsageError, UnknownRewardError, did_you_mean
 from soulslab.games import profile_path
 from soulslab.siphon.profile import Profile, load_profile
+from soulslab.siphon.read_only import ObservedSession
 from soulslab.siphon.session import Session, SessionOptions
 
 
@@ -43,7 +44,9 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
         display: See `SessionOptions.display`; "" with ``render_mode="human"``.
         allow_unknown_version: Attach although the profile does not know this version of the game. As in any other,
             every value that is needed has to pass the self-check (docs/games.md) before anything else happens.
-        read_only: Never write to the game's memory; a start that would write restarts the game instead.
+        read_only: Observe a game that a person or another program plays: no write, no key, no control of its time, no
+            restart. A reset waits until no end condition holds, a step waits for its length in wall time, and the only
+            action is the one that holds no key.
         deterministic: Start the game deterministically (`SessionOptions.deterministic`): ``reset(seed=...)`` restarts
             it with that seed.
         session: An open session, or what opens one, in place of all that is said above about it.
@@ -94,6 +97,12 @@ def make_options(options: Mapping[str, Any]) -> ProcessOptions:
         hint = did_you_mean(str(given.on_failure), ON_FAILURE)
         raise EnvironmentUsageError(f"on_failure: unknown choice {given.on_failure!r}{hint}")
     check_game_options(given)
+    if given.read_only:
+        for name in ("deterministic", "options"):
+            if getattr(given, name):
+                raise EnvironmentUsageError(f"{name}: a read-only environment starts no game; leave out one of the two")
+        if given.launch not in ("", "never"):
+            raise EnvironmentUsageError(f"launch is {given.launch!r}, but a read-only environment starts no game")
     if given.server and given.session is not None:
         raise EnvironmentUsageError("give either server or session, not both")
     return given
@@ -148,17 +157,20 @@ def make_settings(given: ProcessOptions, profile: Profile, source: str) -> EnvSe
 
 def make_keeper(given: ProcessOptions, profile: Profile, render_mode: str | None) -> GameKeeper:
     """Return what opens and holds the session."""
-    if given.session is None:
-        return GameKeeper(_opener(given, profile, render_mode))
-    if not callable(given.session):
-        return GameKeeper(None, given.session)
-    return GameKeeper(lambda seed: _seeded(given.session(), seed))
+    if given.session is not None and not callable(given.session):
+        return GameKeeper(None, ObservedSession(given.session) if given.read_only else given.session)
+    opener = _opener(given, profile, render_mode) if given.session is None else _seeded(given.session)
+    return GameKeeper((lambda seed: ObservedSession(opener(seed))) if given.read_only else opener)
 
 
-def _seeded(session: Session, seed: int | None) -> Session:
-    if seed is not None:
-        session.restart(seed=seed)
-    return session
+def _seeded(make_session: Callable[[], Session]) -> Callable[[int | None], Session]:
+    def open_seeded(seed: int | None) -> Session:
+        session = make_session()
+        if seed is not None:
+            session.restart(seed=seed)
+        return session
+
+    return open_seeded
 
 
 def _opener(given: ProcessOptions, profile: Profile, render_mode: str | None) -> Callable[[int | None], Session]:
@@ -166,14 +178,15 @@ def _opener(given: ProcessOptions, profile: Profile, render_mode: str | None) ->
     if given.server:
         return lambda seed: _connect(given, profile, launch_options, seed)
     display = given.display if given.display is not None else ("" if render_mode == "human" else "private")
+    is_to_start = bool(profile.process.command) and not given.pid and not given.read_only
     options = SessionOptions(
         pid=given.pid,
         display=display,
-        launch=given.launch or ("always" if profile.process.command and not given.pid else "never"),
+        launch=given.launch or ("always" if is_to_start else "never"),
         options=launch_options,
         is_read_only=given.read_only,
         allow_unknown_version=given.allow_unknown_version,
-        controller=f"an environment of {profile.name}",
+        controller="" if given.read_only else f"an environment of {profile.name}",
     )
 
     def open_here(seed: int | None) -> Session:

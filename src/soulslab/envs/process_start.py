@@ -90,6 +90,18 @@ class GameKeeper:
                 self.n_restarts += 1
                 return
 
+    def reopen(self) -> None:
+        """Open the session again, without a restart of the game; one that was given open is kept.
+
+        Raises:
+            SiphonError: It could not be opened.
+        """
+        if self._opener is not None:
+            self.close()
+        self._is_checked = False
+        _ = self.session
+        self.is_lost = False
+
     def close(self) -> None:
         """Close the session; a second call does nothing."""
         session, self._session = self._session, None
@@ -157,7 +169,7 @@ class EpisodeStart:
     Args:
         settings: The ``[env]`` table.
         profile: The game.
-        is_read_only: Nothing may be written: a start that would write restarts the game instead.
+        is_read_only: The game is observed: of the steps only the waits are done, and then an episode is waited for.
     """
 
     def __init__(self, settings: EnvSettings, profile: Profile, is_read_only: bool) -> None:
@@ -166,10 +178,8 @@ class EpisodeStart:
         self._tick_s = tick_s(profile)
         self._phase = Phase(profile)
         steps = settings.reset or (ResetStep(restart=True),)
-        writes = any(step.write or step.copy for step in steps)
-        if is_read_only and writes:
-            steps = (ResetStep(restart=True), *(step for step in steps if not (step.write or step.copy)))
-        self._steps = steps
+        self._is_read_only = is_read_only
+        self._steps = tuple(step for step in steps if step.wait is not None) if is_read_only else steps
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -186,6 +196,11 @@ class EpisodeStart:
             SiphonError: A step failed; a restart may help.
         """
         is_fresh = keeper.is_lost or not keeper.is_open
+        if self._is_read_only:
+            if keeper.is_lost:
+                keeper.reopen()
+            self._observe(keeper.session, deadline)
+            return
         if keeper.is_lost:
             keeper.recover(deadline)
         is_aligned = self._play_all(keeper, is_fresh, deadline)
@@ -194,6 +209,22 @@ class EpisodeStart:
         if not is_aligned and not any(step.restart for step in self._steps):
             # Played from another phase, the steps may have ended a tick off.
             self._play_all(keeper, is_fresh, deadline)
+
+    def _observe(self, session: Session, deadline: Deadline) -> None:
+        """Wait until the game is at an episode: the waits of `env.reset` are over, and no end condition holds."""
+        for step in self._steps:
+            self._play(step, session, deadline)
+        names = tuple(dict.fromkeys(condition.attribute for condition in self._settings.end.values()))
+        while True:
+            cause: SiphonError | None = None
+            try:
+                values = session.step(Step(advance_s=self._tick_s, attributes=names)).snapshot
+            except LOADING as error:
+                cause = error
+            else:
+                if not any(condition.holds(values) for condition in self._settings.end.values()):
+                    return
+            deadline.check("an episode to be played", cause, "an end condition of the profile holds")
 
     def _play_all(self, keeper: GameKeeper, is_fresh: bool, deadline: Deadline) -> bool:
         """Play all steps; tell whether the game was aligned from the first to the last."""

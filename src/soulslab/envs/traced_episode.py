@@ -177,7 +177,7 @@ class TracedEpisode:
     def _has_ended(self, values: Mapping[str, Value]) -> bool:
         if self._tick and self._ticks is None:
             return True
-        return any(condition.attribute in values and condition.holds(values) for condition in self._env.end.values())
+        return any(condition.holds(values) for condition in self._env.end.values())
 
 
 def _readable(session: Session, names: Sequence[str]) -> dict[str, Value]:

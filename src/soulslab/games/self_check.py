@@ -154,7 +154,8 @@ def check_session(
 ) -> SelfCheck:
     """Check every attribute of a profile on the game that runs; nothing is written to its memory.
 
-    A lockstep clock is advanced, and then runs or stands as before; any other game runs on by itself meanwhile.
+    A lockstep clock is advanced, and then runs or stands as before; any other game runs on by itself meanwhile, and so
+    does the game of a read-only session.
 
     Args:
         session: The game, here or on a server.
@@ -202,12 +203,12 @@ def _pass_time(session: Session, seconds: float) -> float:
     """Let game time pass without a write; return how much did."""
     clock = session.clock
     speed = clock.speed
-    if clock.grade == "lockstep":
+    if clock.grade == "lockstep" and not session.info.is_read_only:
         elapsed_s = clock.advance(seconds).elapsed_s
         if speed > 0:
             clock.run(speed)
         return elapsed_s
-    # To step a scaled clock would write the game's speed, and a realtime one only waits.
+    # To step a scaled clock would write the game's speed, and a realtime one only waits, as a read-only session does.
     time.sleep(seconds)
     return seconds * speed
 

@@ -77,6 +77,11 @@ class ClockChoice:
         try:
             if page is not None:
                 return LockstepClock(page, self._pid, self._profile.clock, servers=self._servers)
+            if self._options.is_read_only:
+                self._refuse(
+                    "the session is read-only, and takes no control of the time of a game that it did not start"
+                )
+                return None
             # A game that this process did not start is not ended with it.
             on_orphan = "run" if self._options.on_orphan == "end" else self._options.on_orphan
             return attach_lockstep(self._pid, self._profile.clock, on_orphan=on_orphan, servers=self._servers)

@@ -13,7 +13,6 @@ import msgspec
 
 from soulslab.errors import (
     ProcessExitedError,
-    ReadOnlyError,
     SessionStateError,
     WindowGoneError,
     WindowNotFoundError,
@@ -24,6 +23,7 @@ from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.examination import Finding
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import Profile, Value
+from soulslab.siphon.read_only import ReadOnlyClock, ReadOnlyInput, refuse_change
 from soulslab.siphon.session import Frame, SessionInfo, SessionOptions, Snapshot, Step, StepResult
 
 #: How much later than its window a game that was killed is seen to have ended.
@@ -162,13 +162,14 @@ class LocalSession:
     def input(self) -> Input:
         """See `Session.input`."""
         with self._using() as game:
-            return _with_window(game.input)
+            part = _with_window(game.input)
+            return ReadOnlyInput(part) if self._options.is_read_only else part
 
     @property
     def clock(self) -> Clock:
         """See `Session.clock`."""
         with self._using() as game:
-            return game.clock
+            return ReadOnlyClock(game.clock) if self._options.is_read_only else game.clock
 
     # --- using it -------------------------------------------------------------------------------------------
 
@@ -190,7 +191,7 @@ class LocalSession:
     def write(self, values: Mapping[str, Value]) -> None:
         """See `Session.write`."""
         with self._using() as game:
-            self._refuse_write(", ".join(values))
+            self._refuse_change(f"write {', '.join(values)}")
             game.attributes.write(values)
 
     def read_number(self, where: ChainNumber) -> Number:
@@ -201,7 +202,7 @@ class LocalSession:
     def write_number(self, where: ChainNumber, value: Number) -> None:
         """See `Session.write_number`."""
         with self._using() as game:
-            self._refuse_write(f"a number behind {where.base!r}")
+            self._refuse_change(f"write a number behind {where.base!r}")
             game.attributes.write_number(where, value)
 
     def capture(self, frame_format: FrameFormat = NATIVE) -> Frame:
@@ -212,6 +213,8 @@ class LocalSession:
     def step(self, step: Step) -> StepResult:
         """See `Session.step`."""
         with self._using() as game:
+            if step.changes_game:
+                self._refuse_change("send keys or advance the time of the game")
             if step.held is not None:
                 _with_window(game.input).set_held(step.held, step.again)
             if step.mouse_px != (0, 0):
@@ -229,17 +232,19 @@ class LocalSession:
         """See `Session.restart`."""
         with self._lock:
             self._refuse_closed()
+            self._refuse_change("restart the game")
             changed = self._options
             if options is not None:
                 changed = msgspec.structs.replace(changed, options=dict(options))
             if seed is not None:
                 changed = msgspec.structs.replace(changed, deterministic=True, seed=seed)
-                self._opener.check(self.profile, changed)
-            self._options = changed
+            self._opener.check(self.profile, changed)
             game, self._game = self._game, None
             if game is not None:
                 game.close()
-            self._game = self._opener.open(self.profile, self._options)
+            self._game = self._opener.open(self.profile, changed)
+            # Options with which the game does not come up are not kept for the next start.
+            self._options = changed
             self._n_starts += 1
 
     def close(self) -> None:
@@ -276,9 +281,9 @@ class LocalSession:
                 _await_exit(self._game)
                 raise
 
-    def _refuse_write(self, what: str) -> None:
+    def _refuse_change(self, what: str) -> None:
         if self._options.is_read_only:
-            raise ReadOnlyError(f"cannot write {what}: the session was opened with is_read_only=True; open it without")
+            refuse_change(what)
 
     def _refuse_closed(self) -> None:
         if self._is_closed:

@@ -48,7 +48,8 @@ class SessionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             process; ``:N`` names one. A game that we attach to has its display already, and keeps it.
         screen_px: Width and height of a private display.
         options: Replace `Process.options` of the profile, for a game that is started.
-        is_read_only: Refuse every write to memory (keys are no writes).
+        is_read_only: Refuse everything that changes the game: writes to its memory, keys, mouse, control of its time,
+            and restarts. The time of a game that the session did not start is not controlled.
         with_window: Find the window, for keys and frames; without it only memory and time.
         window_title: Text that the title of the window contains; replaces the profile's, "" keeps it. Of several
             processes that may be the game it picks the one that has such a window.
@@ -94,7 +95,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
         version: Of the executable; "" if it carries none.
         module_base: Address where it is loaded.
         is_child: We started it, and end it on close.
-        is_read_only: Writes are refused.
+        is_read_only: Everything that changes the game is refused.
         clock_grade: Grade of the clock.
         clock_reason: Why the grade is lower than the profile's; "" if it is not.
         input_backend: "" without a window.
@@ -196,6 +197,11 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise InputError(
                 f"a step presses {', '.join(self.again)} again, but has no keys held; name them in held, too"
             )
+
+    @property
+    def changes_game(self) -> bool:
+        """Whether the step does more than read: it sends keys, moves the mouse or lets time pass."""
+        return self.held is not None or self.mouse_px != (0, 0) or self.advance_s != 0.0
 
 
 class StepResult(msgspec.Struct, frozen=True, eq=False):
@@ -320,6 +326,7 @@ class Session(Protocol):
         For steps of whole ticks of the game, go to the middle of a tick first (`soulslab.siphon.phase.Phase`).
 
         Raises:
+            ReadOnlyError: The session is read-only, and the step does more than read.
             ClockStalledError: The game did not get there in time.
             InputError, WindowGoneError: Keys cannot be sent, or no picture be taken.
             SiphonError: All that `read` raises.
@@ -334,7 +341,10 @@ class Session(Protocol):
             seed: Make this start and later ones deterministic with this seed, 0 to 2**32 - 1; None keeps what was
                 given before (`SessionOptions.deterministic`).
 
+        Options and a seed with which the game does not start are not kept: the next call uses those of the last start.
+
         Raises:
+            ReadOnlyError: The session is read-only.
             ConfigError: The game cannot be started deterministically, or the seed is out of range.
             LaunchError, ProcessNotFoundError, WaitTimeoutError: It did not come back.
         """

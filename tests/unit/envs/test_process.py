@@ -1,5 +1,9 @@
 """Any game as an environment: steps, ends, errors and what the next reset makes of them."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
+
 import gymnasium
 import numpy as np
 import pytest
@@ -18,13 +22,15 @@ from soulslab.errors import (
     NotResetError,
     PointerError,
     ProcessExitedError,
+    ReadOnlyError,
     UnknownRewardError,
     WaitTimeoutError,
     WindowGoneError,
 )
 from soulslab.games.doom import PROFILE_PATH
 from soulslab.siphon.fake import FakeSession
-from soulslab.siphon.session import SessionOptions
+from soulslab.siphon.rpc.server import ServerOptions, serve
+from soulslab.siphon.session import Step
 from support.toy_env import Toys, toy_env, toy_profile, toy_table
 
 UP, LEFT, RIGHT, HURT, BOTH = range(1, 6)
@@ -384,19 +390,79 @@ def test_a_restart_on_demand():
     assert (info["values"]["level"], info["n_restarts"]) == (1, 1)
 
 
-def test_read_only_restarts_instead_of_writing():
-    table = toy_table()
-    sessions = []
+def play_toy(session, keys, until):
+    """Play the toy as a person would, in a thread, until an event is set."""
+    while not until.wait(0.001):
+        session.step(Step(held=keys, advance_s=1 / 60))
 
-    def opener():
-        sessions.append(FakeSession(SessionOptions(is_read_only=True), env=table))
-        return sessions[-1]
 
-    env = ProcessEnv(profile=toy_profile(), session=opener, read_only=True)
-    observation, _ = env.reset()
-    assert observation["hp"] == 100
+@pytest.mark.parametrize("how", ["session", "opener", "server"])
+def test_a_read_only_environment_observes_a_game_that_another_program_plays(how, tmp_path):
+    player = FakeSession(env=toy_table())
+    with player, ExitStack() as stack:
+        options = {"session": {"session": player, "opener": lambda: player}.get(how)}
+        if how == "server":
+            server = stack.enter_context(serve(player, ServerOptions(address=f"unix:{tmp_path}/s", needs_token=False)))
+            options = {"server": server.address}
+        is_over = threading.Event()
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        playing = pool.submit(play_toy, player, ("W",), is_over)
+        stack.callback(is_over.set)
+        env = ProcessEnv(profile=toy_profile(), read_only=True, **options)
+        _, info = env.reset()
+        assert info["clock"] == "realtime"
+        assert (
+            info["action_mask"].tolist() == env.action_masks().tolist() == [True] + [False] * (env.action_space.n - 1)
+        )
+        ticks = player.read("ticks")
+        _, _, terminated, _, info = env.step(0)
+        assert player.read("ticks") > ticks
+        assert not terminated
+        with pytest.raises(ReadOnlyError, match="cannot hold W"):
+            env.step(UP)
+        env.step(0)
+        env.reset()
+        for change in (
+            lambda: env.session.write({"hp": 1}),
+            lambda: env.session.input.set_held(()),
+            env.session.clock.pause,
+            env.session.restart,
+        ):
+            with pytest.raises(ReadOnlyError):
+                change()
+        assert player.toy.held == {"W"}
+        is_over.set()
+        playing.result()
+        assert (player.info.n_starts, player.clock.speed) == (1, 0.0)  # the player's own steps stop the time
+
+
+def test_a_read_only_environment_finds_a_game_again_without_a_restart():
+    toys = Toys(toy_table())
+    env = ProcessEnv(profile=toy_profile(), session=toys, read_only=True)
     env.reset()
-    assert [session.info.n_starts for session in sessions] == [2]
+    toys.last.toy.is_alive = False
+    with pytest.raises(ProcessExitedError):
+        env.step(0)
+    env.reset()
+    assert len(toys.sessions) == 2
+    assert toys.last.info.n_starts == 1
+
+
+def test_a_read_only_environment_waits_for_an_episode():
+    with FakeSession(env=toy_table()) as player, ThreadPoolExecutor(1) as pool:
+        player.toy.values["hp"] = 0
+        env = ProcessEnv(profile=toy_profile(), session=player, read_only=True)
+        resetting = pool.submit(env.reset)
+        assert not wait([resetting], 0.2).done
+        player.toy.values["hp"] = 100
+        observation, _ = resetting.result(30.0)
+        assert observation["hp"] == 100
+
+
+@pytest.mark.parametrize("options", [{"deterministic": True}, {"options": {"level": 3}}, {"launch": "always"}])
+def test_a_read_only_environment_starts_no_game(options):
+    with pytest.raises(EnvironmentUsageError, match="a read-only environment starts no game"):
+        ProcessEnv(profile=toy_profile(), read_only=True, **options)
 
 
 def test_the_seed_draws_the_random_start():

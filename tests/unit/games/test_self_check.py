@@ -41,14 +41,14 @@ def rows(session, **options):
 
 @pytest.fixture
 def toy():
-    with FakeSession(READ_ONLY) as session:
+    with FakeSession() as session:
         yield session
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
 def test_a_profile_that_fits(tmp_path, is_remote):
     profile = changed({"ticks": {"is_moving": True}, "level": {"is_holding": True}})
-    with ToySession(profile, READ_ONLY) as local:
+    with ToySession(profile, SessionOptions()) as local:
         before = bytes(local.toy.memory.read(0x20000, 8))
         if is_remote:
             with (
@@ -90,7 +90,7 @@ def test_time_runs_or_stands_afterwards_as_it_did_before(toy, is_running):
     ],
 )
 def test_each_mistake_has_its_verdict(facts, verdict, words):
-    with ToySession(changed(facts, versions=("", "2.0")), READ_ONLY) as session:
+    with ToySession(changed(facts, versions=("", "2.0")), SessionOptions()) as session:
         check = check_session(session, ["hp"])
     found = {row.name: row for row in check.rows}
     assert (found["hp"].verdict, check.is_ok) == (verdict, False)
@@ -144,8 +144,15 @@ def test_sources_that_agree_disagree_and_lead_nowhere():
     assert "is not mapped" in found["ticks"].others[0].detail
 
 
+def test_a_read_only_session_is_observed_while_its_game_runs_by_itself():
+    with ToySession(changed({"hp": {"is_holding": True}}), READ_ONLY) as session:
+        check = check_session(session, span_s=0.01, n_looks=2)
+        assert check.is_ok
+        assert session.read("ticks") == 0
+
+
 def test_an_unknown_version_is_said():
-    with ToySession(changed(versions=("2.0",)), READ_ONLY) as session:
+    with ToySession(changed(versions=("2.0",)), SessionOptions()) as session:
         check = check_session(session)
     assert not check.is_known_version
     assert check.is_ok

@@ -71,6 +71,6 @@ def test_what_does_not_fit_is_not_written(session):
 
 def test_a_session_that_may_not_write_does_not():
     with FakeSession(SessionOptions(is_read_only=True)) as session:
-        with pytest.raises(ReadOnlyError, match="a number behind 'toy'"):
+        with pytest.raises(ReadOnlyError, match="cannot write a number behind 'toy'"):
             session.write_number(at("hp", "i32"), 1)
         assert struct.unpack("<i", session.toy.memory.read(OBJECT_AT, 4)) == (100,)

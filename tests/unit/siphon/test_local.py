@@ -11,7 +11,9 @@ from soulslab.errors import (
     WindowGoneError,
     WindowNotFoundError,
 )
-from soulslab.siphon.fake import TOY_PROFILE, FakeSession
+from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.chain_number import ChainNumber
+from soulslab.siphon.fake import LAYOUT, OBJECT_AT, OBJECT_SIZE, OWNER_OFFSET, TOY_PROFILE, FakeSession
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.session import SessionOptions, Step
 
@@ -48,12 +50,56 @@ def test_a_game_that_did_not_come_back_is_said_until_it_does():
         assert session.read("level") == 7  # the options stay
 
 
-def test_a_read_only_session_takes_keys_but_no_values():
+CHANGES = {
+    "write hp": lambda session: session.write({"hp": 5}),
+    "write a number": lambda session: session.write_number(HP, 5),
+    "send keys": lambda session: session.input.set_held(("W",)),
+    "send keys by typing": lambda session: session.input.type(("W",)),
+    "move the mouse": lambda session: session.input.move_mouse(1, 0),
+    "change the speed": lambda session: session.clock.run(2.0),
+    "pause": lambda session: session.clock.pause(),
+    "advance": lambda session: session.clock.advance(0.1),
+    "restart": lambda session: session.restart(),
+    "step with keys": lambda session: session.step(Step(held=())),
+    "step with the mouse": lambda session: session.step(Step(mouse_px=(0, 1))),
+    "step with time": lambda session: session.step(Step(advance_s=0.1)),
+}
+HP = ChainNumber(base="toy", offsets=(OWNER_OFFSET, LAYOUT["hp"][1]), type="i32")
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_read_only_session_changes_nothing(change):
     with FakeSession(SessionOptions(is_read_only=True)) as session:
-        with pytest.raises(ReadOnlyError, match="hp"):
-            session.write({"hp": 5})
-        assert session.step(Step(held=("W",), advance_s=0.1)).snapshot["hp"] == 100
-        assert session.read("y") == 6.0
+        before = bytes(session.toy.memory.read(OBJECT_AT, OBJECT_SIZE))
+        with pytest.raises(ReadOnlyError, match="the session is read-only"):
+            change(session)
+        assert bytes(session.toy.memory.read(OBJECT_AT, OBJECT_SIZE)) == before
+        assert session.toy.held == session.input.held == frozenset()
+        assert session.toy.input.mouse_px == (0, 0)
+        assert session.info.n_starts == 1
+        assert (session.clock.speed, session.clock.game_time_s) == (1.0, 0.0)
+
+
+def test_a_read_only_session_is_read():
+    with FakeSession(SessionOptions(is_read_only=True)) as session:
+        assert session.info.is_read_only
+        assert session.read("hp") == session.read_number(HP) == session.snapshot()["hp"] == 100
+        result = session.step(Step(attributes=("hp",), frame=FrameFormat(8, 8)))
+        assert result.snapshot["hp"] == 100
+        assert result.frame.pixels.shape == session.capture(FrameFormat(8, 8)).pixels.shape == (8, 8, 3)
+        assert (session.clock.grade, session.input.backend) == ("lockstep", "fake")
+        session.input.close()
+        session.clock.close()
+        assert session.read("hp") == 100
+
+
+def test_options_with_which_the_game_does_not_start_are_not_kept():
+    with FakeSession(SessionOptions(options={"level": "3"})) as session:
+        with pytest.raises(ValueError, match="invalid literal"):
+            session.restart({"level": "no number"}, seed=5)
+        session.restart()
+        assert session.read("level") == 3
+        assert not session._options.deterministic
 
 
 def test_a_session_without_a_window_has_memory_and_time():

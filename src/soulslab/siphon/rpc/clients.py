@@ -91,6 +91,10 @@ class Clients:
                 self._holder = None
         client.frames.close()
 
+    def is_holder(self, client: Client) -> bool:
+        """Return whether a client has control now."""
+        return self._holder is client
+
     def check_control(self, client: Client) -> None:
         """Raise what `take_control` would raise now."""
         with self._lock:

@@ -38,8 +38,7 @@ def perform(request: m.Request, session: Session, frames: FrameSender) -> m.AnyA
 def changes_game(request: m.Request) -> bool:
     """Tell whether a request needs control of the game."""
     if isinstance(request, m.DoStep):
-        step = request.step
-        return step.held is not None or step.mouse_px != (0, 0) or step.advance_s != 0.0
+        return request.step.changes_game
     return request.controls
 
 

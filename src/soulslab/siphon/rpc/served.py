@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from soulslab.errors import SessionStateError, SoulslabError, WaitTimeoutError
+from soulslab.siphon.read_only import refuse_change
 from soulslab.siphon.rpc.clients import Client, Clients
 from soulslab.siphon.session import Session
 
@@ -57,10 +58,18 @@ class ServedGame:
 
     @contextmanager
     def control(self, client: Client, wait_s: float) -> Iterator[Session]:
-        """Give the session to a call that changes the game. Raises `ControlTakenError` besides what `use` does."""
+        """Give the session to a call that changes the game.
+
+        Raises:
+            ControlTakenError: Another client has control.
+            ReadOnlyError: The session is read-only.
+            SiphonError: What `use` raises.
+        """
         # Asked before the wait as well, so that a client that may not is told at once.
         self.clients.check_control(client)
         with self.use(wait_s) as session:
+            if not self.clients.is_holder(client):
+                _refuse_read_only(session)
             lapsed = self.clients.take_control(client)
             if lapsed is not None and lapsed.has_input:
                 _release(lapsed, session)
@@ -120,3 +129,13 @@ class ServedGame:
 def _release(client: Client, session: Session) -> None:
     session.input.set_held(())
     client.has_input = False
+
+
+def _refuse_read_only(session: Session) -> None:
+    """Raise `ReadOnlyError` for a read-only session, before a client gets a control that it cannot use."""
+    try:
+        info = session.info
+    except SoulslabError:  # the game is gone; what the client wants to do says so, or restarts it
+        return
+    if info.is_read_only:
+        refuse_change("change the game")

@@ -23,7 +23,7 @@ from soulslab.siphon.rpc.connection import make_endpoint
 from soulslab.siphon.rpc.peer_user import user_of_peer
 from soulslab.siphon.rpc.running import read_token
 from soulslab.siphon.rpc.server import MAX_CALLS, ServerOptions, serve
-from soulslab.siphon.session import Step
+from soulslab.siphon.session import SessionOptions, Step
 from support.other_user import NOBODY, relayed
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may start a process of another user")
@@ -270,3 +270,35 @@ def test_a_server_may_permit_writes_at_any_address(toys):
     with serve(toys, options) as server, connect(server.address, token=server.token) as remote:
         remote.write_number(at("ticks", "u32"), 7)
         assert toys.read("ticks") == 7
+
+
+# --- read-only servers --------------------------------------------------------------------------------------
+
+
+def test_a_read_only_server_refuses_every_change():
+    with FakeSession(SessionOptions(is_read_only=True)) as toys, serve(toys) as server:
+        options = {"token": server.token, "deadline_s": SOON_S}
+        with connect(server.address, **options) as remote, connect(server.address, **options) as other:
+            assert remote.info.is_read_only
+            for request in (
+                m.Write({"hp": 3}),
+                m.WriteNumber(at("hp", "i32"), 3),
+                m.Hold(("W",)),
+                m.Hold(()),
+                m.Type(("W",)),
+                m.MoveMouse(1, 1),
+                m.Run(2.0),
+                m.Pause(),
+                m.DoAdvance(0.1, 1.0),
+                m.DoStep(Step(held=())),
+                m.DoStep(Step(advance_s=0.1)),
+                m.DoStep(Step(mouse_px=(1, 0))),
+                m.Restart(None),
+                m.Restart({"level": "3"}, 7),
+            ):
+                for client in (remote, other):  # none of them gets control by a request that is refused
+                    with pytest.raises(ReadOnlyError, match="the session is read-only"):
+                        client.ask(request, m.Done)
+            assert remote.step(Step(attributes=("hp",))).snapshot["hp"] == 100
+        assert toys.info.n_starts == 1
+        assert toys.toy.held == frozenset()

@@ -1,0 +1,206 @@
+"""A game that is observed and not changed: the keys and the time of a read-only session, and a session that waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from types import TracebackType
+from typing import NoReturn, Self
+
+import msgspec
+
+from soulslab.errors import ReadOnlyError
+from soulslab.siphon.capture import NATIVE, FrameFormat
+from soulslab.siphon.chain_number import ChainNumber, Number
+from soulslab.siphon.clock import Advance, Clock
+from soulslab.siphon.examination import Finding
+from soulslab.siphon.input import Input
+from soulslab.siphon.profile import ClockGrade, Value
+from soulslab.siphon.session import Frame, Session, SessionInfo, Snapshot, Step, StepResult
+
+
+def refuse_change(what: str) -> NoReturn:
+    """Raise `ReadOnlyError`.
+
+    Args:
+        what: What is not done, as ``write hp``.
+    """
+    raise ReadOnlyError(
+        f"cannot {what}: the session is read-only, so the game can be observed and not changed; open the session "
+        f"without is_read_only=True, or start its server without --read-only"
+    )
+
+
+class ReadOnlyInput:
+    """Keys and mouse that cannot be used (`soulslab.siphon.input.Input`).
+
+    Args:
+        part: The keys of the session.
+    """
+
+    def __init__(self, part: Input) -> None:
+        self.backend = part.backend
+        self._part = part
+
+    @property
+    def held(self) -> frozenset[str]:
+        """See `Input.held`."""
+        return self._part.held
+
+    def set_held(self, keys: Collection[str], again: Collection[str] = ()) -> None:
+        """Raise `ReadOnlyError`."""
+        del keys, again
+        refuse_change("send keys")
+
+    def type(self, keys: Collection[str]) -> None:
+        """Raise `ReadOnlyError`."""
+        del keys
+        refuse_change("send keys")
+
+    def move_mouse(self, dx_px: int, dy_px: int) -> None:
+        """Raise `ReadOnlyError`."""
+        del dx_px, dy_px
+        refuse_change("move the mouse")
+
+    def close(self) -> None:
+        """See `Input.close`; nothing is held."""
+
+
+class ReadOnlyClock:
+    """Time that cannot be controlled (`soulslab.siphon.clock.Clock`).
+
+    Args:
+        clock: The clock of the session.
+        grade: What the clock is reported to be; None for the grade of `clock`.
+    """
+
+    def __init__(self, clock: Clock, grade: ClockGrade | None = None) -> None:
+        self.grade: ClockGrade = grade or clock.grade
+        self._clock = clock
+
+    @property
+    def game_time_s(self) -> float:
+        """See `Clock.game_time_s`."""
+        return self._clock.game_time_s
+
+    @property
+    def speed(self) -> float:
+        """See `Clock.speed`."""
+        return self._clock.speed
+
+    def run(self, speed: float = 1.0) -> None:
+        """Raise `ReadOnlyError`."""
+        del speed
+        refuse_change("change the speed of the game")
+
+    def pause(self) -> None:
+        """Raise `ReadOnlyError`."""
+        refuse_change("pause the game")
+
+    def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
+        """Raise `ReadOnlyError`."""
+        del seconds, deadline_s, speed
+        refuse_change("advance the time of the game")
+
+    def close(self) -> None:
+        """See `Clock.close`; the session closes its clock itself."""
+
+
+class ObservedSession:
+    """A session with a game that a person or another program plays (`soulslab.siphon.session.Session`).
+
+    Everything that changes the game raises `ReadOnlyError`. The game runs by itself: a step waits for its length in
+    wall time, and reads. Consecutive steps keep their rate; one that is late by its own length or more is not made up
+    for.
+
+    Args:
+        session: The session; it is closed with this one.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.profile = session.profile
+        self._session = session
+        self._ended_s = 0.0
+        self._due_s = 0.0
+
+    @property
+    def info(self) -> SessionInfo:
+        """See `Session.info`."""
+        return msgspec.structs.replace(self._session.info, is_read_only=True, clock_grade="realtime")
+
+    @property
+    def input(self) -> Input:
+        """See `Session.input`."""
+        return ReadOnlyInput(self._session.input)
+
+    @property
+    def clock(self) -> Clock:
+        """See `Session.clock`."""
+        return ReadOnlyClock(self._session.clock, "realtime")
+
+    def read(self, name: str) -> Value:
+        """See `Session.read`."""
+        return self._session.read(name)
+
+    def snapshot(self, names: Sequence[str] | None = None) -> Snapshot:
+        """See `Session.snapshot`."""
+        return self._session.snapshot(names)
+
+    def examine(self, names: Sequence[str] | None = None) -> dict[str, tuple[Finding, ...]]:
+        """See `Session.examine`."""
+        return self._session.examine(names)
+
+    def read_number(self, where: ChainNumber) -> Number:
+        """See `Session.read_number`."""
+        return self._session.read_number(where)
+
+    def write(self, values: Mapping[str, Value]) -> None:
+        """Raise `ReadOnlyError`."""
+        refuse_change(f"write {', '.join(values)}")
+
+    def write_number(self, where: ChainNumber, value: Number) -> None:
+        """Raise `ReadOnlyError`."""
+        del value
+        refuse_change(f"write a number behind {where.base!r}")
+
+    def capture(self, frame_format: FrameFormat = NATIVE) -> Frame:
+        """See `Session.capture`."""
+        return self._session.capture(frame_format)
+
+    def step(self, step: Step) -> StepResult:
+        """See `Session.step`; `Step.held` has to be None or empty."""
+        if step.held:
+            refuse_change(f"hold {', '.join(step.held)}")
+        if step.mouse_px != (0, 0):
+            refuse_change("move the mouse")
+        advance = self._wait(step.advance_s) if step.advance_s else Advance(0.0, 0.0)
+        seen = self._session.step(Step(attributes=step.attributes, frame=step.frame, deadline_s=step.deadline_s))
+        return StepResult(advance, seen.snapshot, seen.frame)
+
+    def restart(self, options: Mapping[str, str] | None = None, *, seed: int | None = None) -> None:
+        """Raise `ReadOnlyError`."""
+        del options, seed
+        refuse_change("restart the game")
+
+    def close(self) -> None:
+        """See `Session.close`."""
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _wait(self, seconds: float) -> Advance:
+        """Wait until `seconds` after the time at which the last wait was due."""
+        now_s = time.monotonic()
+        from_s = self._ended_s or now_s
+        if now_s - self._due_s >= 2 * seconds:
+            self._due_s = from_s = now_s
+        self._due_s += seconds
+        time.sleep(max(self._due_s - now_s, 0.0))
+        self._ended_s = time.monotonic()
+        return Advance(seconds, self._ended_s - from_s, late_s=max(self._ended_s - self._due_s, 0.0))
