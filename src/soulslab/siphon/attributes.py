@@ -235,7 +235,7 @@ class AttributeTable:
             if name not in ways:
                 self._attribute(name)
             for mistake in self._missing(ways[name]):
-                raise mistake
+                raise _of_attribute(name, mistake) from mistake
             if entity := ways[name].entity:
                 self._lists.look(entity, partial(self._find, entity))
         is_now = ways is self._now
@@ -267,6 +267,12 @@ class AttributeTable:
         if codec is None:
             codec = self._codecs[name] = Codec(name, self._attribute(name))
         return codec
+
+
+def _of_attribute(name: str, mistake: PatternError) -> PatternError:
+    """Return the error for an attribute that needs what was not found."""
+    place = "" if name == NAME else f"attribute {name!r}: {mistake.place or f'base {mistake.base!r}'}"
+    return PatternError(mistake.problem, base=mistake.base, addresses=mistake.addresses, place=place or mistake.place)
 
 
 class _Query:

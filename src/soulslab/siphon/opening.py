@@ -34,7 +34,7 @@ from soulslab.siphon.input import Input
 from soulslab.siphon.input.open import open_input
 from soulslab.siphon.launch import SILENT, GameProcess, start_command
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.places import CompleteCode, resolve_places
 from soulslab.siphon.process import check_version, executable_of, find_process, has_ended, refuse_anti_cheat
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import LOADING, SessionInfo, SessionOptions
@@ -219,7 +219,7 @@ class RealGameOpener:
             game.parts.callback(ControlClaim(game.pid, options.controller).release)
         memory = LinuxMemory(game.pid)
         game.parts.callback(memory.close)
-        image, game.attributes = _wait_for_memory(game, profile, memory, deadline)
+        image, game.attributes = _wait_for_memory(game, profile, options, memory, deadline)
         check_version(image, profile.process, options.allow_unknown_version)
         connection = self._connect(game, options) if options.with_window else None
         if connection is not None:
@@ -386,19 +386,26 @@ def _wants_lockstep(profile: Profile, options: SessionOptions) -> bool:
 
 
 def _wait_for_memory(
-    game: RealGame, profile: Profile, memory: LinuxMemory, deadline: float
+    game: RealGame, profile: Profile, options: SessionOptions, memory: LinuxMemory, deadline: float
 ) -> tuple[Image, AttributeTable]:
-    """Wait until the executable is mapped and all of its patterns are in it."""
+    """Wait until the executable is mapped and all of its patterns are in it.
+
+    Raises:
+        PatternError: The code is complete, and a pattern is not in it.
+        WaitTimeoutError: It is not complete at the deadline.
+    """
     started = time.monotonic()
+    code = CompleteCode(profile, memory)
     while True:
         game.check_alive()
         try:
             image = read_image(memory, profile.process.executable)
-            return image, AttributeTable(profile, memory, resolve_places(profile, memory, image))
+            places = resolve_places(profile, memory, image, allow_missing=options.allow_missing)
+            return image, AttributeTable(profile, memory, places)
         except (ImageError, PatternError, MemoryAccessError) as error:
             # A game that has just been started unpacks itself, and Wine maps the program after its own loader;
-            # in one that we found all is there, so its profile does not fit.
-            if game.process is None:
+            # in one that was found all is there, so its profile does not fit.
+            if game.process is None or (isinstance(error, PatternError) and code.is_complete(image)):
                 raise
             if time.monotonic() >= deadline:
                 raise WaitTimeoutError(

@@ -9,19 +9,23 @@
 from __future__ import annotations
 
 import logging
+import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from soulslab.config.checking import join_place
-from soulslab.errors import PatternError
-from soulslab.siphon.code_scan import N_SHOWN, CodeScan
+from soulslab.errors import MemoryAccessError, PatternError
+from soulslab.siphon.code_scan import BLOCK_SIZE, N_SHOWN, CodeScan
 from soulslab.siphon.facts import facts_behind, is_for, ways_of
 from soulslab.siphon.image import Image, module_base
 from soulslab.siphon.memory import Memory
 from soulslab.siphon.pattern import Pattern
 from soulslab.siphon.profile import Base, CodeOffset, Profile
 
+#: Wall time for which complete code stays the same.
+STILL_S = 2.0
 N_BYTES = {"u8": 1, "i8": 1, "u32": 4, "i32": 4}
 
 _log = logging.getLogger(__name__)
@@ -34,7 +38,7 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
         bases: Address of each base *before* `Base.is_pointer` is followed: a game may set that pointer later, so who
             reads follows it, as the first level of the chain.
         code_offsets: Each offset that the code holds, adjusted.
-        missing: Why one was not found that only some of several ways lead through, by its place in the profile.
+        missing: Why one was not found that the session can do without, by its place in the profile.
         version: Of the executable.
     """
 
@@ -44,32 +48,35 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
 
 
-def resolve_places(profile: Profile, memory: Memory, image: Image) -> Places:
+def resolve_places(profile: Profile, memory: Memory, image: Image, *, allow_missing: bool = False) -> Places:
     """Find all bases and code offsets of a profile that are known for the version of the game.
 
     Args:
         profile: The game as data.
         memory: Its memory.
         image: Its executable.
+        allow_missing: Note what is not found in `Places.missing`, whatever needs it.
 
     Raises:
         PatternError: A pattern was found nowhere, in several places of which none is picked, or with a number that is
-            not plausible; and a value that needs it has no other way.
+            not plausible; and a value that needs it has no other way. Only without `allow_missing`.
         ImageError: A module is not loaded.
         MemoryAccessError: A displacement or a number could not be read.
         ProcessExitedError: The process has ended.
     """
     sought = {one.place: one for one in _sought(profile, image.version)}
-    ranges = [(section.start, section.start + section.size) for section in image.sections if section.is_executable]
-    matches, n_unreadable = _scan(sought, memory, ranges)
-    found: dict[str, int] = {}
+    ranges = _code_ranges(image)
     missing: dict[str, PatternError] = {}
+    matches, n_unreadable = _scan(sought, memory, ranges, missing)
+    found: dict[str, int] = {}
     for place, one in sought.items():
+        if place in missing:
+            continue
         try:
             found[place] = _resolve(one, matches.get(place, ()), memory, image)
         except PatternError as mistake:
             missing[place] = mistake
-    may_miss = _dispensable(profile, image.version)
+    may_miss = set(sought) if allow_missing else _dispensable(profile, image.version)
     mistakes = [mistake for place, mistake in missing.items() if place not in may_miss]
     if mistakes:
         raise _explain(mistakes, image, sum(end - start for start, end in ranges), n_unreadable)
@@ -81,6 +88,54 @@ def resolve_places(profile: Profile, memory: Memory, image: Image) -> Places:
         missing=missing,
         version=image.version,
     )
+
+
+class CompleteCode:
+    """Whether the code of a game that was started is all there, so that a pattern that is not in it never will be.
+
+    Native programs are mapped at once, and those of Windows may unpack or decrypt themselves, some of them after
+    seconds. So the code of a native program, or code in which some patterns are found, counts as complete once it has
+    stayed the same for `STILL_S`.
+
+    Args:
+        profile: The game as data.
+        memory: Its memory.
+    """
+
+    def __init__(self, profile: Profile, memory: Memory) -> None:
+        self._profile = profile
+        self._memory = memory
+        self._seen: tuple[int, int] | None = None
+        self._since_s = 0.0
+
+    def is_complete(self, image: Image) -> bool:
+        """Return whether the code is complete; to be asked each time a pattern was not found.
+
+        Raises:
+            ProcessExitedError: The process has ended.
+        """
+        seen, now_s = (image.base, self._checksum(image)), time.monotonic()
+        if seen != self._seen:
+            self._seen, self._since_s = seen, now_s
+        return now_s - self._since_s >= STILL_S and (image.kind == "elf" or self._has_some(image))
+
+    def _checksum(self, image: Image) -> int:
+        """Return a checksum of the code; pages that cannot be read count as absent."""
+        checksum, page = 0, bytearray(BLOCK_SIZE)
+        for start, end in _code_ranges(image):
+            for address in range(start, end, BLOCK_SIZE):
+                part = memoryview(page)[: min(BLOCK_SIZE, end - address)]
+                try:
+                    self._memory.read_into(address, part)
+                except MemoryAccessError:
+                    continue
+                checksum = zlib.crc32(part, checksum)
+        return checksum
+
+    def _has_some(self, image: Image) -> bool:
+        """Return whether some patterns are found, so that the code is not packed."""
+        bases = resolve_places(self._profile, self._memory, image, allow_missing=True).bases
+        return any(self._profile.bases[name].pattern for name in bases)
 
 
 class _Sought(msgspec.Struct, frozen=True):
@@ -100,6 +155,11 @@ class _Sought(msgspec.Struct, frozen=True):
         """Return the error about it."""
         place = f"{self.place}.{field}" if isinstance(self.fact, CodeOffset) else ""
         return PatternError(problem, base=self.name, addresses=addresses, place=place)
+
+
+def _code_ranges(image: Image) -> list[tuple[int, int]]:
+    """Return start and end of each part of the code."""
+    return [(section.start, section.start + section.size) for section in image.sections if section.is_executable]
 
 
 def _sought(profile: Profile, version: str) -> Iterator[_Sought]:
@@ -123,18 +183,33 @@ def _dispensable(profile: Profile, version: str) -> set[str]:
 
 
 def _scan(
-    sought: Mapping[str, _Sought], memory: Memory, ranges: Sequence[tuple[int, int]]
+    sought: Mapping[str, _Sought],
+    memory: Memory,
+    ranges: Sequence[tuple[int, int]],
+    missing: dict[str, PatternError],
 ) -> tuple[dict[str, list[int]], int]:
-    """Search for all patterns in one pass; return the matches of each, and how many bytes could not be read."""
+    """Search for all patterns in one pass.
+
+    Args:
+        sought: What is to be found, by its place in the profile.
+        memory: Of the game.
+        ranges: Start and end of each part of its code.
+        missing: Takes the patterns that are found in too many places.
+
+    Returns:
+        The matches of each, and how many bytes could not be read.
+    """
     patterns = {place: Pattern.parse(one.fact.pattern) for place, one in sought.items() if one.fact.pattern}
-    if not patterns:
-        return {}, 0
-    search = CodeScan(patterns, memory)
-    try:
-        search.run(ranges)
-    except PatternError as error:  # it knows the place for the name
-        raise sought[error.base].error(error.problem, error.addresses) from error
-    return search.matches, search.n_unreadable
+    while patterns:
+        search = CodeScan(patterns, memory)
+        try:
+            search.run(ranges)
+        except PatternError as error:  # it knows the place for the name; the others are searched without it
+            missing[error.base] = sought[error.base].error(error.problem, error.addresses)
+            del patterns[error.base]
+        else:
+            return search.matches, search.n_unreadable
+    return {}, 0
 
 
 def _resolve(one: _Sought, matches: Sequence[int], memory: Memory, image: Image) -> int:

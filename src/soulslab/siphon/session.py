@@ -59,6 +59,8 @@ class SessionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         on_orphan: What a lockstep game does when we die: ``end`` it, ``run`` on at 1x, or stay ``paused``. A game that
             we did not start runs on instead of being ended.
         allow_unknown_version: Attach although the executable's version is none that the profile knows.
+        allow_missing: Open the session although patterns of the profile are not found in the game. An attribute that
+            needs one raises `PatternError` when it is used.
         deadline_s: Wall time for the game to come up, window and memory.
         controller: Name of what controls the game, such as the id of an environment. While the session is open, no
             other session with a controller can be opened to the same process; "" only looks, or shares the game.
@@ -80,6 +82,7 @@ class SessionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     clock: ClockGrade | str = ""
     on_orphan: str = "end"
     allow_unknown_version: bool = False
+    allow_missing: bool = False
     deadline_s: float = 30.0
     controller: str = ""
     deterministic: bool = False

@@ -2,20 +2,23 @@
 
 import struct
 
+import msgspec
 import pytest
 
 from soulslab.errors import ImageError, MemoryAccessError, PatternError
+from soulslab.siphon import places as places_module
+from soulslab.siphon.attributes import AttributeTable
 from soulslab.siphon.image import Image, Section
 from soulslab.siphon.memory.fake import FakeMemory
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.places import CompleteCode, resolve_places
 from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Process, Profile
 
 START = 0x140001000
 FLIPPER = "8B 83 ?? ?? 00 00 89 83 ?? ?? 00 00"
 
 
-def resolve_all(profile, code, *, size=0x3000, version="1.2"):
-    """Find the places of a profile in a program that has this code at START."""
+def program(code, *, size=0x3000, version="1.2", kind="pe"):
+    """Return the memory and the image of a program that has this code at START."""
     memory = FakeMemory()
     memory.map(START, bytearray(code) + bytearray(b"\xcc" * (0x1000 - len(code))), is_executable=True)
     memory.map(START + 0x1000, bytearray(0x2000))
@@ -23,8 +26,13 @@ def resolve_all(profile, code, *, size=0x3000, version="1.2"):
         Section(name=".text", start=START, size=size - 0x2000, is_executable=True, is_writable=False),
         Section(name=".data", start=START + 0x1000, size=0x2000, is_executable=False, is_writable=True),
     )
-    image = Image(path="game.exe", kind="pe", base=START - 0x1000, size=0x4000, version=version, sections=sections)
-    return resolve_places(profile, memory, image)
+    image = Image(path="game.exe", kind=kind, base=START - 0x1000, size=0x4000, version=version, sections=sections)
+    return memory, image
+
+
+def resolve_all(profile, code, *, size=0x3000, version="1.2", **options):
+    """Find the places of a profile in a program that has this code at START."""
+    return resolve_places(profile, *program(code, size=size, version=version), **options)
 
 
 def make(versions=(), **tables):
@@ -253,3 +261,54 @@ def test_an_alternative_for_another_version_is_no_other_way():
     assert list(resolve_all(profile, code, version=OLD).missing) == ["bases.perhaps"]
     with pytest.raises(PatternError, match="base 'perhaps'"):
         resolve_all(profile, code, version=NEW)
+
+
+def stale_profile():
+    """A profile with a pattern that is there, one that is stale, and one that is in too many places."""
+    bases = {"here": pattern_base("E8 01"), "stale": pattern_base("12 34 56"), "weak": pattern_base("90")}
+    attributes = {
+        name: Attribute(base=base, offsets=(0,), type="u8", range=(0, 255), source="made up")
+        for name, base in (("hp", "here"), ("mana", "stale"), ("stamina", "weak"))
+    }
+    return make(bases=bases, attributes=attributes)
+
+
+def test_a_session_may_be_opened_without_the_patterns_that_are_missing():
+    code = bytearray(b"\x90" * 0x1000)
+    code[0x100:0x102] = b"\xe8\x01"
+    memory = FakeMemory()
+    memory.map(START, code * 3, is_executable=True)
+    section = Section(name=".text", start=START, size=0x3000, is_executable=True, is_writable=False)
+    image = Image(path="game.exe", kind="pe", base=START, size=0x3000, version="", sections=(section,))
+    for base in ("here", "stale", "weak"):
+        fact = stale_profile().bases[base]
+        with pytest.raises(PatternError, match=f"base '{base}'"):
+            resolve_places(make(bases={base: fact}), memory, image)
+    profile = stale_profile()
+    picked = msgspec.structs.replace(profile, bases={**profile.bases, "here": pattern_base("E8 01", pick=0)})
+    found = resolve_places(picked, memory, image, allow_missing=True)
+    assert (found.bases, set(found.missing)) == ({"here": START + 0x100}, {"bases.stale", "bases.weak"})
+    table = AttributeTable(picked, memory, found)
+    assert table.read("hp") == 0xE8
+    assert table.read_many() == {"hp": 0xE8}
+    for name, problem in (("mana", "base 'stale': '12 34 56' was found nowhere"), ("stamina", "base 'weak'.*too weak")):
+        for use in (lambda name=name: table.read(name), lambda name=name: table.write({name: 1})):
+            with pytest.raises(PatternError, match=f"attribute '{name}': .*{problem}"):
+                use()
+
+
+@pytest.mark.parametrize(
+    ("kind", "pattern", "is_complete"), [("elf", "12 34", True), ("pe", "12 34", False), ("pe", "90 90 E8", True)]
+)
+def test_code_is_complete_once_it_stays_the_same(monkeypatch, kind, pattern, is_complete):
+    """That of a native program, or one in which some pattern is found."""
+    monkeypatch.setattr(places_module, "STILL_S", 0.0)
+    memory, image = program(code_with((0x100, b"\xe8\x01")), kind=kind)
+    profile = make(bases={"one": pattern_base(pattern), "stale": pattern_base("65 43")})
+    assert CompleteCode(profile, memory).is_complete(image) is is_complete
+    monkeypatch.setattr(places_module, "STILL_S", 1e-9)
+    code = CompleteCode(profile, memory)
+    for _ in range(3):  # it is being unpacked
+        memory.write(START, bytes([memory.read(START, 1)[0] ^ 0xFF]))
+        assert not code.is_complete(image)
+    assert code.is_complete(image) is is_complete
