@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from soulslab.cli_siphon import AttachFlags, open_local
 from soulslab.errors import ConfigError
@@ -36,6 +37,7 @@ class ServeFlags:
             to be the same.
         allow_program: Program that clients of the public protocol may run; none by default; may be given many times.
         recordings: Folder for what clients of the public protocol record.
+        recordings_gib: The most that this folder may hold, in GiB.
     """
 
     address: str = "127.0.0.1:0"
@@ -48,6 +50,7 @@ class ServeFlags:
     public: bool = False
     allow_program: Annotated[list[Path] | None, Parameter(negative="")] = None
     recordings: Path = Path("recordings")
+    recordings_gib: Annotated[float, Parameter(validator=Number(gt=0))] = 16.0
 
 
 def serve(profile: Path, *, flags: AttachFlags | None = None, where: ServeFlags | None = None) -> None:
@@ -98,4 +101,5 @@ def _public_options(served: Profile, where: ServeFlags) -> PublicOptions:
         known={profile.process.executable: profile for profile in known},
         programs=tuple(where.allow_program or ()),
         recordings=where.recordings,
+        recordings_bytes=round(where.recordings_gib * 2**30),
     )

@@ -100,12 +100,14 @@ class Running:
     """A server that runs.
 
     Attributes:
+        served: The session of the server.
         toys: What it opens.
         service: The service.
         port: Of the server.
     """
 
-    def __init__(self, toys, service, port):
+    def __init__(self, served, toys, service, port):
+        self.served = served
         self.toys = toys
         self.service = service
         self.port = port
@@ -119,8 +121,8 @@ class Running:
 
 
 @contextmanager
-def public_server(folder: Path, **options):
-    """Run a public service over toys, on a port of the system's choice."""
+def public_server(folder: Path, *, served=None, **options):
+    """Run a public service over toys, on a port of the system's choice; `served` is the session of the server."""
     toys = Toys()
     settings = {
         "open_session": toys.open,
@@ -131,13 +133,17 @@ def public_server(folder: Path, **options):
         "recordings_after_s": 0.0,
         **options,
     }
-    with PublicService(PublicOptions(**settings)) as service, ThreadPoolExecutor(16) as pool:
+    with (
+        served or FakeSession() as session,
+        PublicService(PublicOptions(**settings)) as service,
+        ThreadPoolExecutor(16) as pool,
+    ):
         server = grpc.server(pool)
-        server.add_generic_rpc_handlers(tuple(service.handlers()))
+        server.add_generic_rpc_handlers(tuple(service.handlers(session)))
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         try:
-            yield Running(toys, service, port)
+            yield Running(session, toys, service, port)
         finally:
             server.stop(None).wait()
 

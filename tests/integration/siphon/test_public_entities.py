@@ -53,6 +53,7 @@ def served(folder: Path, target: Target, *known: Profile):
     options = SessionOptions(pid=target.pid, clock="realtime", with_window=False)
     return public_server(
         folder,
+        served=open_session(msgspec.structs.replace(PROFILE, attributes={}, bases={}, entities={}), options),
         open_session=open_session,
         session=options,
         known={profile.process.executable: profile for profile in known},

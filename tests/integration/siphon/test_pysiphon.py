@@ -62,6 +62,11 @@ pattern = "48 8D 05 ?? ?? ?? ?? 48 8D 3C D0 E8"
 offsets = [0x38]
 type = "int"
 
+[attributes.Stale]
+pattern = "DE AD BE EF ?? ?? ?? ?? 01 02 03"
+offsets = [0x18]
+type = "int"
+
 [attributes.NpcHp]
 method = "dll"
 pattern = "48 8B 48 08 49 89 8D"
@@ -145,6 +150,15 @@ def test_attributes_are_those_of_the_game(game, client):
     answer = client.get_attribute("NpcHp")
     assert not answer["success"]
     assert "injects nothing" in answer["message"]
+
+
+def test_a_stale_pattern_fails_by_its_attribute_only(client):
+    assert "Stale" in client.initialize_memory()["message"]
+    answer = client.get_attribute("Stale")
+    assert not answer["success"]
+    assert "attribute 'Stale'" in answer["message"]
+    assert "was found nowhere" in answer["message"]
+    assert client.get_attribute("HeroHp")["success"]
 
 
 def test_keys_and_the_mouse_reach_the_game(client):

@@ -66,6 +66,7 @@ class RecordingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         frame_px: Width and height of the frames; (0, 0) for those of the window when the recording starts.
         compression: Of the frames in the file.
         max_duration_s: It ends by itself then; 0 for never.
+        max_bytes: It ends by itself when its files are that large; what is queued then is still written. 0 for never.
         queue_mib: Memory for frames that wait to be written.
     """
 
@@ -76,6 +77,7 @@ class RecordingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     frame_px: tuple[Annotated[int, Meta(ge=0, le=16384)], Annotated[int, Meta(ge=0, le=16384)]] = (0, 0)
     compression: Literal["none", "gzip"] = "gzip"
     max_duration_s: Annotated[float, Meta(ge=0)] = 0.0
+    max_bytes: Annotated[int, Meta(ge=0)] = 0
     queue_mib: Annotated[int, Meta(ge=1, le=65536)] = 64
 
 
@@ -93,7 +95,7 @@ class RecordingStatus(msgspec.Struct, frozen=True, kw_only=True):
         duration_s: Wall time from the first sample to the last, or to now.
         latency_ms: From the start of the last sample until it was written.
         average_latency_ms: The same over all samples.
-        end: Why it ended: ``stopped``, ``duration``, or what happened; "" while it goes on.
+        end: Why it ended: ``stopped``, ``duration``, ``size``, or what happened; "" while it goes on.
         problem: What went wrong last in a sample; "" if nothing did.
         error: Why it cannot be written, or taken, any more; "" if it can. The file holds everything up to then.
     """
@@ -193,6 +195,17 @@ class Recorder:
         for thread in self._threads:
             thread.start()
 
+    @property
+    def max_bytes(self) -> int:
+        """See `RecordingOptions.max_bytes`."""
+        return self._options.max_bytes
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of its files now."""
+        files = (self.path, self.video)
+        return sum(file.stat().st_size for file in files if file is not None and file.exists())
+
     def status(self) -> RecordingStatus:
         """Return how it goes."""
         writer = self._writer
@@ -288,6 +301,8 @@ class Recorder:
                 return "duration"
             if not self._wait_until(self._start_s + k * period_s):
                 return "stopped"
+            if self.max_bytes and self.n_bytes >= self.max_bytes:
+                return "size"
             if self._writer.failure is not None:
                 return "it cannot be written"
             self._take()

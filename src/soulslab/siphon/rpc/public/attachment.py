@@ -1,4 +1,4 @@
-"""What all public clients share: one configuration, and one session with the game that it names."""
+"""What all public clients share: one configuration, and one session with the game of the server."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from soulslab.errors import ProfileError, SessionStateError, SiphonError, SoulslabError, UnknownAttributeError
+from soulslab.errors import (
+    AccessRefusedError,
+    PatternError,
+    ProfileError,
+    SessionStateError,
+    SiphonError,
+    SoulslabError,
+    UnknownAttributeError,
+)
 from soulslab.siphon.profile import Attribute, Profile
 from soulslab.siphon.public_profile import PublicProfile, from_public, resolve_injected
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
-from soulslab.siphon.session import Session, SessionOptions
+from soulslab.siphon.session import Session, SessionInfo, SessionOptions
 
 T = TypeVar("T")
 SessionOpener = Callable[[Profile, SessionOptions], Session]
@@ -30,7 +38,8 @@ class Attachment:
         open_session: Attaches to a game that runs.
         known: Our profiles by the name of the executable: where ``method = "dll"`` finds its entity.
         options: How to attach; what is not of the protocol.
-        served: A session that the server has besides: if it is the configured game, that process is taken.
+        served: Returns the session of the server. Its process is the only one that is attached to, and the session with
+            it is read-only if this one is.
         on_window: Called after a session with a window has been opened.
     """
 
@@ -40,7 +49,7 @@ class Attachment:
         known: Mapping[str, Profile],
         options: SessionOptions,
         *,
-        served: Callable[[], Session | None],
+        served: Callable[[], Session],
         on_window: Callable[[], None],
     ) -> None:
         self._open_session = open_session
@@ -85,9 +94,11 @@ class Attachment:
 
         Raises:
             ProfileError: It is malformed.
+            AccessRefusedError: It names another game than that of the server.
         """
         public = from_public(_tables_of(request), SOURCE)
         profile, note = self._resolve(public)
+        self._served_game(profile)
         with self._changing:
             if self._public != public:
                 self._replace(None, frozenset())
@@ -103,6 +114,19 @@ class Attachment:
                 self._attach(self._title if has_window else None)
             self._parts |= {"memory"}
             return self._pid
+
+    def missing(self) -> dict[str, str]:
+        """Return the attributes whose pattern was not found in the game, and the reason of each."""
+        session = self._current()
+        reasons: dict[str, str] = {}
+        for name in session.profile.attributes:
+            try:
+                session.read(name)
+            except PatternError as error:
+                reasons[name] = str(error)
+            except SiphonError as error:  # it is found, and may be readable later
+                _log.debug("attribute %r cannot be read now: %r", name, error)
+        return reasons
 
     def open_window(self, title: str, part: str) -> tuple[int, int]:
         """Find the window for keys or frames.
@@ -192,21 +216,36 @@ class Attachment:
         """Attach, with the window of that title; None for no window."""
         profile = self._configured()
         process = msgspec.structs.replace(profile.process, window_title=title or "")
+        game = self._served_game(profile)
         options = msgspec.structs.replace(
-            self._options, launch="never", pid=self._pid_of_served(), with_window=title is not None
+            self._options,
+            launch="never",
+            pid=game.pid,
+            is_read_only=game.is_read_only,
+            allow_missing=True,
+            with_window=title is not None,
         )
         self._replace(self._open_session(msgspec.structs.replace(profile, process=process), options), self._parts)
         if title is not None:
             self._on_window()
 
-    def _pid_of_served(self) -> int:
-        """Return the process of the server's own session, if it is the configured game."""
+    def _served_game(self, profile: Profile) -> SessionInfo:
+        """Return the game of the server.
+
+        Raises:
+            AccessRefusedError: The configuration names another game.
+        """
         served = self._served()
-        if served is None or self._options.pid:
-            return self._options.pid
+        info = served.info
         # A game that a script or another program runs goes by the name in its profile, not by that of its file.
-        names = {_file_name(served.info.executable), _file_name(served.profile.process.executable)}
-        return served.info.pid if _file_name(self._configured().process.executable) in names else 0
+        names = {_file_name(info.executable), _file_name(served.profile.process.executable)}
+        if _file_name(profile.process.executable) not in names:
+            raise AccessRefusedError(
+                f"the configuration names {profile.process.executable!r}, and this server serves "
+                f"{served.profile.process.executable!r} only (process {info.pid}); name that one, or start a server "
+                f"of the other game"
+            )
+        return info
 
     def _is_alive(self, title: str | None) -> bool:
         """Tell whether the session can go on: the process lives, and so does the window of that title, if one is asked.
@@ -217,9 +256,9 @@ class Attachment:
             return False
         try:
             self._session.info  # noqa: B018  (raises if the window is gone)
-            self._session.snapshot(list(self._session.profile.attributes)[:1])
+            self._session.snapshot(())
         except SoulslabError as error:
-            _log.info("attaching again: %s", error)
+            _log.info("attaching again: %r", error)
             return False
         return True
 

@@ -17,6 +17,8 @@ from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 
 CHUNK_BYTES = 1 << 20
 MAX_RUNNING = 2
+#: Room that a recording needs at least.
+MIN_ROOM_BYTES = 1 << 20
 #: Of older ones only the files are kept.
 MAX_KNOWN = 100
 
@@ -39,11 +41,13 @@ class Recordings:
     Args:
         folder: Where their files go. The folder that a client asks for is one below it.
         options: What to record, besides what clients say.
+        max_bytes: The most that the folder may hold.
     """
 
-    def __init__(self, folder: Path, options: RecordingOptions) -> None:
+    def __init__(self, folder: Path, options: RecordingOptions, max_bytes: int) -> None:
         self._folder = folder
         self._options = options
+        self._max_bytes = max_bytes
         self._entries: dict[str, _Entry] = {}
         self._lock = threading.Lock()
 
@@ -65,7 +69,7 @@ class Recordings:
             Its id.
 
         Raises:
-            RecordingError: There are too many, or it cannot be written.
+            RecordingError: There are too many, the folder is full, or it cannot be written.
             SiphonError: It cannot be recorded.
         """
         if request.max_duration_seconds < 0:
@@ -79,6 +83,7 @@ class Recordings:
                 self._options,
                 attributes=tuple(dict.fromkeys(request.attribute_names)),
                 max_duration_s=float(request.max_duration_seconds),
+                max_bytes=self._room_bytes(),
                 **options,
             )
             recorder = Recorder(source, folder / f"recording_{recording_id}.h5", settings)
@@ -130,6 +135,24 @@ class Recordings:
         """End all of them."""
         for entry in self._running():
             entry.recorder.end()
+
+    def _room_bytes(self) -> int:
+        """Return how large the next recording may become: an equal share of what is free for those that may run.
+
+        Raises:
+            RecordingError: The folder is full.
+        """
+        running = [entry.recorder for entry in self._running()]
+        still_to_come = sum(max(recorder.max_bytes - recorder.n_bytes, 0) for recorder in running)
+        used = sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file() and not path.is_symlink())
+        room = (self._max_bytes - used - still_to_come) // (MAX_RUNNING - len(running))
+        if room < MIN_ROOM_BYTES:
+            raise RecordingError(
+                self._folder,
+                f"it holds {used / 1e9:.2f} GB of recordings, and {self._max_bytes / 1e9:.2f} GB are the most; "
+                f"the operator of the server has to remove some",
+            )
+        return room
 
     def _running(self) -> list[_Entry]:
         return [entry for entry in list(self._entries.values()) if entry.recorder.status().is_recording]

@@ -55,6 +55,7 @@ class PublicOptions(msgspec.Struct, frozen=True, kw_only=True):
         known: Our profiles by the name of the executable, for attributes with ``method = "dll"``.
         programs: Paths of the programs that ExecuteCommand may run.
         recordings: Folder of the recordings.
+        recordings_bytes: The most that the folder may hold; recordings end before they exceed it.
         recording: What they hold; attributes and duration are up to the clients.
         stream_hz: Pictures per second of a frame stream, at most.
         keys_after_s: How long a key stays down after the connection that pressed it has ended. Not at all would be
@@ -67,6 +68,7 @@ class PublicOptions(msgspec.Struct, frozen=True, kw_only=True):
     known: dict[str, Profile] = {}
     programs: tuple[Path, ...] = ()
     recordings: Path = Path("recordings")
+    recordings_bytes: Annotated[int, Meta(ge=0)] = 16 << 30
     recording: RecordingOptions = RecordingOptions()
     stream_hz: Annotated[float, Meta(gt=0)] = 60.0
     keys_after_s: Annotated[float, Meta(ge=0)] = 5.0
@@ -88,27 +90,33 @@ class PublicService:
             options.open_session,
             options.known,
             options.session,
-            served=lambda: self._served,
+            served=self._the_served,
             on_window=self._keys.send_again,
         )
         self._programs = Programs(options.programs)
-        self._recordings = Recordings(options.recordings, options.recording)
+        self._recordings = Recordings(options.recordings, options.recording, options.recordings_bytes)
         self._streams = FrameStreams(
             lambda: self._game.use("capture", lambda session: session.capture(NATIVE)), options.stream_hz
         )
         self._peers = PeerWatch(lambda: self._keys.peers | self._recordings.peers, self._client_is_gone)
 
-    def handlers(self, served: Session | None = None) -> Sequence[grpc.GenericRpcHandler]:
+    def handlers(self, served: Session) -> Sequence[grpc.GenericRpcHandler]:
         """Return what a `grpc.Server` needs to serve it.
 
         Args:
-            served: A session that the same server serves; clients that configure its game get its process.
+            served: The session that the same server serves. Clients reach the process of its game and no other one, and
+                cannot change the game if this session is read-only.
         """
         self._served = served
         note = self._peers.called
         calls = {name: unary_handler(*call, note) for name, call in self._unary_calls().items()}
         calls |= {name: stream_handler(*call, note) for name, call in self._stream_calls().items()}
         return (grpc.method_handlers_generic_handler(SERVICE, calls),)
+
+    def _the_served(self) -> Session:
+        if self._served is None:
+            raise AssertionError("no client calls before there are handlers")
+        return self._served
 
     def close(self) -> None:
         """End recordings, release keys, let go of the game; after the server has ended. A second call does nothing."""
@@ -215,7 +223,9 @@ class PublicService:
 
     def _init_memory(self, _: messages.InitializeMemoryRequest, _context: Any) -> messages.InitializeMemoryResponse:
         pid = self._game.open_memory()
-        return messages.InitializeMemoryResponse(success=True, message=f"process {pid}", process_id=pid)
+        missing = self._game.missing()
+        note = f"; not found, and not readable: {', '.join(missing)}" if missing else ""
+        return messages.InitializeMemoryResponse(success=True, message=text_of(f"process {pid}{note}"), process_id=pid)
 
     def _init_input(self, request: messages.InitializeInputRequest, _context: Any) -> messages.InitializeInputResponse:
         self._game.open_window(request.window_name, "input")

@@ -80,7 +80,7 @@ def test_in_process(server):
         client.initialise()
         gc.collect()
         threads, files = threading.active_count(), open_files()
-        handlers = server.service.handlers()
+        handlers = server.service.handlers(server.served)
         n_refused = n_answers = 0
         for i, (call, data) in enumerate(malformed(N_IN_PROCESS, seed=1)):
             if i % 500 == 0:  # or most calls would only learn that nothing is initialised

@@ -13,13 +13,14 @@ import pytest
 import simplejpeg
 
 from soulslab.errors import ProcessNotFoundError, WireError
-from soulslab.siphon.fake import TOY_PROFILE
+from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.profile import Attribute
 from soulslab.siphon.recording.reading import read_recording
 from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 from soulslab.siphon.rpc.public.streams import MAX_STREAMS
 from soulslab.siphon.rpc.public.values import response_of
+from soulslab.siphon.session import SessionOptions
 from support.public_siphon import PATTERN, TYPES, public_server, with_entity
 from support.waiting import wait_for
 
@@ -641,16 +642,67 @@ def test_the_process_of_a_served_session_is_taken(server, client, file, name):
     """By the name of its program, or by that of its profile: a game may be run by another program."""
 
     class Served:
-        info = SimpleNamespace(pid=77, executable=file)
+        info = SimpleNamespace(pid=77, executable=file, is_read_only=False)
         profile = SimpleNamespace(process=SimpleNamespace(executable=name))
 
     server.service._served = Served
     client.configure()
     assert client("InitializeMemory").success
     assert server.toys.asked[-1][1].pid == 77
-    client.configure(process_name="other")
-    assert client("InitializeMemory").success
-    assert server.toys.asked[-1][1].pid == 0
+
+
+@pytest.mark.parametrize("name", ["other", "sleep", "/bin/sh", "toy2"])
+def test_no_other_process_can_be_reached(server, ready, name):
+    answer = ready.configure(process_name=name)
+    assert not answer.success
+    assert f"names '{name}', and this server serves 'toy' only (process 4242)" in answer.message
+    assert len(server.toys.sessions) == 2  # what there was goes on
+    assert ready("GetAttribute", attributeName="hp").int_value == 100
+    assert all(options.pid == server.served.info.pid for _, options in server.toys.asked)
+
+
+def test_clients_of_a_read_only_server_change_nothing(tmp_path):
+    with (
+        FakeSession(SessionOptions(is_read_only=True)) as served,
+        public_server(tmp_path, served=served) as server,
+        server.client() as client,
+    ):
+        client.initialise()
+        for call, fields in {
+            "SetAttribute": {"attributeName": "hp", "int_value": 1},
+            "InputKeyTap": {"keys": ["W"], "hold_ms": 1},
+            "InputKeyToggle": {"key": "W", "toggle": True},
+            "MoveMouse": {"delta_x": 1},
+        }.items():
+            answer = client(call, **fields)
+            assert not answer.success
+            assert "the session is read-only" in answer.message
+        assert client("GetAttribute", attributeName="hp").int_value == 100
+        assert client("CaptureFrame").success
+        started = client("StartRecording", attribute_names=["hp"])
+        assert started.success, started.message
+        assert client("StopRecording", session_id=started.session_id).success
+        toys = [session.toy for session in server.toys.sessions]
+        assert [(toy.held, toy.input.mouse_px, toy.values["hp"]) for toy in toys] == [(frozenset(), (0, 0), 100)] * len(
+            toys
+        )
+
+
+def test_the_folder_of_the_recordings_has_a_limit(tmp_path):
+    (tmp_path / "recordings").mkdir()
+    (tmp_path / "recordings/old.h5").write_bytes(bytes(5 << 20))
+    options = RecordingOptions(rate_hz=500, compression="none")
+    with public_server(tmp_path, recording=options, recordings_bytes=8 << 20) as server, server.client() as client:
+        client.initialise()
+        started = [client("StartRecording", attribute_names=["hp"]) for _ in range(2)]
+        assert [one.success for one in started] == [True, True], started[1].message
+        for one in started:
+            wait_for(lambda one=one: not client("GetRecordingStatus", session_id=one.session_id).is_recording)
+            assert client("StopRecording", session_id=one.session_id).message == "ended: size"
+        assert sum(file.stat().st_size for file in (tmp_path / "recordings").iterdir()) < 16 << 20
+        refused = client("StartRecording", attribute_names=["hp"])
+        assert not refused.success
+        assert "GB are the most" in refused.message
 
 
 def test_two_clients_share_one_game(server, ready):
