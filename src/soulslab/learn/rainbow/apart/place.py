@@ -1,7 +1,8 @@
 """Where the memory of a run lies: a folder of shared memory that is named after the run, or one in the run's folder.
 
-On Linux files in ``/dev/shm`` are memory and nothing else; where there is no such thing, or no room in it, the files
-lie in the run's folder, where the system also keeps them in memory and writes them to the disk at its leisure.
+On Linux files in ``/dev/shm`` are memory and nothing else. Without such a place, without room in it, or if another user
+has made something of that name there, the files lie in the run's folder, where the system also keeps them in memory and
+writes them to the disk.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import logging
 import os
 import shutil
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +21,7 @@ from soulslab.learn.process_lock import is_held
 ACTOR_LOCK: Final = "actor.lock"
 LEARNER_LOCK: Final = "learner.lock"
 
-_SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - it is private to this user, see `_private`
+_SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - it is private to this user, see `_is_ours`
 _PREFIX: Final = "soulslab-apart-"
 _OWNER: Final = "run"
 _IN_RUN: Final = "memory"
@@ -31,12 +33,13 @@ def find_place(run_dir: Path) -> Path | None:
     """Return the folder with a run's memory, or None if there is none.
 
     Raises:
-        ChannelError: It belongs to another user.
+        ChannelError: The one in the run's folder belongs to another user.
     """
-    for folder in _candidates(run_dir):
-        if folder.is_dir():
-            return _private(folder)
-    return None
+    *shared, in_run = _candidates(run_dir)
+    for folder in shared:
+        if folder.is_dir() and _is_ours(folder):
+            return folder
+    return _refuse_foreign(in_run) if in_run.is_dir() else None
 
 
 def make_place(run_dir: Path, n_bytes: int) -> Path:
@@ -56,15 +59,18 @@ def make_place(run_dir: Path, n_bytes: int) -> Path:
     if found is not None:
         return found
     *shared, in_run = _candidates(run_dir)
-    folder = next((each for each in shared if _free_bytes(each.parent) > n_bytes), in_run)
-    if shared and folder is in_run:
-        _log.info("%s has no %d MB left; actor and learner share files in %s", shared[0].parent, n_bytes >> 20, in_run)
+    for folder in shared:
+        if _free_bytes(folder.parent) <= n_bytes:
+            _log.info("%s has no %d MB left; actor and learner share files in %s", folder.parent, n_bytes >> 20, in_run)
+        elif _make(folder, run_dir):
+            return folder
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (folder / _OWNER).write_text(str(run_dir.resolve()), encoding="utf-8")
+        in_run.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _refuse_foreign(in_run)
+        (in_run / _OWNER).write_text(str(run_dir.resolve()), encoding="utf-8")
     except OSError as error:
-        raise ChannelError(folder, f"could not be made: {error.strerror or error}") from error
-    return _private(folder)
+        raise ChannelError(in_run, f"could not be made: {error.strerror or error}") from error
+    return in_run
 
 
 def remove_place(folder: Path) -> None:
@@ -86,15 +92,46 @@ def _user() -> int:
     return os.getuid() if hasattr(os, "getuid") else 0
 
 
-def _private(folder: Path) -> Path:
-    """Return a folder that nobody else can write to.
+def _make(folder: Path, run_dir: Path) -> bool:
+    """Make a folder in a place where every user may make some; return whether it is this user's own.
 
     Raises:
-        ChannelError: Somebody else can; in a place where all may make folders that is a trap.
+        ChannelError: It cannot be made.
     """
-    status = folder.stat()
-    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or folder.is_symlink()):
-        raise ChannelError(folder, "belongs to another user, but is named after this run; ask them to remove it")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if not _is_ours(folder):
+            _log.warning("%s belongs to another user, so it is not used", folder)
+            return False
+        (folder / _OWNER).write_text(str(run_dir.resolve()), encoding="utf-8")
+    except FileExistsError:  # a file, of whatever user
+        _log.warning("%s is no folder, so it is not used", folder)
+        return False
+    except OSError as error:
+        raise ChannelError(folder, f"could not be made: {error.strerror or error}") from error
+    return True
+
+
+def _is_ours(folder: Path) -> bool:
+    """Return whether a path is a folder of this user that nobody else may write to, and no link."""
+    if not hasattr(os, "getuid"):
+        return True
+    try:
+        status = folder.lstat()
+    except OSError:  # it is gone
+        return False
+    others = stat.S_IWGRP | stat.S_IWOTH
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & others
+
+
+def _refuse_foreign(folder: Path) -> Path:
+    """Return the folder in that of a run.
+
+    Raises:
+        ChannelError: It belongs to another user, or another user may write to it.
+    """
+    if not _is_ours(folder):
+        raise ChannelError(folder, "belongs to another user, or may be written by others; remove it")
     return folder
 
 
@@ -110,10 +147,13 @@ def _sweep() -> None:
     if not _SHARED_MEMORY.is_dir():
         return
     for folder in _SHARED_MEMORY.glob(f"{_PREFIX}{_user()}-*"):
+        if not _is_ours(folder):  # what another user writes there says nothing
+            continue
         try:
             run_dir = Path((folder / _OWNER).read_text(encoding="utf-8"))
-        except OSError:  # being made just now
+            is_used = run_dir.exists() or is_held(folder / ACTOR_LOCK) or is_held(folder / LEARNER_LOCK)
+        except (OSError, ValueError):  # being made just now, or damaged
             continue
-        if not run_dir.exists() and not is_held(folder / ACTOR_LOCK) and not is_held(folder / LEARNER_LOCK):
+        if not is_used:
             _log.info("removing the memory of %s, which is gone", run_dir)
             remove_place(folder)

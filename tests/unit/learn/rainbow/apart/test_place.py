@@ -1,5 +1,6 @@
 """Where the memory lies, and who holds it."""
 
+import os
 import shutil
 
 import pytest
@@ -57,14 +58,52 @@ def test_otherwise_it_lies_in_the_folder_of_the_run(tmp_path, shared, case):
     assert find_place(run) == place
 
 
-def test_a_folder_of_somebody_else_is_refused(tmp_path, shared, monkeypatch):
-    run = new_run(tmp_path)
-    place = make_place(run, 1000)
-    (tmp_path / "elsewhere").mkdir()
+def block(place, how, tmp_path):
+    """Put something in the place of a run's memory, as another user could."""
     remove_place(place)
-    place.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ChannelError, match="belongs to another user"):
-        find_place(run)
+    if how == "link":
+        (tmp_path / "elsewhere").mkdir()
+        place.symlink_to(tmp_path / "elsewhere")
+    elif how == "file":
+        place.write_text("")
+    elif how == "folder of another user":
+        place.mkdir()
+        os.chown(place, 65534, 65534)
+    else:
+        place.mkdir()
+        place.chmod(0o777)
+
+
+@pytest.mark.parametrize("how", ["link", "file", "folder of another user", "folder that others may write"])
+def test_what_another_user_puts_in_its_place_does_not_stop_a_run(tmp_path, shared, how):
+    if how == "folder of another user" and os.geteuid() != 0:
+        pytest.skip("only root may give a folder away")
+    run = new_run(tmp_path)
+    block(make_place(run, 1000), how, tmp_path)
+    assert find_place(run) is None
+    place = make_place(run, 1000)
+    assert place == run / "memory"
+    assert find_place(run) == make_place(run, 1000) == place
+    assert not any((tmp_path / "elsewhere").glob("*"))
+
+
+def test_a_folder_of_the_run_that_others_may_write_is_refused(tmp_path, shared):
+    run = new_run(tmp_path)
+    shared.rmdir()
+    make_place(run, 1000).chmod(0o777)
+    for use in (lambda: find_place(run), lambda: make_place(run, 1000)):
+        with pytest.raises(ChannelError, match="may be written by others"):
+            use()
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"/a\0b", None])
+def test_a_damaged_folder_of_another_run_does_not_stop_a_run(tmp_path, shared, content):
+    damaged = make_place(new_run(tmp_path, "damaged"), 1000)
+    if content is None:
+        (damaged / "run").unlink()
+    else:
+        (damaged / "run").write_bytes(content)
+    assert make_place(new_run(tmp_path), 1000).parent == shared
 
 
 def test_what_a_run_left_that_is_gone_is_removed_unless_somebody_works_with_it(tmp_path, shared):
