@@ -79,12 +79,13 @@ class ArenaLiveEnv(DuelEnv):
         profile, source = _profile(given)
         process = ProcessOptions(
             profile=profile,
-            options=given.launch_options(),
+            options={} if given.read_only else given.launch_options(),
             pid=given.pid,
             server=given.server,
             token=given.token,
             tls=given.tls,
             display=given.display,
+            read_only=given.read_only,
             session=given.session,
         )
         setup = DuelSetup(

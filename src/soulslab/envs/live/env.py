@@ -14,7 +14,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from soulslab.arena.state import Record
-from soulslab.arena.vocabulary import NOTHING
+from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
 from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.live.actions import Actions
 from soulslab.envs.live.demo import DemoEpisode
@@ -23,7 +23,9 @@ from soulslab.envs.live.entrance import Entrance
 from soulslab.envs.live.episode import Episode, EpisodeSettings
 from soulslab.envs.live.in_place import InPlaceEpisode
 from soulslab.envs.live.key_check import check_keys
+from soulslab.envs.live.masks import Freedom
 from soulslab.envs.live.observation import Observer
+from soulslab.envs.live.observed import ObservedEpisode
 from soulslab.envs.live.options import DuelOptions
 from soulslab.envs.live.play import DuelPlay
 from soulslab.envs.live.scenario import Scenario
@@ -31,7 +33,7 @@ from soulslab.envs.live.terms import FightScore
 from soulslab.envs.live.timing import StepTimes, make_timing
 from soulslab.envs.process_start import Deadline, GameKeeper
 from soulslab.envs.tick_count import TickCount
-from soulslab.errors import EnvironmentUsageError, NotResetError, SiphonError
+from soulslab.errors import EnvironmentUsageError, NotResetError, ReadOnlyError, SiphonError
 from soulslab.games.self_check import needed_by
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import Session
@@ -115,7 +117,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self._ticks = TickCount(setup.profile)
         self._decision_ticks = _ticks_of(times.step_s, setup.profile) if options.timing == "lockstep" else None
         self._is_ready = False
-        self._must_check_keys = options.check_keys
+        self._must_check_keys = options.check_keys and not options.read_only
         self._max_decisions, self._n_steps = options.max_decisions, 0
         self._n_masked = self._n_restarts = 0
         self._latest: Any = None
@@ -162,11 +164,14 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         Raises:
             NotResetError: Before the first reset, after the end of a fight, or after a step that failed.
             InvalidActionError: The action is not in the space.
+            ReadOnlyError: The environment is read-only, and the action is not "nothing".
             SiphonError: The step failed; call `reset`, which brings the game back.
         """
         if not self._is_ready:
             raise NotResetError("step: the fight is over, has not begun, or has failed; call reset() first")
         choice = self._actions.choose(action, self._play.freedom)
+        if self.options.read_only and choice.action != NOTHING:
+            raise ReadOnlyError("cannot send keys: the environment is read-only; the action has to be 'nothing'")
         times = self._play.timing.times
         if times is not None:
             times.begin_step()
@@ -200,7 +205,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         """Return the open actions of a discrete space by the name that sb3-contrib's MaskablePPO looks for."""
         if not isinstance(self.action_space, spaces.Discrete):
             raise EnvironmentUsageError("action_masks: only discrete actions have a mask")
-        return self._actions.mask(self._play.open, self._play.freedom)
+        return self._mask()
 
     def render(self) -> Any:
         """Return the game's window, (H, W, 3) RGB, as it is now; None without ``render_mode="rgb_array"``.
@@ -339,10 +344,16 @@ class DuelEnv(gymnasium.Env[Any, Any]):
     def _observation(self) -> Any:
         return self._observer.observation(self._play.state, self._play.picture)
 
+    def _mask(self) -> NDArray[np.bool_]:
+        """Return the open actions; only "nothing" where the fight is observed."""
+        if not self.options.read_only:
+            return self._actions.mask(self._play.open, self._play.freedom)
+        return self._actions.mask(np.arange(N_ACTIONS) == NOTHING, Freedom(False, False, False))
+
     def _info(self) -> Info:
         play = self._play
         return {
-            "action_mask": self._actions.mask(play.open, play.freedom),
+            "action_mask": self._mask(),
             "clock": play.grade,
             "game_time_s": play.game_time_s,
             "n_restarts": self._n_restarts,
@@ -360,6 +371,8 @@ def make_episode(options: DuelOptions, scenario: Scenario, entrance: Entrance | 
     settings = EpisodeSettings(
         phase=str(options.phase), random_pose=options.random_pose, hard_reset_minutes=options.hard_reset_minutes
     )
+    if options.read_only:
+        return ObservedEpisode(scenario, settings)
     if options.episodes == "demo":
         return DemoEpisode(scenario, settings, entrance)
     return InPlaceEpisode(scenario, settings, entrance)

@@ -29,6 +29,9 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
         reward: A preset, a table of terms and weights, or a function (see `soulslab.envs.rewards`).
         random_pose: Draw the player's start from the poses of the place, where there are any. A real game that is not
             played in place begins where it does.
+        read_only: Observe a fight that a person or another program plays: no write, no key, no control of time, no
+            restart. A reset waits for a fight, a decision waits for its length in wall time, and the only action is
+            "nothing". The game has to run already; `episodes` and seeds have no effect.
         observation: ``"features"`` (74 numbers), ``"relative"`` (73 numbers in the player's own frame), ``"dict"`` (the
             15 `DuelState` fields), ``"pixels"``, ``"pixels+state"`` (the fields and ``pixels``) or
             ``"pixels+features"``.
@@ -60,6 +63,7 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
     phase: str = "full"
     reward: Any = "soulsgym"
     random_pose: bool = False
+    read_only: bool = False
     observation: str = "features"
     pixels: Any = None
     skip_locked: bool = False
@@ -85,6 +89,7 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("random_pose", "skip_locked", "check_keys"):
             if not isinstance(getattr(self, name), bool):
                 raise EnvironmentUsageError(f"{name} must be True or False, not {getattr(self, name)!r}")
+        self._check_read_only()
         _check_whole("n_last_actions", self.n_last_actions, 0, _MAX_LAST_ACTIONS)
         if self.max_episode_steps is not None:
             _check_whole("max_episode_steps", self.max_episode_steps, 1, 10**9)
@@ -100,6 +105,14 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
         Actions(self.action_mode, self.actions, self.threshold)
         reward_weights(self.reward)
         _ = self.picture
+
+    def _check_read_only(self) -> None:
+        if not isinstance(self.read_only, bool):
+            raise EnvironmentUsageError(f"read_only must be True or False, not {self.read_only!r}")
+        if self.read_only and (self.timing != "lockstep" or self.latency_ms or str(self.phase) == "2"):
+            raise EnvironmentUsageError(
+                "read_only: an observed fight has the timing of its player; leave out timing, latency_ms and phase='2'"
+            )
 
     def _check_choices(self) -> None:
         if str(self.phase) not in PHASES:

@@ -71,7 +71,9 @@ class SoulsDuelEnv(DuelEnv):
         profile = _profile(given, path, self.facts)
         process = ProcessOptions(
             profile=profile,
-            options={"seed": given.first_seed, **given.window_options()} if given.starts_window else {},
+            options={"seed": given.first_seed, **given.window_options()}
+            if given.starts_window and not given.read_only
+            else {},
             pid=given.pid,
             launch="" if given.stand_in else "never",
             server=given.server,
@@ -80,6 +82,7 @@ class SoulsDuelEnv(DuelEnv):
             # A game that runs already runs on somebody's screen.
             display=given.display if given.display is not None or given.stand_in else "",
             allow_unknown_version=given.allow_unknown_version,
+            read_only=given.read_only,
             session=_starter(given, profile) if given.launch else given.session,
         )
         setup = DuelSetup(

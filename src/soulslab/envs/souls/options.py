@@ -84,6 +84,10 @@ class SoulsOptions(WindowOptions, frozen=True, kw_only=True):
             )
         if self.launch + (self.stand_in or self.is_elsewhere) > 1:
             raise EnvironmentUsageError("launch starts the real game: give no stand_in, server, pid or session with it")
+        if self.launch and self.read_only:
+            raise EnvironmentUsageError(
+                "launch starts the game, and read_only observes one that runs; give one of them"
+            )
         plain = WindowOptions()
         for name in OF_THE_WINDOW:
             if getattr(self, name) != getattr(plain, name) and not self.starts_window:
