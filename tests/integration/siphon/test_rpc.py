@@ -1,6 +1,7 @@
 """Server and clients in processes of their own: kill -9 on either side, TLS, and what is left when all is over."""
 
 import gc
+import os
 import signal
 import subprocess
 import threading
@@ -85,6 +86,7 @@ def test_a_server_that_hangs_is_given_up(address):
     with serving(address, TOKEN) as (process, place), connect(place, token=TOKEN) as remote:
         remote._deadline_s = 0.3  # only now: to connect may take longer on a busy machine
         process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)  # all of its threads
         with pytest.raises(ServerUnavailableError, match=r"within 0\.3 s"):
             remote.read("hp")
         with pytest.raises(ServerUnavailableError, match=r"within 0\.3 s"):
