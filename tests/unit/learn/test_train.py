@@ -22,6 +22,7 @@ from soulslab.errors import (
     NonFiniteError,
 )
 from soulslab.learn.archive import read_archive, write_archive
+from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.players import load_player
 from soulslab.learn.process_lock import ProcessLock
 from soulslab.learn.runs import LOCK_NAME, StopReason
@@ -105,6 +106,25 @@ def test_a_run_stopped_by_a_signal_goes_on_bit_for_bit(corridor, tmp_path, numbe
         assert found[name].tobytes() == tensor.tobytes(), name
     steps = [[m["env_steps"] for m in h["milestones"]] for h in (expected_header, header)]
     assert steps[0] == steps[1]
+
+
+def test_a_run_goes_on_bit_for_bit_across_evaluations_where_numbers_are_denormal(corridor, tmp_path):
+    class Evaluating(Listener):
+        def write(self, message):
+            super().write(message)
+            if isinstance(message, CheckpointSaved) and len(self.of(CheckpointSaved)) == 4:
+                played = EvaluationSettings(env_id="toys/Corridor-v0", n_fights=4)
+                evaluate(load_player(Path(message.path)), played)
+
+    # With this learning rate the biases become denormal, unless the processor flushes such results to zero.
+    learner = msgspec.structs.replace(corridor.learner, lr=1e-40, lr_end=1e-40)
+    settings = with_run(msgspec.structs.replace(corridor, learner=learner), checkpoint_every_s=0.0)
+    train(settings, tmp_path / "whole", sinks=[Evaluating()])
+    train(settings, tmp_path / "parts", sinks=[Evaluating(stop_after=9)])
+    assert resume_in_fresh_process(tmp_path / "parts", settings.run.total_steps) == "completed"
+    expected, found = (newest(tmp_path / name)[0] for name in ("whole", "parts"))
+    for name, tensor in expected.items():
+        assert found[name].tobytes() == tensor.tobytes(), name
 
 
 def test_a_second_interrupt_ends_the_run_at_once(corridor, tmp_path):

@@ -172,6 +172,16 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(corridor, tmp_path):
     check_same_tensors(tmp_path / "whole", tmp_path / "parts")
 
 
+def test_a_run_goes_on_bit_for_bit_across_evaluations_where_numbers_are_denormal(corridor, tmp_path):
+    # With this learning rate the biases become denormal, unless the processor flushes such results to zero.
+    settings = changed(corridor, {"learner": {"lr": 1e-40, "reset_every": 0}, "run": {"total_steps": 2000}})
+    settings = with_run(settings, evaluate_every=500)
+    train_rainbow(settings, tmp_path / "whole")
+    train_rainbow(settings, tmp_path / "parts", sinks=[Listener(Evaluated, 2)])
+    assert check_finished(start(tmp_path / "parts", tmp_path / "parts" / "config.toml", "resume")) == "completed"
+    check_same_tensors(tmp_path / "whole", tmp_path / "parts")
+
+
 VARIANTS = {
     "noisy": {"network": {"is_noisy": True}},
     "seldom updated": {"learner": {"updates_per_step": 0.005, "epsilon_decisions": 600}},
