@@ -28,7 +28,7 @@ from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.curve import draw_curve
 from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
 from soulslab.learn.policy import Policy
-from soulslab.learn.runs import CHECKPOINTS_NAME, CONFIG_NAME, StopReason, TrainResult
+from soulslab.learn.runs import CHECKPOINTS_NAME, CONFIG_NAME, StopReason, TrainResult, lock_run
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import PROGRESS_NAME, ConsoleSink, run_sinks
 from soulslab.learn.train import train
@@ -88,6 +88,7 @@ def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = ()) -> Repo
 
     Raises:
         ConfigError: A setting is wrong, or the environment is not the built-in fight.
+        ChannelError: Another process trains in the folder.
         CheckpointError: A file of the run cannot be read or written.
         VideoError: The film cannot be written.
     """
@@ -115,6 +116,7 @@ def _move_aside(run_dir: Path) -> None:
     """Rename the folder of a finished demo, so that nothing of it is lost."""
     report = run_dir / REPORT_NAME
     if report.exists():
+        lock_run(run_dir).release()  # raises an error if a process still trains in this folder
         finished = datetime.fromtimestamp(report.stat().st_mtime).astimezone()
         kept = run_dir.with_name(f"{run_dir.name}_{finished:%Y-%m-%d_%H-%M-%S}")
         run_dir.rename(kept)

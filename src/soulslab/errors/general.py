@@ -151,10 +151,12 @@ class ChannelError(SoulslabError):
 
     Attributes:
         path: Its file or folder.
+        problem: The problem and what to do about it, without the path.
     """
 
     def __init__(self, path: str | Path, problem: str) -> None:
         self.path = Path(path)
+        self.problem = problem
         super().__init__(f"{path}: {problem}")
 
 

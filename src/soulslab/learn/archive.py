@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ Tensors = dict[str, NDArray[Any]]
 
 _HEADER: Final = "soulslab"
 _DIGEST: Final = "sha256"
+_TEMPORARY: Final = re.compile(r"\..+\.(safetensors|toml|json)\.\d+\.tmp")
 _LARGEST_HEADER: Final = 2**28  # a length beyond this is that of no file of ours
 
 
@@ -137,6 +139,23 @@ def write_atomically(path: Path, data: bytes) -> None:
         except BaseException:  # an interrupt too must leave nothing behind
             temporary.unlink(missing_ok=True)
             raise
+
+
+def remove_temporary_files(folder: Path) -> None:
+    """Remove what :func:`write_atomically` left in a folder when its process was killed.
+
+    No other process may write to the folder meanwhile. Other hidden files are kept.
+
+    Args:
+        folder: The folder; nothing happens if it does not exist.
+
+    Raises:
+        CheckpointError: A file cannot be removed.
+    """
+    with writing(folder):
+        for path in folder.glob(".*.tmp"):
+            if _TEMPORARY.fullmatch(path.name):
+                path.unlink()
 
 
 @contextmanager

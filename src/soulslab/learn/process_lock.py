@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -15,6 +17,7 @@ WAIT_S: Final = 1.0
 """Whoever only looks holds a lock for an instant; whoever takes one waits so long for that to pass (s)."""
 
 _POLL_S: Final = 0.005
+_MAX_HOLDER_BYTES: Final = 512
 
 
 class ProcessLock:
@@ -28,7 +31,7 @@ class ProcessLock:
             what: Who holds it, for the message: "an actor".
 
         Raises:
-            ChannelError: Another process holds it, or the file cannot be opened.
+            ChannelError: Another process holds it, which the message names, or the file cannot be opened.
         """
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
@@ -37,9 +40,11 @@ class ProcessLock:
         deadline = time.monotonic() + WAIT_S
         while not _lock(self._fd):
             if time.monotonic() > deadline:
+                holder = _read_holder(self._fd)
                 os.close(self._fd)
-                raise ChannelError(path, f"{what} is at work on this run already; end that process first")
+                raise ChannelError(path, f"is in use by {what}{holder}; end that process first")
             time.sleep(_POLL_S)
+        _write_holder(self._fd)
 
     def __enter__(self) -> ProcessLock:
         return self
@@ -54,6 +59,24 @@ class ProcessLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _write_holder(fd: int) -> None:
+    """Write into a lock file which process holds the lock.
+
+    The text begins at byte 1, because Windows does not let other processes read byte 0, which is locked there.
+    """
+    now = datetime.now().astimezone()
+    text = f"\nprocess {os.getpid()} on {socket.gethostname()}, since {now:%Y-%m-%d %H:%M:%S}\n"
+    os.ftruncate(fd, 0)
+    os.write(fd, text.encode())
+
+
+def _read_holder(fd: int) -> str:
+    """Return which process holds a lock, in parentheses; "" if the lock file does not say it."""
+    os.lseek(fd, 1, os.SEEK_SET)
+    text = os.read(fd, _MAX_HOLDER_BYTES).decode(errors="replace").strip()
+    return f" ({text})" if text and text.isprintable() else ""
 
 
 def is_held(path: Path) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from soulslab.config import dump_settings
 from soulslab.errors import CheckpointError, IncompatibleCheckpointError
-from soulslab.learn.archive import Tensors, write_atomically, writing
+from soulslab.learn.archive import Tensors, remove_temporary_files, write_atomically, writing
 from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
 from soulslab.learn.policy import describe_options, require_functions
 from soulslab.learn.process_lock import ProcessLock
@@ -75,45 +75,79 @@ class RunFolder(Generic[_Settings]):
     def __init__(
         self, path: Path, settings: _Settings, env_options: Mapping[str, Any] | None = None, *, resume: bool = False
     ) -> None:
-        """Look whether the folder is what it should be; nothing is written.
+        """Check the folder, and read the newest checkpoint of a run that is resumed.
+
+        The folder of an existing run is locked before its checkpoints are read, because a training process that is
+        still running writes and removes them.
 
         Args:
-            path: The folder; need not be there.
+            path: The folder; it does not have to exist.
             settings: Everything that defines the run.
             env_options: Merged over ``settings.env.options``.
             resume: Go on from the newest whole checkpoint.
 
         Raises:
+            ChannelError: Another process trains in the folder.
             CheckpointError: It holds a run already and ``resume`` is False, or holds none and it is True.
             ConfigError: An option names a Python function that was not passed again.
         """
         self.path = path
+        self._lock: ProcessLock | None = None
         self.options = {**settings.env.options, **(env_options or {})}
         require_functions(self.options, path / CONFIG_NAME)
         self.store = CheckpointStore(path / CHECKPOINTS_NAME, settings.run.keep_checkpoints)
-        self.checkpoint = self.store.latest() if resume else None
-        if not resume and self.store.paths():
-            raise CheckpointError(path, "holds a run already; resume it, or choose another folder")
         env = msgspec.structs.replace(settings.env, options=describe_options(self.options))
         self.settings: _Settings = msgspec.structs.replace(settings, env=env)
-        self._lock: ProcessLock | None = None
+        self._is_resumed = resume
+        self._refuse_existing_run()
+        try:
+            if (path / LOCK_NAME).exists() or (resume and self.store.paths()):
+                self._lock_folder()
+            self.checkpoint = self.store.latest() if resume else None
+        except BaseException:
+            self.close()
+            raise
 
     def begin(self) -> None:
-        """Make the folder, keep others out of it until `close`, and write the settings into it.
+        """Make the folder, lock it until `close`, remove temporary files of killed runs, and write the settings.
 
         Raises:
-            CheckpointError: It could not be written.
-            ChannelError: Another process learns in it.
+            CheckpointError: It could not be written, or another process began a run in it meanwhile.
+            ChannelError: Another process trains in it.
         """
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = ProcessLock(self.path / LOCK_NAME, "another soulslab train")
+        if self._lock is None:
+            self._lock_folder()
+            self._refuse_existing_run()
+        for folder in (self.path, self.path / CHECKPOINTS_NAME):
+            remove_temporary_files(folder)
         write_atomically(self.path / CONFIG_NAME, dump_settings(self.settings).encode())
 
     def close(self) -> None:
-        """Let others into the folder; a second call does nothing. The end of the process does the same."""
+        """Unlock the folder; a second call does nothing. The end of the process does the same."""
         if self._lock is not None:
             self._lock.release()
+            self._lock = None
+
+    def _lock_folder(self) -> None:
+        self._lock = lock_run(self.path)
+
+    def _refuse_existing_run(self) -> None:
+        if not self._is_resumed and self.store.paths():
+            raise CheckpointError(self.path, "holds a run already; resume it, or choose another folder")
+
+
+def lock_run(path: Path) -> ProcessLock:
+    """Lock the folder of a run, so that no other process trains in it.
+
+    Args:
+        path: The folder.
+
+    Raises:
+        ChannelError: Another process trains in it.
+    """
+    return ProcessLock(path / LOCK_NAME, "another soulslab train")
 
 
 def part(tensors: Tensors, name: str) -> Tensors:

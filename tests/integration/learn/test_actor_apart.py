@@ -160,11 +160,11 @@ def test_there_is_one_learner_and_one_actor(run_dir, monkeypatch, caplog):
     monkeypatch.setattr(lock_module, "WAIT_S", 0.05)
     learner = SmallLearner(run_dir)
     learner.run(lambda: len(learner.rows) > 0)
-    with pytest.raises(ChannelError, match="a learner is at work on this run already"):
+    with pytest.raises(ChannelError, match="is in use by a learner"):
         SmallLearner(run_dir)
     with caplog.at_level(logging.ERROR):
         assert main([str(run_dir)]) == 1
-    assert "an actor is at work on this run already" in caplog.text
+    assert "is in use by an actor" in caplog.text
     learner.playing.close()
 
 

@@ -18,11 +18,22 @@ def test_a_lock_is_held_by_one(tmp_path, monkeypatch):
     assert not is_held(path)
     with ProcessLock(path, "an actor"):
         assert is_held(path)
-        with pytest.raises(ChannelError, match="an actor is at work on this run already"):
+        with pytest.raises(
+            ChannelError, match=rf"is in use by an actor \(process {os.getpid()} on .+, since 20.+\); end that process"
+        ):
             ProcessLock(path, "an actor")
         assert is_held(path)
     assert not is_held(path)
     ProcessLock(path, "an actor").release()
+
+
+def test_a_lock_file_without_a_holder_is_still_a_lock(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock_module, "WAIT_S", 0.02)
+    path = tmp_path / "lock"
+    with ProcessLock(path, "an actor"):
+        path.write_bytes(b"")
+        with pytest.raises(ChannelError, match="is in use by an actor; end that process"):
+            ProcessLock(path, "an actor")
 
 
 def test_a_process_that_is_killed_lets_go(tmp_path):

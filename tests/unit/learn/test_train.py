@@ -24,8 +24,8 @@ from soulslab.errors import (
 from soulslab.learn.archive import read_archive, write_archive
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.players import load_player
-from soulslab.learn.process_lock import ProcessLock
-from soulslab.learn.runs import LOCK_NAME, StopReason
+from soulslab.learn.process_lock import ProcessLock, is_held
+from soulslab.learn.runs import LOCK_NAME, RunFolder, StopReason
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import run_sinks
 from soulslab.learn.telemetry import CheckpointSaved, TrainFinished, TrainProgress, TrainStarted
@@ -263,11 +263,55 @@ def test_one_process_at_a_time_learns_in_a_folder(corridor, tmp_path):
     longer = with_run(corridor, total_steps=1000)
     with (
         ProcessLock(run_dir / LOCK_NAME, "another"),
-        pytest.raises(ChannelError, match=r"run.lock: another soulslab train is at work on this run"),
+        pytest.raises(ChannelError, match=rf"run.lock: is in use by another soulslab train \(process {os.getpid()} "),
     ):
         train(longer, run_dir, resume=True)
     assert sorted(path.name for path in (run_dir / "checkpoints").iterdir()) == kept
     assert train(longer, run_dir, resume=True).env_steps >= 1000
+
+
+def test_a_run_that_is_still_running_is_not_called_damaged(corridor, tmp_path):
+    run_dir = tmp_path / "run"
+    train(with_run(corridor, total_steps=500), run_dir)
+    for path in (run_dir / "checkpoints").iterdir():
+        path.write_bytes(path.read_bytes()[:100])  # as if it was being written
+    with ProcessLock(run_dir / LOCK_NAME, "another"), pytest.raises(ChannelError, match="is in use by"):
+        train(corridor, run_dir, resume=True)
+    with pytest.raises(CheckpointError, match="is whole"):
+        train(corridor, run_dir, resume=True)
+    assert not is_held(run_dir / LOCK_NAME)
+
+
+def test_a_run_that_has_no_checkpoint_yet_is_locked_for_a_second_one(corridor, tmp_path):
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    options = {"nan_at": "the environment is never made"}
+    with ProcessLock(run_dir / LOCK_NAME, "another"), pytest.raises(ChannelError, match="is in use by"):
+        train(corridor, run_dir, env_options=options)
+
+
+def test_a_run_that_began_while_the_environment_was_made_is_kept(corridor, tmp_path):
+    folder = RunFolder(tmp_path / "run", corridor)
+    train(with_run(corridor, total_steps=500), tmp_path / "run")
+    with pytest.raises(CheckpointError, match="holds a run already"):
+        folder.begin()
+    folder.close()
+
+
+def test_temporary_files_of_killed_runs_are_removed(corridor, tmp_path):
+    run_dir = tmp_path / "run"
+    train(with_run(corridor, total_steps=500), run_dir)
+    left = [
+        run_dir / ".policy.safetensors.4711.tmp",
+        run_dir / ".config.toml.4711.tmp",
+        run_dir / "checkpoints" / ".step_000000000000512.safetensors.4711.tmp",
+    ]
+    others = [run_dir / ".notes.tmp", run_dir / "policy.safetensors.4711.tmp"]
+    for path in (*left, *others):
+        path.touch()
+    train(with_run(corridor, total_steps=1000), run_dir, resume=True)
+    assert not any(path.exists() for path in left)
+    assert all(path.exists() for path in others)
 
 
 def test_resuming_needs_a_run_with_the_same_settings(corridor, tmp_path):

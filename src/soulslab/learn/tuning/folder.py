@@ -12,16 +12,16 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import msgspec
 
 from soulslab.config import dump_settings
-from soulslab.errors import StudyError
-from soulslab.learn.archive import write_atomically, writing
+from soulslab.errors import ChannelError, StudyError
+from soulslab.learn.archive import remove_temporary_files, write_atomically, writing
+from soulslab.learn.process_lock import ProcessLock
 from soulslab.learn.runs import CONFIG_NAME
 from soulslab.learn.training import AnySettings, load_run_settings
 from soulslab.learn.tuning.settings import TuneSettings, load_tune_settings
@@ -43,7 +43,7 @@ class StudyFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock: BinaryIO | None = None
+        self._lock: ProcessLock | None = None
 
     @property
     def journal(self) -> Path:
@@ -78,12 +78,13 @@ class StudyFolder:
         """
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            is_empty = not any(path.name != _LOCK_NAME for path in self.path.iterdir())
             self._hold()
+            is_empty = not any(path.name != _LOCK_NAME for path in self.path.iterdir())
         if self.has_study():
             self._check_same(settings, tuning)
         elif not is_empty:
             raise StudyError(self.path, "holds something that is no study; choose an empty folder")
+        remove_temporary_files(self.path)
         write_atomically(self.path / CONFIG_NAME, dump_settings(settings).encode())
         write_atomically(self.path / STUDY_NAME, dump_settings(tuning).encode())
 
@@ -102,21 +103,12 @@ class StudyFolder:
                     )
 
     def _hold(self) -> None:
-        """Keep other processes out until this one ends or lets go; a process that dies does."""
-        self._lock = (self.path / _LOCK_NAME).open("ab")
+        """Lock the folder; the end of the process unlocks it too."""
         try:
-            if sys.platform == "win32":
-                import msvcrt  # noqa: PLC0415
-
-                msvcrt.locking(self._lock.fileno(), msvcrt.LK_NBLCK, 1)
-            else:
-                import fcntl  # noqa: PLC0415
-
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self._lock.close()
+            self._lock = ProcessLock(self.path / _LOCK_NAME, "another soulslab tune")
+        except ChannelError as error:
             raise StudyError(
-                self.path, "is in use by another soulslab tune; for more at once, give that one more --processes"
+                self.path, f"{error.problem}, or let it run more candidates at once (--processes)"
             ) from error
 
     def __enter__(self) -> StudyFolder:
@@ -124,7 +116,7 @@ class StudyFolder:
 
     def __exit__(self, *error: object) -> None:
         if self._lock is not None:
-            self._lock.close()
+            self._lock.release()
 
 
 def _flat(settings: msgspec.Struct) -> dict[str, Any]:

@@ -45,7 +45,9 @@ def test_a_run_that_goes_on_begins_no_fight_to_look_at_recorded_ones(tmp_path, m
     make_vector = opening.make_vector
     monkeypatch.setattr(opening, "make_vector", lambda *arguments: Counting(make_vector(*arguments)))
     monkeypatch.setattr(Counting, "n_resets", 0)
-    opened = open_run(RunFolder(tmp_path / "run", settings, resume=True))
+    folder = RunFolder(tmp_path / "run", settings, resume=True)
+    opened = open_run(folder)
     opened.playing.close()
+    folder.close()
     assert opened.shown is not None
     assert Counting.n_resets == 0

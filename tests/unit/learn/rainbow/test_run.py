@@ -357,7 +357,7 @@ def test_one_process_at_a_time_learns_in_a_folder(corridor, tmp_path):
     longer = with_run(corridor, total_steps=1000)
     with (
         ProcessLock(run_dir / LOCK_NAME, "another"),
-        pytest.raises(ChannelError, match=r"run.lock: another soulslab train is at work on this run"),
+        pytest.raises(ChannelError, match=rf"run.lock: is in use by another soulslab train \(process {os.getpid()} "),
     ):
         train_rainbow(longer, run_dir, resume=True)
     assert sorted(path.name for path in (run_dir / "checkpoints").iterdir()) == kept

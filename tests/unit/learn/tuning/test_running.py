@@ -218,7 +218,7 @@ def test_a_folder_of_something_else_is_refused(short, rates, tmp_path):
 def test_a_folder_in_use_is_refused(short, rates, tmp_path):
     with StudyFolder(tmp_path / "study") as held:
         held.take(short, rates(1))
-        with pytest.raises(StudyError, match=r"is in use by another soulslab tune"):
+        with pytest.raises(StudyError, match=r"is in use by another soulslab tune \(process \d+ on .*--processes"):
             tune(short, rates(1), tmp_path / "study")
     assert tune(short, rates(1), tmp_path / "study").best
 
