@@ -88,7 +88,7 @@ def record(
         where: What is fought.
         n_fights: How many; a person fights as many as they like, and a key log holds as many as it does.
         seed: Seed of the fights; no evaluation plays the same ones.
-        append: Add them to a data set that is there.
+        append: Add them to a data set that is there; fights that it holds are not recorded again.
     """
     from soulslab.fights.recording import FightRecorder, fight_seeds
 
@@ -98,7 +98,7 @@ def record(
     name = str(who.policy or ("human" if who.keys else who.player))
     with FightRecorder(out, env_id, options, name, is_continued=append) as recorder:
         try:
-            _fight(recorder, who, fight_seeds(seed, n_fights))
+            _fight(recorder, who, fight_seeds(seed, n_fights, recorder.seeds))
         finally:
             _log.info(
                 "%d fights, %d of them won, %d steps: %s", recorder.n_fights, recorder.n_wins, recorder.n_steps, out

@@ -47,7 +47,7 @@ def record_in_terminal(recorder: FightRecorder, seed: int) -> Tally:
 
 
 def record_key_log(recorder: FightRecorder, path: Path) -> None:
-    """Record the fights of a key log that were fought to their end.
+    """Record the fights of a key log that were fought to their end; fights that are recorded already are left out.
 
     Args:
         recorder: Of ``soulslab/Arena-v0``.
@@ -58,9 +58,15 @@ def record_key_log(recorder: FightRecorder, path: Path) -> None:
         KeyLogError: The log cannot be read, or is of other fights.
         DemonstrationError: A fight cannot be written.
     """
+    n_known = 0
     for episode in episodes_of_key_log(read_key_log(path), recorder.arena_options()):
-        recorder.add(episode)
-    if recorder.n_fights == 0:
+        if recorder.is_recorded(episode):
+            n_known += 1
+        else:
+            recorder.add(episode)
+    if n_known:
+        _log.warning("%s: left out %d fights that the data set holds already", path, n_known)
+    elif recorder.n_fights == 0:
         _log.warning("%s: no fight in it was fought to its end", path)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
+from itertools import count, islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -111,12 +112,25 @@ class FightRecorder:
         """Record an episode that was played elsewhere, in the same environment.
 
         Raises:
-            DemonstrationError: It cannot be written.
+            DemonstrationError: It is recorded already, or cannot be written.
         """
         self._writer.add(episode)
         self.n_fights += 1
         self.n_wins += bool(episode.is_won)
         self.n_steps += len(episode.actions)
+
+    @property
+    def seeds(self) -> frozenset[int]:
+        """Seeds of the fights in the data set, those recorded before included."""
+        return self._writer.seeds
+
+    def is_recorded(self, episode: Episode) -> bool:
+        """Return whether the data set holds a fight with the same seed, actions and rewards.
+
+        Args:
+            episode: The fight.
+        """
+        return self._writer.is_recorded(episode)
 
     def arena_options(self) -> ArenaOptions:
         """Return the options of the arena, for those who fight nowhere else.
@@ -168,7 +182,14 @@ def env_settings(config: Path | None, overrides: Sequence[str] = ()) -> EnvSetti
     return load_settings(_EnvTable, config, overrides).env
 
 
-def fight_seeds(seed: int, n_fights: int) -> list[int]:
-    """Return the seeds of recorded fights, far from those of training and evaluation."""
+def fight_seeds(seed: int, n_fights: int, recorded: Collection[int] = ()) -> list[int]:
+    """Return the seeds of fights to record, far from those of training and evaluation.
+
+    Args:
+        seed: Seed of the recording; it determines the first seed, and each further seed is larger by 1.
+        n_fights: Number of seeds.
+        recorded: Seeds of the fights in the data set, which are left out.
+    """
     first = environment_seed(seed, RECORDING)
-    return [(first + i) % SEEDS for i in range(n_fights)]
+    fresh = (each for i in count() if (each := (first + i) % SEEDS) not in recorded)
+    return list(islice(fresh, n_fights))

@@ -11,7 +11,9 @@ from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.window.keylog import KeyLogWriter
+from soulslab.fights.recording import fight_seeds
 from soulslab.learn.demonstrations.data_set import describe
+from soulslab.learn.demonstrations.reading import read_outcomes
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.settings import NetworkSettings
 
@@ -34,6 +36,8 @@ def test_the_reference_player_by_a_config(out, capsys):
     assert (description.options["skip_locked"], description.options["phase"]) == (True, "1")
     assert cli.run([*record, "--append"]) == cli.EXIT_OK
     assert describe(out).n_episodes == 4
+    first = fight_seeds(0, 1)[0]
+    assert [told["seed"] for told in read_outcomes(describe(out))] == [first, first + 1, first + 2, first + 3]
     assert cli.run(record) == cli.EXIT_FAILED
     assert "is there already" in capsys.readouterr().err
     assert cli.run(["fights", "show", str(out)]) == cli.EXIT_OK
@@ -67,6 +71,30 @@ def test_a_key_log(out, tmp_path):
     keys = str(tmp_path / "keys.log")
     assert cli.run(["fights", "record", str(out), "--keys", keys, "--phase", "1"]) == cli.EXIT_OK
     assert (describe(out).n_episodes, describe(out).player) == (1, "human")
+    assert cli.run(["fights", "record", str(out), "--keys", keys, "--phase", "1", "--append"]) == cli.EXIT_OK
+    assert describe(out).n_episodes == 1
+
+
+def test_relative_folders(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    record = ["fights", "record", "recorded/judge", "--fights", "1", "--phase", "1"]
+    assert cli.run(record) == cli.EXIT_OK
+    assert cli.run([*record, "--append"]) == cli.EXIT_OK
+    assert cli.run(["fights", "show", "recorded/judge"]) == cli.EXIT_OK
+    assert "of 2" in capsys.readouterr().out
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert cli.run(["fights", "record", ".", "--fights", "1", "--phase", "1"]) == cli.EXIT_OK
+    assert describe(tmp_path / "here").n_episodes == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "recorded"]
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    record = ["fights", "record", "recorded/judge", "--phase", "1", "--fights", "1"]
+    assert cli.run([*record, "--policy", "nothing"]) != cli.EXIT_OK
+    assert list(tmp_path.iterdir()) == []
+    assert cli.run(record) == cli.EXIT_OK
 
 
 @pytest.mark.parametrize(

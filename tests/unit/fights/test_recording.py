@@ -210,6 +210,51 @@ def test_what_is_there_is_not_overwritten_but_may_be_added_to(out):
         FightRecorder(out, ARENA_ID, {**ARENA, "phase": "2"}, "reference", is_continued=True)
 
 
+def test_a_fight_is_recorded_once(out):
+    with FightRecorder(out, ARENA_ID, ARENA, "reference") as recorder:
+        episode = record_fight(recorder, 0)
+    with FightRecorder(out, ARENA_ID, ARENA, "reference", is_continued=True) as recorder:
+        assert recorder.seeds == {0}
+        assert recorder.is_recorded(episode)
+        with pytest.raises(DemonstrationError, match=r"episode 0: holds this fight already \(seed 0\)"):
+            record_fight(recorder, 0)
+        other = episode._replace(actions=episode.actions.copy())
+        other.actions[-1] = NOTHING
+        assert not recorder.is_recorded(other)
+        assert fight_seeds(3, 3, fight_seeds(3, 1)) == fight_seeds(3, 4)[1:]
+    assert describe(out).n_episodes == 1
+
+
+def test_a_recording_that_fails_before_its_first_fight_leaves_nothing_behind(tmp_path):
+    with (
+        pytest.raises(EnvironmentUsageError),
+        FightRecorder(tmp_path / "new" / "fights", TRUNCATED_ID, {}, "reference") as recorder,
+    ):
+        record_fight(recorder, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_data_set_without_fights_does_not_block_the_next_recording(out):
+    with FightRecorder(out, ARENA_ID, ARENA, "human"):
+        pass
+    assert describe(out).n_episodes == 0
+    (out / "main_data.hdf5").write_bytes(b"cut off")
+    with FightRecorder(out, ARENA_ID, ARENA, "reference") as recorder:
+        record_fight(recorder, 0)
+    assert describe(out).n_episodes == 1
+
+
+def test_one_process_at_a_time_records_into_a_data_set(out):
+    with (
+        FightRecorder(out, ARENA_ID, ARENA, "reference") as recorder,
+        pytest.raises(DemonstrationError, match="another process records into this data set"),
+    ):
+        record_fight(recorder, 0)
+        recorder.publish()
+        FightRecorder(out, ARENA_ID, ARENA, "reference", is_continued=True)
+    assert describe(out).n_episodes == 1
+
+
 def test_a_place_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DemonstrationError, match="cannot be made"):
@@ -237,7 +282,7 @@ with FightRecorder(Path(sys.argv[1]), "soulslab/Arena-v0", {"phase": "1"}, "refe
 def test_a_full_disk_takes_nothing_that_was_there(out):
     said = subprocess.run([sys.executable, "-c", FULL_DISK, str(out)], capture_output=True, text=True, check=False)
     assert "DemonstrationError" in said.stderr
-    assert "cannot be written" in said.stderr
+    assert "cannot be written: file too large; free some space and record the rest with --append" in said.stderr
     assert [outcome["seed"] for outcome in read_outcomes(describe(out))] == [0]
     assert sorted(path.name for path in out.parent.rglob("*")) == ["fights", "main_data.hdf5", "metadata.json"]
 
@@ -260,6 +305,10 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_a_kill_takes_only_what_was_not_published(out):
     subprocess.run([sys.executable, "-c", KILLED, str(out)], check=False)
     assert [outcome["seed"] for outcome in read_outcomes(describe(out))] == [0, 1]
+    assert list(out.parent.glob(".fights.*.partial"))
+    with FightRecorder(out, ARENA_ID, {"phase": "1"}, "reference", is_continued=True) as recorder:
+        record_fight(recorder, 2)
+    assert sorted(path.name for path in out.parent.rglob("*")) == ["fights", "main_data.hdf5", "metadata.json"]
 
 
 def test_an_interrupt_keeps_what_was_recorded(out):

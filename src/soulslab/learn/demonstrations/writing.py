@@ -7,10 +7,13 @@ Minari writes to a copy beside the data set, and the copy is put in its place wh
 from __future__ import annotations
 
 import copy
+import errno
 import os
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -29,11 +32,17 @@ from soulslab.learn.demonstrations.data_set import (
     require_minari,
 )
 from soulslab.learn.demonstrations.episode import Episode
+from soulslab.learn.process_lock import ProcessLock, is_held
 from soulslab.learn.provenance import git_commit
 from soulslab.version import VERSION
 
 _FAILURES: Final = (OSError, RuntimeError, ValueError, KeyError)
 """What h5py raises when it cannot write."""
+
+_FULL: Final = tuple(os.strerror(number).lower() for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+"""Messages of the operating system for a full disk, a used up quota and a file that is too large."""
+
+_LOCK_NAME: Final = ".lock"
 
 
 class DemonstrationWriter:
@@ -48,8 +57,8 @@ class DemonstrationWriter:
         is_continued: Whether episodes are added to what is there; otherwise there must be nothing.
 
     Raises:
-        DemonstrationError: There is something already, what is there is of another environment, or the folder cannot
-            be made.
+        DemonstrationError: There is something already, what is there is of another environment, another process
+            records into it, or the folder cannot be made.
         MissingDependencyError: Minari is not installed.
     """
 
@@ -66,36 +75,61 @@ class DemonstrationWriter:
         require_minari()
         if env.spec is None:
             raise DemonstrationError(folder, "can only hold episodes of a registered environment (gymnasium.make)")
-        self._folder = folder
+        self._folder = folder = folder.resolve()  # Minari 0.5.4 joins a relative folder to itself
         self._copy = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
         self._is_damaged = False
-        self._n_unpublished = 0
+        self._n_unpublished = self._n_published = 0
+        self._recorded: dict[int | None, list[int]] = {}
         is_continued = is_continued and folder.exists()
         if is_continued:
             describe(folder).check_env(env.spec.id, options)
-        elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        elif folder.exists() and not _is_unused(folder):
             raise DemonstrationError(
                 folder, "is there already; name another folder, remove it, or add to it with --append"
             )
+        self._remove_copies_of_killed_processes()
+        self._is_new = not is_continued
+        self._made = self._missing_folder()
+        self._lock: ProcessLock | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(self._copy, ignore_errors=True)
             self._copy.mkdir()
+            self._lock = ProcessLock(self._copy / _LOCK_NAME, "another recording")
             self._storage = self._continue() if is_continued else self._begin(env, options, player, defaults or {})
-        except OSError as error:
-            shutil.rmtree(self._copy, ignore_errors=True)
-            raise DemonstrationError(
-                folder, f"cannot be made: {error.strerror or error}; choose another folder"
-            ) from error
-        if not is_continued:
-            self.publish()
+            self._note_seeds()
+            if not is_continued:
+                self.publish()
+        except BaseException as error:
+            self._clean_up(is_failed=True)
+            if isinstance(error, _FAILURES):
+                problem = f"cannot be made: {_reason(error)}; choose another folder"
+                raise DemonstrationError(folder, problem) from error
+            raise
+
+    @property
+    def seeds(self) -> frozenset[int]:
+        """Seeds of the episodes in the data set."""
+        return frozenset(seed for seed in self._recorded if seed is not None)
+
+    def is_recorded(self, episode: Episode) -> bool:
+        """Return whether the data set holds an episode with the same seed, actions and rewards.
+
+        Args:
+            episode: The episode.
+        """
+        return self._find(episode) is not None
 
     def add(self, episode: Episode) -> None:
         """Write one episode; it is safe after :meth:`publish`, or when the context is left.
 
         Raises:
-            DemonstrationError: It cannot be written; what was published before is untouched.
+            DemonstrationError: It is recorded already, or cannot be written; what was published before is untouched.
         """
+        same = self._find(episode)
+        if same is not None:
+            raise DemonstrationError(
+                self._folder, f"holds this fight already (seed {episode.seed}); it is not added again", episode=same
+            )
         from minari.data_collector import EpisodeBuffer  # noqa: PLC0415  (learn works without Minari)
 
         n_steps = len(episode.actions)
@@ -123,6 +157,7 @@ class DemonstrationWriter:
             self._is_damaged = True
             raise self._unwritable(error, number) from error
         self._n_unpublished += 1
+        self._recorded.setdefault(episode.seed, []).append(number)
 
     def publish(self) -> None:
         """Put everything added so far into the data set.
@@ -142,6 +177,7 @@ class DemonstrationWriter:
             except OSError as error:
                 temporary.unlink(missing_ok=True)
                 raise self._unwritable(error) from error
+        self._n_published += self._n_unpublished
         self._n_unpublished = 0
 
     def __enter__(self) -> DemonstrationWriter:
@@ -154,7 +190,59 @@ class DemonstrationWriter:
             if self._n_unpublished and not self._is_damaged:
                 self.publish()
         finally:
-            shutil.rmtree(self._copy, ignore_errors=True)
+            self._clean_up(is_failed=kind is not None or self._is_damaged)
+
+    def _clean_up(self, *, is_failed: bool) -> None:
+        """Remove the copy, and after a failure also a new data set without any episode."""
+        if self._lock is not None:
+            self._lock.release()
+        shutil.rmtree(self._copy, ignore_errors=True)
+        if not (is_failed and self._is_new) or self._n_published:
+            return
+        folder = self._folder
+        with suppress(OSError):  # nothing was made, or the folder holds other files and is kept
+            for name in (DATA_NAME, METADATA_NAME):
+                (folder / name).unlink(missing_ok=True)
+            while self._made is not None and folder != self._made.parent:
+                folder.rmdir()
+                folder = folder.parent
+
+    def _missing_folder(self) -> Path | None:
+        """Return the outermost folder that has to be made for the data set; None if it exists."""
+        missing = [path for path in (self._folder, *self._folder.parents) if not path.exists()]
+        return missing[-1] if missing else None
+
+    def _remove_copies_of_killed_processes(self) -> None:
+        """Remove copies that no process works on.
+
+        Raises:
+            DemonstrationError: Another process records into this data set.
+        """
+        for path in self._folder.parent.glob(f".{escape(self._folder.name)}.*.partial"):
+            if is_held(path / _LOCK_NAME):
+                raise DemonstrationError(
+                    self._folder, "another process records into this data set; end it first, or name another folder"
+                )
+            shutil.rmtree(path)
+
+    def _note_seeds(self) -> None:
+        """Note the seeds of the episodes in the data set."""
+        numbers = range(self._storage.total_episodes)
+        if not numbers:  # the file is empty then, and no HDF5 yet
+            return
+        for number, told in zip(numbers, self._storage.get_episode_metadata(numbers), strict=True):
+            self._recorded.setdefault(told.get("seed"), []).append(number)
+
+    def _find(self, episode: Episode) -> int | None:
+        """Return the number of the recorded episode with the same seed, actions and rewards; None without one."""
+        numbers = self._recorded.get(episode.seed, [])
+        if not numbers:
+            return None
+        for number, stored in zip(numbers, self._storage.get_episodes(numbers), strict=True):
+            same = (np.array_equal(stored[name], getattr(episode, name)) for name in ("actions", "rewards"))
+            if all(same):
+                return number
+        return None
 
     def _begin(
         self, env: gymnasium.Env[Any, Any], options: Mapping[str, Any], player: str, defaults: Mapping[str, Any]
@@ -200,12 +288,29 @@ class DemonstrationWriter:
                 raise RuntimeError("the file no longer holds what was written before")
 
     def _unwritable(self, error: BaseException, episode: int | None = None) -> DemonstrationError:
-        said = getattr(error, "strerror", None) or str(error).partition("(")[0].strip()
-        return DemonstrationError(
-            self._folder,
-            f"cannot be written: {said}; free some space and record the rest with --append",
-            episode=episode,
-        )
+        reason = _reason(error)
+        advice = [
+            *(["free some space"] if reason.lower() in _FULL else []),
+            *(["record the rest with --append"] if self._n_published or not self._is_new else []),
+        ]
+        problem = f"cannot be written: {reason}{'; ' if advice else ''}{' and '.join(advice)}"
+        return DemonstrationError(self._folder, problem, episode=episode)
+
+
+def _is_unused(folder: Path) -> bool:
+    """Return whether a folder is empty, or holds a data set without any episode, which a killed process left."""
+    if not folder.is_dir():
+        return False
+    names = {path.name for path in folder.iterdir()}
+    if METADATA_NAME not in names:
+        return not names
+    return names <= {DATA_NAME, METADATA_NAME} and describe(folder).n_episodes == 0
+
+
+def _reason(error: BaseException) -> str:
+    """Return what went wrong, in the words of the operating system where h5py quotes them."""
+    quoted = re.search(r"error message = '([^']+)'", str(error))
+    return quoted[1] if quoted else getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _spec_of(env: gymnasium.Env[Any, Any], options: Mapping[str, Any]) -> Any:
