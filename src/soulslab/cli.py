@@ -22,9 +22,9 @@ from cyclopts.validators import Number
 from soulslab.cli_arena import arena
 from soulslab.cli_bench import A_SEED, bench
 from soulslab.cli_fights import fights
-from soulslab.cli_files import check_json, write_json
+from soulslab.cli_files import TokenFile, check_json, token_options, token_overrides, write_json
 from soulslab.cli_games import games
-from soulslab.cli_policies import join
+from soulslab.cli_policies import join, remove_tokens
 from soulslab.cli_serve import serve
 from soulslab.cli_siphon import siphon
 from soulslab.cli_tune import tune
@@ -58,6 +58,7 @@ app.command(tune)
 app.command(fights)
 app.command(games)
 app.command(join)
+app.command(remove_tokens)
 
 
 def main() -> None:
@@ -148,12 +149,34 @@ def doctor() -> int:
 # --- learning -----------------------------------------------------------------------------------------------
 
 
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class SettingsFlags:
+    """Settings of a run.
+
+    Attributes:
+        env: Gymnasium id of the environment; the config's own by default.
+        config: TOML file, or the name of one that comes with soulslab, such as demo.toml.
+        overrides: Change one setting, as learner.lr=1e-4; may be given many times.
+        token_file: File with the token of the environment's server; - asks for the token. By default it is in the
+            environment variable SOULSLAB_TOKEN.
+    """
+
+    env: str | None = None
+    config: Path | None = None
+    overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None
+    token_file: TokenFile = None
+
+    def changes(self) -> list[str]:
+        """Return the flags that change single settings, in the form of ``--set``."""
+        env = [f"env.id={self.env}"] if self.env else []
+        return [*env, *(self.overrides or []), *token_overrides(self.token_file)]
+
+
 @app.command
 def train(
     *,
-    env: str | None = None,
-    config: Path | None = None,
-    overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
+    flags: SettingsFlags | None = None,
     run_dir: Path | None = None,
     resume: Path | None = None,
     prometheus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None,
@@ -161,9 +184,7 @@ def train(
     """Train an agent.
 
     Args:
-        env: Gymnasium id of the environment; the config's own by default.
-        config: TOML file, or the name of one that comes with soulslab, such as demo.toml.
-        overrides: Change one setting, as learner.lr=1e-4; may be given many times.
+        flags: Settings of the run.
         run_dir: Folder for what the run leaves behind; runs/ and the time of day by default.
         resume: Folder of a run to go on with, with the settings that it was started with.
         prometheus: Port on this machine where Prometheus can read the run's numbers; 0 takes a free one.
@@ -173,14 +194,14 @@ def train(
     from soulslab.learn.sinks import run_sinks
     from soulslab.learn.training import load_run_settings, train_run
 
-    if resume is not None and (config is not None or run_dir is not None):
+    flags = flags or SettingsFlags()
+    if resume is not None and (flags.config is not None or run_dir is not None):
         raise ConfigError(
             "takes its settings and its folder from the run: no --config, no --run-dir", source="--resume"
         )
-    file = resume / CONFIG_NAME if resume else config_path(config) if config else None
+    file = resume / CONFIG_NAME if resume else config_path(flags.config) if flags.config else None
     folder = resume or run_dir or _new_run_dir()
-    changes = [*([f"env.id={env}"] if env else []), *(overrides or [])]
-    settings = load_run_settings(file, changes)
+    settings = load_run_settings(file, flags.changes())
     sinks = run_sinks(folder, prometheus_port=prometheus)
     result = train_run(settings, folder, resume=resume is not None, sinks=sinks)
     won = "" if result.win_rate is None else f", {100 * result.win_rate:.1f} % of fights won"
@@ -207,6 +228,8 @@ class EvaluateFlags:
         greedy: Only with the likeliest action at each decision; both ways by default.
         sampled: Only with actions drawn from the policy; both ways by default.
         json: Also write the tables to this file.
+        token_file: File with the token of the environment's server; - asks for the token. By default it is in the
+            environment variable SOULSLAB_TOKEN.
     """
 
     fights: Annotated[int, Parameter(validator=Number(gte=1))] = 1000
@@ -219,6 +242,7 @@ class EvaluateFlags:
     greedy: Annotated[bool, Parameter(negative="")] = False
     sampled: Annotated[bool, Parameter(negative="")] = False
     json: Path | None = None
+    token_file: TokenFile = None
 
     def options(self, trained: dict[str, Any]) -> dict[str, Any]:
         """Return the options of the environment, from those that the agent was trained with."""
@@ -227,7 +251,7 @@ class EvaluateFlags:
         named = {name: value for name, value in (("boss", self.boss), ("phase", self.phase)) if value is not None}
         # Another environment has bosses of its own.
         kept = {name: value for name, value in trained.items() if not (self.env and name == "boss")}
-        return {**kept, **named, **read_overrides(self.option or (), "--option")}
+        return {**kept, **named, **read_overrides(self.option or (), "--option"), **token_options(self.token_file)}
 
     def ways(self) -> list[str]:
         """Return the ways of choosing actions that were asked for; neither flag asks for both."""
@@ -245,6 +269,7 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
     """
     from rich.console import Console
 
+    from soulslab.config import without_secrets
     from soulslab.learn.evaluate import EvaluationSettings
     from soulslab.learn.evaluate import evaluate as evaluate_policy
     from soulslab.learn.players import load_player
@@ -271,7 +296,9 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
     for table in evaluation_tables(evaluations):
         Console().print(table, "")
     if flags.json:
-        write_json(flags.json, evaluation_rows(evaluations, {"env": env_id, **options, "seed": flags.seed}))
+        write_json(
+            flags.json, evaluation_rows(evaluations, {"env": env_id, **without_secrets(options), "seed": flags.seed})
+        )
     return EXIT_OK
 
 

@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli_bench import A_SEED
+from soulslab.cli_files import TokenFile, token_overrides
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,19 +54,23 @@ class WhereFlags:
         boss: Another boss.
         phase: Another phase: 1, 2 or full.
         overrides: Change one setting of the environment, as env.options.skip_locked=true; may be given many times.
+        token_file: File with the token of the environment's server; - asks for the token. By default it is in the
+            environment variable SOULSLAB_TOKEN.
     """
 
     config: Path | None = None
     boss: str | None = None
     phase: str | None = None
     overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None
+    token_file: TokenFile = None
 
     def env(self) -> tuple[str, dict[str, Any]]:
         """Return the environment's id and its options."""
         from soulslab.fights.recording import env_settings
         from soulslab.learn.configs import config_path
 
-        settings = env_settings(config_path(self.config) if self.config else None, self.overrides or [])
+        changes = [*(self.overrides or []), *token_overrides(self.token_file)]
+        settings = env_settings(config_path(self.config) if self.config else None, changes)
         chosen = {name: value for name, value in (("boss", self.boss), ("phase", self.phase)) if value is not None}
         return settings.id, {**settings.options, **chosen}
 

@@ -1,12 +1,18 @@
-"""Files and folders that commands write their tables to."""
+"""Files and folders that commands read and write: tables and tokens."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
+
+from cyclopts import Parameter
 
 from soulslab.errors import ConfigError
+
+#: The flag ``--token-file``; see `token_options`. Its value may be ``-``.
+TokenFile: TypeAlias = Annotated[Path | None, Parameter(allow_leading_hyphen=True)]
 
 
 def check_json(path: Path | None) -> None:
@@ -23,6 +29,45 @@ def check_json(path: Path | None) -> None:
         raise ConfigError("cannot be written: it is a folder; name a file", source=path)
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ConfigError("cannot be written: permission denied", source=path)
+
+
+def token_options(token_file: Path | None) -> dict[str, str]:
+    """Return the options of an environment for the flag ``--token-file``.
+
+    With ``-`` the token is asked for, or read from standard input where that is no terminal. It is put into the
+    environment variable ``SOULSLAB_TOKEN``, so that the processes of a run find it; no other user can read it there.
+
+    Args:
+        token_file: The flag; None without it.
+
+    Returns:
+        The absolute path of the file by the name of its option; empty without a file.
+
+    Raises:
+        ConfigError: The file cannot be used, or the token that was entered is empty.
+    """
+    from soulslab.siphon.rpc.running import read_token  # noqa: PLC0415  (gRPC only where it is needed)
+    from soulslab.siphon.rpc.tokens import TOKEN_VARIABLE  # noqa: PLC0415  (as above)
+
+    if token_file is None:
+        return {}
+    if token_file == Path("-"):
+        from getpass import getpass  # noqa: PLC0415
+
+        token = getpass("token of the server: ") if sys.stdin.isatty() else sys.stdin.readline()
+        if not token.strip():
+            raise ConfigError("no token was entered", source="--token-file -")
+        os.environ[TOKEN_VARIABLE] = token.strip()
+        return {}
+    read_token(token_file)  # an error is reported before anything else is done
+    return {"token_file": str(token_file.resolve())}
+
+
+def token_overrides(token_file: Path | None) -> list[str]:
+    """Return the settings of a run for the flag ``--token-file``, in the form of ``--set``; see `token_options`."""
+    from soulslab.config.writing import toml_value  # noqa: PLC0415
+
+    return [f"env.options.{name}={toml_value(value)}" for name, value in token_options(token_file).items()]
 
 
 def make_folder(path: Path) -> None:

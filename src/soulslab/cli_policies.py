@@ -1,4 +1,4 @@
-"""``soulslab join``: it parses, wires and exits with a code."""
+"""``soulslab join`` and ``soulslab remove-tokens``: they parse, wire and exit with a code."""
 
 # ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
 
@@ -11,6 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 EXIT_OK = 0
+EXIT_FAILED = 1
 
 _log = logging.getLogger(__name__)
 
@@ -40,3 +41,23 @@ def join(
     turns = [f"{run} from {what} <= {below:g}" for run, below in zip(runs[1:], switch.at_most, strict=True)]
     _log.info("%s: %s, then %s", out, runs[0], ", ".join(turns))
     return EXIT_OK
+
+
+def remove_tokens(path: Path) -> int:
+    """Remove the token of a server from files of earlier versions, which wrote it as plain text.
+
+    Change the token of the server too if anyone else could read the files.
+
+    Args:
+        path: Folder of a run, a study or a data set, or one file.
+    """
+    from soulslab.learn.token_removal import remove_tokens as remove
+
+    removal = remove(path)
+    for file in removal.changed:
+        _log.info("%s: removed a token", file)
+    for file in removal.left:
+        _log.warning("%s: still holds a token; remove this file, or the token in it", file)
+    if not removal.changed:
+        _log.info("%s: no token found", path)
+    return EXIT_FAILED if removal.left else EXIT_OK

@@ -58,7 +58,7 @@ class ClientFlags:
     """How to reach the server, if the game is that of one.
 
     Attributes:
-        token_file: File with the server's token.
+        token_file: File with the server's token; by default it is in the environment variable SOULSLAB_TOKEN.
         certificate: File with the server's certificate, or that of who signed it.
     """
 
@@ -84,13 +84,12 @@ def open_game(
 def _connect(address: str, flags: AttachFlags, client: ClientFlags) -> RemoteSession:
     """Attach to the game of a server."""
     from soulslab.siphon.rpc.client import connect
-    from soulslab.siphon.rpc.running import read_token
+    from soulslab.siphon.rpc.tokens import find_token
 
     for name in ("pid", "window_title", "start", "private", "option", "clock", "seed", "allow_unknown_version", "boss"):
         if getattr(flags, name) != getattr(AttachFlags(), name):
             raise ConfigError("is for a game of this machine; the server has opened its game", source=_flag(name))
-    token = "" if client.token_file is None else read_token(client.token_file)
-    return connect(address, token=token, tls=client.certificate)
+    return connect(address, token=find_token(file=client.token_file), tls=client.certificate)
 
 
 def open_local(game: Path, flags: AttachFlags, *, is_read_only: bool, with_window: bool) -> LocalSession:

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli_bench import A_SEED
+from soulslab.cli_files import TokenFile, token_options
 
 if TYPE_CHECKING:
     from soulslab.learn.training import AnySettings
@@ -39,6 +40,8 @@ class TuneFlags:
         objective: What is best, in place of the one in the file; win_rate by default.
         trials: Candidates to try in all, in place of the number in the file; 40 by default.
         seeds: Seeds of the runs of each candidate, in place of those in the file; 0 by default.
+        token_file: File with the token of the environment's server; - asks for the token. By default it is in the
+            environment variable SOULSLAB_TOKEN.
     """
 
     config: Path | None = None
@@ -48,6 +51,7 @@ class TuneFlags:
     objective: Literal["win_rate", "decisions_to_50", "decisions_to_80", "return"] | None = None
     trials: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     seeds: Annotated[list[int] | None, Parameter(validator=A_SEED, consume_multiple=True, negative="")] = None
+    token_file: TokenFile = None
 
     def study(self) -> dict[str, Any]:
         """Return what changes in the table [study]."""
@@ -104,22 +108,22 @@ def _what(folder: Path, flags: TuneFlags) -> tuple[AnySettings, TuneSettings]:
     from soulslab.config.checking import check
     from soulslab.errors import ConfigError
     from soulslab.learn.configs import config_path
-    from soulslab.learn.training import load_run_settings
+    from soulslab.learn.training import load_run_settings, with_env_options
     from soulslab.learn.tuning.folder import StudyFolder
     from soulslab.learn.tuning.settings import StudySettings, load_tune_settings
 
-    held = StudyFolder(folder)
+    held, token = StudyFolder(folder), token_options(flags.token_file)
     if flags.is_about_a_new_study() or not held.has_study():
         file = config_path(flags.config) if flags.config else None
         settings = load_run_settings(file, flags.overrides or [])
-        return settings, load_tune_settings(flags.space, flags.search or [], flags.study())
+        return with_env_options(settings, token), load_tune_settings(flags.space, flags.search or [], flags.study())
     settings, tuning = held.load()
     table = {**msgspec.to_builtins(tuning.study), **flags.study()}
 
     def error(problem: str, place: str) -> ConfigError:
         return ConfigError(problem, path=f"study.{place}")
 
-    return settings, msgspec.structs.replace(tuning, study=check(table, StudySettings, error))
+    return with_env_options(settings, token), msgspec.structs.replace(tuning, study=check(table, StudySettings, error))
 
 
 def _new_folder() -> Path:

@@ -11,6 +11,17 @@ Only the type knows names, defaults, ranges and meanings; what is not in it is a
 
 from soulslab.config.describing import Setting, describe_settings
 from soulslab.config.loading import load_settings, read_overrides
+from soulslab.config.secret import SECRET_OPTIONS, Secret, reveal, without_secrets
 from soulslab.config.writing import dump_settings
 
-__all__ = ["Setting", "describe_settings", "dump_settings", "load_settings", "read_overrides"]
+__all__ = [
+    "SECRET_OPTIONS",
+    "Secret",
+    "Setting",
+    "describe_settings",
+    "dump_settings",
+    "load_settings",
+    "read_overrides",
+    "reveal",
+    "without_secrets",
+]

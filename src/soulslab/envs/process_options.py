@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from soulslab.config import Secret
 from soulslab.envs.process_checks import read_settings
 from soulslab.envs.process_settings import ACTION_MODES, OBSERVATIONS, ON_FAILURE, ON_LOST_TICK, EnvSettings
 from soulslab.envs.process_start import GameKeeper
@@ -39,7 +40,8 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
         pid: Attach to this process; 0 starts the game, or finds it where the profile has no command.
         launch: See `SessionOptions.launch`; "" starts a game of its own where the profile has a command.
         server: ``host:port`` of a soulslab server that has the game; "" for a game on this machine.
-        token: The server's token.
+        token: The server's token, a `soulslab.config.Secret`.
+        token_file: File with the server's token; with neither, the environment variable ``SOULSLAB_TOKEN`` is read.
         tls: File with the server's certificate, for one on another machine.
         display: See `SessionOptions.display`; "" with ``render_mode="human"``.
         allow_unknown_version: Attach although the profile does not know this version of the game. As in any other,
@@ -66,7 +68,8 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     launch: str = ""
     server: str = ""
-    token: str = ""
+    token: Secret | None = None
+    token_file: str | Path = ""
     tls: str = ""
     display: str | None = None
     allow_unknown_version: bool = False
@@ -112,12 +115,13 @@ def check_game_options(given: Any) -> None:
     """Raise `EnvironmentUsageError` for an option that says where a game is, and has the wrong type.
 
     Args:
-        given: Options with ``server``, ``token``, ``tls`` and ``pid``.
+        given: Options with ``server``, ``token``, ``token_file``, ``tls`` and ``pid``.
     """
-    for name in ("server", "token", "tls"):
+    for name in ("server", "tls"):
         value = getattr(given, name)
         if not isinstance(value, str):
             raise EnvironmentUsageError(f"{name} must be text, not {_of_type(value)}")
+    _check_token(given.token, given.token_file)
     if isinstance(given.pid, bool) or not isinstance(given.pid, int) or given.pid < 0:
         raise EnvironmentUsageError(f"pid must be the number of a process, not {_of_type(given.pid)}")
 
@@ -127,6 +131,27 @@ def _of_type(value: Any) -> str:
     is_list = isinstance(value, list | tuple)
     hint = "; a list, with one for each environment, is for make_vec" if is_list else ""
     return f"of type {type(value).__name__}{hint}"
+
+
+def _check_token(token: Any, token_file: Any) -> None:
+    """Check the options ``token`` and ``token_file`` of an environment.
+
+    Args:
+        token: The first.
+        token_file: The second.
+
+    Raises:
+        EnvironmentUsageError: The token is not a secret, the file is no path, or both are given.
+    """
+    if token is not None and not isinstance(token, Secret):
+        raise EnvironmentUsageError(
+            "token must be a soulslab.config.Secret, because Gymnasium and others write the options of an environment "
+            "to files; give token_file, the environment variable SOULSLAB_TOKEN, or token=Secret(...)"
+        )
+    if not isinstance(token_file, str | Path):
+        raise EnvironmentUsageError(f"token_file must be the path of a file, not {_of_type(token_file)}")
+    if token and token_file:
+        raise EnvironmentUsageError("give either token or token_file, not both")
 
 
 def find_profile(given: ProcessOptions) -> tuple[Profile, str]:
@@ -201,8 +226,9 @@ def _opener(given: ProcessOptions, profile: Profile, render_mode: str | None) ->
 
 def _connect(given: ProcessOptions, profile: Profile, launch_options: Mapping[str, str], seed: int | None) -> Session:
     from soulslab.siphon.rpc.client import connect  # noqa: PLC0415  (gRPC only where it is needed)
+    from soulslab.siphon.rpc.tokens import find_token  # noqa: PLC0415  (as above)
 
-    session = connect(given.server, token=given.token, tls=given.tls or None)
+    session = connect(given.server, token=find_token(given.token, given.token_file), tls=given.tls or None)
     try:
         _refuse_other(session.profile, profile, given.server)
         if launch_options or seed is not None:

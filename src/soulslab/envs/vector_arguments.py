@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from soulslab.errors import EnvironmentUsageError, did_you_mean
 
 #: Options that may be lists in a vector environment, with one value for each environment.
-PER_GAME = ("server", "token", "tls", "pid", "display", "session")
+PER_GAME = ("server", "token", "token_file", "tls", "pid", "display", "session")
 
 
 def autoreset_mode_of(mode: Any) -> AutoresetMode:

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.config import without_secrets
 from soulslab.errors import CorruptCheckpointError, IncompatibleCheckpointError
 from soulslab.learn.environment import Sizes
 from soulslab.learn.inputs import ExtraInputs, Inputs, PixelShape
@@ -20,7 +21,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     Attributes:
         env_id: Gymnasium id, with its version, that it was trained on.
-        env_options: Keyword arguments of that environment; a Python function stands there by name only.
+        env_options: Keyword arguments of that environment, without `soulslab.config.SECRET_OPTIONS`; a Python function
+            is given by name only.
         n_features: F, length of one observation's flat part.
         n_actions: A.
         pixels: Size of one observation's pixels; None if it sees none.
@@ -46,6 +48,10 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     env_steps: int = 0
     n_envs: int = 0
     feature_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # Policies are shared, and files of earlier versions may hold a token.
+        msgspec.structs.force_setattr(self, "env_options", without_secrets(self.env_options))
 
     @property
     def n_inputs(self) -> int:

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from soulslab.config import Secret
 from soulslab.errors import ConfigError, EnvironmentUsageError
 from soulslab.learn.archive import Tensors, check_shapes, read_archive, write_archive
 from soulslab.learn.inputs import Inputs
@@ -220,11 +221,12 @@ def describe_options(options: Mapping[str, Any]) -> dict[str, Any]:
         options: Keyword arguments of an environment; a value may be a Python function.
 
     Returns:
-        The same, with each function replaced by ``"<function module.name>"``.
+        The same without secrets, and with each function replaced by ``"<function module.name>"``.
     """
     return {
         key: f"<function {value.__module__}.{value.__qualname__}>" if callable(value) else value
         for key, value in options.items()
+        if not isinstance(value, Secret)
     }
 
 

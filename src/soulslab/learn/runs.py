@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from soulslab.config import dump_settings
+from soulslab.config import dump_settings, without_secrets
 from soulslab.errors import CheckpointError, IncompatibleCheckpointError
 from soulslab.learn.archive import Tensors, remove_temporary_files, write_atomically, writing
 from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
@@ -177,6 +177,8 @@ def check_same_run(checkpoint: Checkpoint, settings: msgspec.Struct) -> None:
                 continue
             # A setting that came later had its default.
             was = stored.get(table, {}).get(key, defaults[table][key])
+            if (table, key) == ("env", "options"):
+                was, value = without_secrets(was), without_secrets(value)  # noqa: PLW2901
             if was != value:
                 raise IncompatibleCheckpointError(
                     checkpoint.path,

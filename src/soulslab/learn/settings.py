@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from soulslab.config.secret import refuse_plain_token
+
 Positive = Annotated[int, Meta(ge=1)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Coefficient = Annotated[float, Meta(ge=0.0)]
@@ -25,13 +27,16 @@ class EnvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         n_envs: Environments stepped as one batch (N).
         frame_stack: Observations whose pixels the policy sees at once; 1 where there are no pixels, or where the
             environment stacks its frames itself.
-        options: Keyword arguments of the environment, for example ``boss`` and ``phase``.
+        options: Keyword arguments of the environment, for example ``boss`` and ``phase``; no token (``token_file``).
     """
 
     id: str = "soulslab/Arena-v0"
     n_envs: Annotated[int, Meta(ge=1, le=65536)] = 256
     frame_stack: Annotated[int, Meta(ge=1, le=64)] = 1
     options: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        refuse_plain_token(self.options)
 
 
 class PPOSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from soulslab.config import load_settings
 from soulslab.errors import ConfigError, did_you_mean
 from soulslab.learn.rainbow.settings import RainbowSettings
@@ -40,6 +42,17 @@ def load_run_settings(path: Path | None, overrides: Sequence[str] = ()) -> AnySe
             f"{name!r} is no algorithm{did_you_mean(name, _SETTINGS)}", path="algorithm", source=path or ""
         )
     return load_settings(_SETTINGS[name], path, overrides)
+
+
+def with_env_options(settings: AnySettings, options: Mapping[str, Any]) -> AnySettings:
+    """Return settings of a run with further options of the environment.
+
+    Args:
+        settings: The settings.
+        options: Merged over ``settings.env.options``.
+    """
+    env = msgspec.structs.replace(settings.env, options={**settings.env.options, **options})
+    return msgspec.structs.replace(settings, env=env)
 
 
 def train_run(

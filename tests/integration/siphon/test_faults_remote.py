@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from soulslab.config import Secret
 from soulslab.errors import (
     ControlTakenError,
     ProcessExitedError,
@@ -28,9 +29,10 @@ TIC = Step(advance_s=1 / 35, attributes=("x", "y", "speed_x", "speed_y"))
 #: Runs forward until it is killed.
 RUNNER = """
 import json, os, sys
+from soulslab.config import Secret
 from soulslab.envs.doom import DoomEnv
 
-env = DoomEnv(server=sys.argv[1], token=sys.argv[2], observation="state", frame_skip=1)
+env = DoomEnv(server=sys.argv[1], token=Secret(sys.argv[2]), observation="state", frame_skip=1)
 start, _ = env.reset()
 for _ in range(20):
     now = env.step(env.action_names.index("forward"))[0]
@@ -90,7 +92,7 @@ def server(tmp_path_factory):
 def test_the_server_is_killed_and_comes_back_under_an_environment(tmp_path):
     """Its game and its display go with it; a reset waits for the server that takes its place."""
     is_over = threading.Event()
-    with server_of_doom(tmp_path) as (process, address), doom(server=address, token=TOKEN) as env:
+    with server_of_doom(tmp_path) as (process, address), doom(server=address, token=Secret(TOKEN)) as env:
         env.reset()
         env.step(1)
         started = children_of(process.pid)
@@ -113,7 +115,7 @@ def test_the_server_is_killed_and_comes_back_under_an_environment(tmp_path):
 
 
 def test_a_server_that_does_not_come_back_is_told(tmp_path):
-    with server_of_doom(tmp_path) as (process, address), doom(server=address, token=TOKEN) as env:
+    with server_of_doom(tmp_path) as (process, address), doom(server=address, token=Secret(TOKEN)) as env:
         env.reset()
         process.kill()
         assert isinstance(play_until_it_fails(env), ServerUnavailableError)
@@ -123,7 +125,7 @@ def test_a_server_that_does_not_come_back_is_told(tmp_path):
 
 
 def test_the_game_of_a_server_is_killed(server):
-    with doom(server=server, token=TOKEN) as env:
+    with doom(server=server, token=Secret(TOKEN)) as env:
         env.reset()
         pid = env.session.info.pid
         os.kill(pid, signal.SIGKILL)
@@ -163,7 +165,7 @@ def is_ours(remote):
 
 
 def test_of_two_environments_one_plays_and_the_other_looks_on(server):
-    with doom(server=server, token=TOKEN) as one, doom(server=server, token=TOKEN) as other:
+    with doom(server=server, token=Secret(TOKEN)) as one, doom(server=server, token=Secret(TOKEN)) as other:
         first = [one.reset()[0], *(one.step(1)[0] for _ in range(20))]
         n_starts = one.session.info.n_starts
         with pytest.raises(ControlTakenError, match=f"process {os.getpid()} controls the game"):

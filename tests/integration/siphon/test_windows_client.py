@@ -17,11 +17,12 @@ N_STEPS = 30
 PLAY = """
 import json, sys
 import gymnasium, soulslab
+from soulslab.config import Secret
 
 address, token, certificate, n_steps = sys.argv[1:]
 found = {"platform": sys.platform}
 for name in ("DarkSouls3Iudex", "DarkSouls3IudexPixels"):
-    env = gymnasium.make(f"soulslab/{name}-v0", server=address, token=token, tls=certificate, stand_in=True)
+    env = gymnasium.make(f"soulslab/{name}-v0", server=address, token=Secret(token), tls=certificate, stand_in=True)
     seen, info = env.reset(seed=0)
     for n in range(1, int(n_steps) + 1):
         seen, _, is_over, is_cut, info = env.step(env.np_random.choice(info["action_mask"].nonzero()[0]))
@@ -53,7 +54,7 @@ def test_it_plays_a_game_of_a_server(python, certificate):
         serve(game, options) as server,
     ):
         window.clock.run(1.0)
-        found = json.loads(python.run(PLAY, server.address, server.token, f"Z:{certificate[0]}", str(N_STEPS)))
+        found = json.loads(python.run(PLAY, server.address, server.token.reveal(), f"Z:{certificate[0]}", str(N_STEPS)))
     assert found["platform"] == "win32"
     for name in ("DarkSouls3Iudex", "DarkSouls3IudexPixels"):
         assert found[name]["clock"] == "scaled"

@@ -1,10 +1,14 @@
 """An environment whose game is behind a server."""
 
+from contextlib import closing
+
 import gymnasium
 import msgspec
 import numpy as np
 import pytest
 
+from soulslab.config import Secret
+from soulslab.envs.live.arena import ArenaLiveEnv
 from soulslab.envs.process import ProcessEnv
 from soulslab.envs.registration import PROCESS_ID
 from soulslab.errors import ControlTakenError, EnvironmentUsageError, RemoteError, ServerUnavailableError
@@ -122,3 +126,31 @@ def test_a_second_environment_on_one_server_is_refused(serving, make):
     first.close()
     second.reset()
     assert second.step(1)[4]["n_restarts"] == 0
+
+
+def test_the_token_comes_from_a_file_or_the_environment(serving, tmp_path, monkeypatch):
+    server = serving(token="a-token-of-some-length")  # noqa: S106  (made up)
+    file = tmp_path / "token"
+    file.write_text(server.token.reveal())
+    file.chmod(0o600)
+    given = {"profile": toy_profile(), "server": server.address}
+    with closing(ProcessEnv(**given, token_file=file)) as env:
+        env.reset()
+    monkeypatch.setenv("SOULSLAB_TOKEN", server.token.reveal())
+    with closing(ProcessEnv(**given)) as env:
+        env.reset()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"token": "plain text"}, r"token must be a soulslab.config.Secret.*give token_file"),
+        ({"token_file": 3}, "token_file must be the path of a file, not of type int"),
+        ({"token": Secret("x"), "token_file": "y"}, "either token or token_file"),
+    ],
+)
+def test_wrong_tokens(options, words):
+    with pytest.raises(EnvironmentUsageError, match=words):
+        ProcessEnv(profile=toy_profile(), server="127.0.0.1:1", **options)
+    with pytest.raises(EnvironmentUsageError, match=words):
+        ArenaLiveEnv(server="127.0.0.1:1", **options)

@@ -20,6 +20,7 @@ MAX_FRAME_PX: Final = 4096
 PASSED_ON: Final = (
     "pid",
     "token",
+    "token_file",
     "tls",
     "check_keys",
     "display",
@@ -122,7 +123,7 @@ def split_options(options: Mapping[str, Any]) -> tuple[EldenGymOptions, dict[str
             raise EnvironmentUsageError(f"EldenGym's environment has no option {name!r}{_hint(name, own)}")
     given = EldenGymOptions(**{name: value for name, value in options.items() if name in own})
     given.check()
-    for name in ("token", "tls"):
+    for name in ("token", "token_file", "tls"):
         if options.get(name) and not given.host:
             raise EnvironmentUsageError(f"{name} is for a server; say which with host='host:port'")
     if "frame_format" in options or "frame_quality" in options:

@@ -83,6 +83,7 @@ class ArenaLiveEnv(DuelEnv):
             pid=given.pid,
             server=given.server,
             token=given.token,
+            token_file=given.token_file,
             tls=given.tls,
             display=given.display,
             read_only=given.read_only,

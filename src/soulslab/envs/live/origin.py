@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from soulslab.config import Secret
 from soulslab.envs.live.options import DuelOptions
 from soulslab.envs.process_options import check_game_options
 from soulslab.errors import EnvironmentUsageError
@@ -16,7 +18,8 @@ class OriginOptions(DuelOptions, frozen=True, kw_only=True):
     Attributes:
         pid: Attach to the process of a game that runs already; 0 starts or finds one.
         server: ``host:port`` of a soulslab server that has the game; "" for one on this machine.
-        token: The server's token.
+        token: The server's token, a `soulslab.config.Secret`.
+        token_file: File with the server's token; with neither, the environment variable ``SOULSLAB_TOKEN`` is read.
         tls: File with the server's certificate, for one on another machine.
         display: See `SessionOptions.display`; "" with ``render_mode="human"``.
         session: An open session, or what opens one, in place of all that.
@@ -24,7 +27,8 @@ class OriginOptions(DuelOptions, frozen=True, kw_only=True):
 
     pid: int = 0
     server: str = ""
-    token: str = ""
+    token: Secret | None = None
+    token_file: str | Path = ""
     tls: str = ""
     display: str | None = None
     session: Any = None
@@ -35,7 +39,7 @@ class OriginOptions(DuelOptions, frozen=True, kw_only=True):
         check_game_options(self)
         if bool(self.server) + bool(self.pid) + (self.session is not None) > 1:
             raise EnvironmentUsageError("give only one of server, pid and session")
-        for name in ("token", "tls"):
+        for name in ("token", "token_file", "tls"):
             if getattr(self, name) and not self.server:
                 raise EnvironmentUsageError(f"{name} is for a server; say which with server='host:port'")
         if self.display is not None and not isinstance(self.display, str):

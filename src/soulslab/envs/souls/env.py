@@ -78,6 +78,7 @@ class SoulsDuelEnv(DuelEnv):
             launch="" if given.stand_in else "never",
             server=given.server,
             token=given.token,
+            token_file=given.token_file,
             tls=given.tls,
             # A game that runs already runs on somebody's screen.
             display=given.display if given.display is not None or given.stand_in else "",

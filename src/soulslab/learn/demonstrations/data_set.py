@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from soulslab.config import without_secrets
 from soulslab.errors import DemonstrationError, MissingDependencyError
 from soulslab.learn.policy import describe_options
 
@@ -99,7 +100,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
                 f"was recorded in {self.env_id}, not in {env_id}; train on that id, or record anew",
             )
         defaults = self.origin.defaults
-        theirs, ours = {**defaults, **self.options}, plain_options(options)
+        theirs, ours = {**defaults, **without_secrets(self.options)}, plain_options(options)
         if self.env_id == env_id:
             ours = {**defaults, **ours}
             names = theirs.keys() | ours.keys()
@@ -184,8 +185,8 @@ def describe(path: str | Path) -> Description:
 
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an environment's options as JSON can hold them, functions and paths as text."""
-    plain: dict[str, Any] = msgspec.to_builtins(describe_options(options), enc_hook=str)
+    """Return an environment's options as JSON can hold them: functions and paths as text, without secrets."""
+    plain: dict[str, Any] = msgspec.to_builtins(describe_options(without_secrets(options)), enc_hook=str)
     return plain
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +11,8 @@ import torch
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from soulslab.config import Secret
+from soulslab.errors import ConfigError
 from soulslab.learn.demonstrations.reading import read_demonstrations
 from soulslab.learn.environment import feature_names, make_vector, sizes
 from soulslab.learn.provenance import git_commit
@@ -36,7 +39,7 @@ def open_run(folder: RunFolder[RainbowSettings]) -> Opened:
 
     Raises:
         CheckpointError: ``run.start_from`` names no policy that fits.
-        ConfigError: The bins are of a feature that there is not.
+        ConfigError: The bins are of a feature that there is not, or an actor apart is to be given a secret.
         DemonstrationError: The recorded fights are of another environment, or damaged.
         EnvironmentUsageError: The environment cannot be trained on.
     """
@@ -65,11 +68,23 @@ def open_run(folder: RunFolder[RainbowSettings]) -> Opened:
         shown = _read_shown(folder, env) if settings.demonstrations.path else None
         if settings.run.actor == "apart":
             env.close()
+            _refuse_secrets(folder.options)
             return Opened(policy, PlayingApart(folder.path, header), shown)
         return Opened(policy, PlayingHere(env, QPolicy(header), settings.run.seed), shown)
     except BaseException:
         env.close()
         raise
+
+
+def _refuse_secrets(options: Mapping[str, Any]) -> None:
+    """Check that the options can be given to another process."""
+    for name, value in options.items():
+        if isinstance(value, Secret):
+            raise ConfigError(
+                "is a secret, which the process of an actor apart cannot be given; give the path of a file that holds "
+                "it (token_file), or set the environment variable SOULSLAB_TOKEN",
+                path=f"env.options.{name}",
+            )
 
 
 def _read_shown(folder: RunFolder[RainbowSettings], env: VectorEnv[Any, Any, Any]) -> NDArray[Any]:

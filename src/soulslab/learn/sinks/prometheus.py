@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from soulslab.config import Secret, reveal
 from soulslab.errors import ConfigError, MissingDependencyError
 from soulslab.learn.sinks.naming import MESSAGES, NameTag, name_tag, numbers, values
 from soulslab.learn.telemetry import Message
@@ -32,9 +33,12 @@ class RemoteAccess(msgspec.Struct, frozen=True, kw_only=True):
         key: PEM file with its key.
     """
 
-    token: str
+    token: str | Secret
     certificate: Path
     key: Path
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "token", Secret(reveal(self.token)))
 
 
 class Family(NamedTuple):
@@ -159,7 +163,8 @@ def _check_access(host: str, access: RemoteAccess | None) -> None:
                 path="host",
             )
         return
-    if len(access.token) < MIN_TOKEN or not access.token.isascii() or not access.token.isprintable():
+    token = reveal(access.token)
+    if len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable():
         raise ConfigError(
             f"needs at least {MIN_TOKEN} printable ASCII characters; make one with secrets.token_urlsafe(32)",
             path="token",

@@ -22,6 +22,7 @@ from prometheus_client.exposition import make_wsgi_app
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from soulslab.config import reveal
 from soulslab.errors import ConfigError
 from soulslab.learn.sinks.naming import PREFIX
 
@@ -72,7 +73,7 @@ class ScrapeServer:
                 f"cannot listen at {host}:{port}: {error.strerror or error}; choose another port, or 0 for a free one",
                 path="port",
             ) from error
-        self._server.set_app(app if access is None else _guarded(app, access.token))
+        self._server.set_app(app if access is None else _guarded(app, reveal(access.token)))
         if context is not None:
             # The handshake is left to the thread of each client.
             self._server.socket = context.wrap_socket(

@@ -31,7 +31,7 @@ BEST_NAME: Final = "best.toml"
 PICTURE_NAME: Final = "study.png"
 
 _LOCK_NAME: Final = ".lock"
-_CHANGEABLE: Final = frozenset({"study.n_trials", "study.max_failures"})
+_CHANGEABLE: Final = frozenset({"study.n_trials", "study.max_failures", "env.options.token_file"})
 
 
 class StudyFolder:

@@ -13,6 +13,7 @@ from typing import Any
 
 import grpc
 
+from soulslab.config import Secret, reveal
 from soulslab.errors import AccessRefusedError, ConfigError, WireError
 from soulslab.siphon.rpc.address import Address
 from soulslab.siphon.rpc.failures import abort
@@ -30,7 +31,7 @@ def bearer(token: str) -> str:
     return f"Bearer {token}"
 
 
-def make_token(address: Address, token: str, *, is_needed: bool) -> str:
+def make_token(address: Address, given: str | Secret, *, is_needed: bool) -> str:
     """Return the token of a server, a random one where none is given; "" if it has none.
 
     Raises:
@@ -43,6 +44,7 @@ def make_token(address: Address, token: str, *, is_needed: bool) -> str:
                 path="needs_token",
             )
         return ""
+    token = reveal(given)
     if not token:
         return secrets.token_urlsafe(32)
     if not token.isascii() or not token.isprintable() or " " in token:

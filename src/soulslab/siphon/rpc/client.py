@@ -23,6 +23,7 @@ from typing import Literal, Self, TypeVar
 
 import msgspec
 
+from soulslab.config import Secret
 from soulslab.errors import (
     InvalidValueError,
     ServerUnavailableError,
@@ -73,7 +74,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
 def connect(
     address: str,
     *,
-    token: str = "",
+    token: str | Secret = "",
     tls: Path | str | None = None,
     deadline_s: float = 10.0,
     options: ClientOptions | None = None,

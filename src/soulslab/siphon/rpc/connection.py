@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import grpc
 import msgspec
 
+from soulslab.config import Secret, reveal
 from soulslab.errors import AccessRefusedError, ServerUnavailableError, WireError
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.access import bearer, read_pem
@@ -43,7 +44,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     """
 
     address: Address
-    token: str = ""
+    token: Secret = Secret("")
     tls_pem: bytes = b""
 
     def open_channel(self) -> grpc.Channel:
@@ -68,10 +69,10 @@ class Endpoint(msgspec.Struct, frozen=True):
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """What each call carries."""
-        return ((m.TOKEN_KEY, bearer(self.token)),) if self.token else ()
+        return ((m.TOKEN_KEY, bearer(self.token.reveal())),) if self.token else ()
 
 
-def make_endpoint(address: str, token: str, tls: Path | None) -> Endpoint:
+def make_endpoint(address: str, token: str | Secret, tls: Path | None) -> Endpoint:
     """Return an endpoint.
 
     Raises:
@@ -84,7 +85,7 @@ def make_endpoint(address: str, token: str, tls: Path | None) -> Endpoint:
         raise AccessRefusedError(
             f"{address} is not this machine, so TLS is needed: give the server's certificate as tls"
         )
-    return Endpoint(place, token, read_pem(tls, "tls") if tls else b"")
+    return Endpoint(place, Secret(reveal(token)), read_pem(tls, "tls") if tls else b"")
 
 
 class Limits(msgspec.Struct, frozen=True):

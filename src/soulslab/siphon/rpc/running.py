@@ -16,6 +16,7 @@ from types import FrameType
 import msgspec
 from rich.console import Console
 
+from soulslab.config import Secret
 from soulslab.errors import ConfigError
 from soulslab.siphon.rpc.access import MIN_TOKEN
 from soulslab.siphon.rpc.address import parse_address
@@ -59,7 +60,7 @@ def serve_until_stopped(
             console.print("stopped", highlight=False)
 
 
-def read_token(file: Path) -> str:
+def read_token(file: Path) -> Secret:
     """Return the token that a file holds.
 
     Raises:
@@ -78,7 +79,7 @@ def read_token(file: Path) -> str:
             f"a token into it",
             source=file,
         )
-    return token
+    return Secret(token)
 
 
 def _check_owner(file: Path, about: os.stat_result) -> None:
@@ -97,7 +98,7 @@ def _check_owner(file: Path, about: os.stat_result) -> None:
         )
 
 
-def _token_of(file: Path) -> str:
+def _token_of(file: Path) -> Secret:
     """Return the token of a file; a new one if there is no such file."""
     if file.exists():
         return read_token(file)
@@ -108,7 +109,7 @@ def _token_of(file: Path) -> str:
             stream.write(f"{token}\n")
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror or error}", source=file) from error
-    return token
+    return Secret(token)
 
 
 def _how_to_connect(
@@ -117,7 +118,7 @@ def _how_to_connect(
     """Yield what the operator wants to know."""
     yield f"{session.profile.name}, process {session.info.pid}, at {server.address}; Ctrl-C ends it"
     if server.token and token_file is None:
-        yield f"token: {server.token}"
+        yield f"token: {server.token.reveal()}"
     flags = f" --token-file {shlex.quote(str(token_file or 'FILE'))}" if server.token else ""
     arguments = ", token=..." if server.token else ""
     if options.tls_certificate is not None:

@@ -23,6 +23,7 @@ from typing import Self
 import grpc
 import msgspec
 
+from soulslab.config import Secret, reveal
 from soulslab.errors import ConfigError
 from soulslab.siphon.rpc.access import AccessCheck, make_token, server_credentials
 from soulslab.siphon.rpc.address import Address, parse_address
@@ -66,7 +67,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     address: str = "127.0.0.1:0"
-    token: str = ""
+    token: str | Secret = ""
     needs_token: bool = True
     tls_certificate: Path | None = None
     tls_key: Path | None = None
@@ -76,18 +77,21 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     allow_raw_writes: bool = False
     extra_handlers: Callable[[Session], Sequence[grpc.GenericRpcHandler]] | None = None
 
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "token", Secret(reveal(self.token)))
+
 
 class RunningServer:
     """A server that runs.
 
     Attributes:
         address: Where; with the port that the system chose.
-        token: What clients have to send; "" for none.
+        token: Secret that clients have to send; empty for none.
     """
 
     def __init__(self, server: grpc.Server, pool: ThreadPoolExecutor, game: ServedGame, address: Address) -> None:
         self.address = str(address)
-        self.token = ""
+        self.token = Secret("")
         self._server = server
         self._pool = pool
         self._game = game
@@ -165,7 +169,7 @@ def serve(source: Session | Callable[[], Session], options: ServerOptions | None
         raise
     server.start()
     running = RunningServer(server, pool, game, address)
-    running.token = token
+    running.token = Secret(token)
     _log.info("serving at %s%s", address, "" if token else ", without a token")
     return running
 

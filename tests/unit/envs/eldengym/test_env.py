@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+from soulslab.config import Secret
 from soulslab.envs import eldengym
 from soulslab.envs.eldengym.attributes import DEFAULT_NAMES, PUBLIC_ATTRIBUTES
 from soulslab.envs.eldengym.observation import COORDINATES
@@ -304,7 +305,7 @@ def test_calls_as_eldengym_has_them(session, margit):
         ({"reward_function": eldengym.CustomReward}, "must be an object"),
         ({"host": "localhost:50051"}, "only one of"),
         ({"host": "localhost:50051", "launch_game": True}, "give no host with it"),
-        ({"token": "secret"}, "say which with host="),
+        ({"token": Secret("secret")}, "say which with host="),
     ],
 )
 def test_wrong_options_are_refused(make, options, problem):

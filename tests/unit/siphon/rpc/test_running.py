@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from soulslab.config import Secret
 from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.rpc.running import _how_to_connect
 from soulslab.siphon.rpc.server import ServerOptions
@@ -12,7 +13,7 @@ from soulslab.siphon.rpc.server import ServerOptions
 
 def said(address, *, token="secret", token_file=None, certificate=None, is_public=False):  # noqa: S107  (made up)
     options = ServerOptions(tls_certificate=certificate, extra_handlers=(lambda _: ()) if is_public else None)
-    server = SimpleNamespace(address=address, token=token)
+    server = SimpleNamespace(address=address, token=Secret(token))
     with FakeSession() as session:
         return "\n".join(_how_to_connect(session, server, options, token_file))
 

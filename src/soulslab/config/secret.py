@@ -1,0 +1,101 @@
+"""Secrets, such as the token of a server: they are not printed and not written to any file."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn, Self
+
+from soulslab.errors import ConfigError
+
+#: Options of environments that hold a secret or the path of one. They are left out of files that people share.
+SECRET_OPTIONS: Final = ("token", "token_file")
+
+_SHOWN: Final = "***"
+
+
+class Secret:
+    """A text that is printed as ``***`` and cannot be serialised.
+
+    Args:
+        text: The text; "" stands for no secret, and only such a secret is false.
+
+    Raises:
+        ConfigError: The secret is pickled.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the text."""
+        return self._text
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and hmac.compare_digest(self._text.encode(), other._text.encode())
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return _SHOWN
+
+    def __format__(self, spec: str) -> str:
+        return format(_SHOWN, spec)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise ConfigError(
+            "a secret is not serialised, and so it cannot be sent to another process; give the path of a file that "
+            "holds it (token_file), which each process reads by itself"
+        )
+
+
+def reveal(text: str | Secret) -> str:
+    """Return the text of a secret; text is returned unchanged.
+
+    Args:
+        text: A secret, or text.
+    """
+    return text.reveal() if isinstance(text, Secret) else text
+
+
+def without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of an environment that may be written to a file that people share.
+
+    Args:
+        options: Keyword arguments of an environment.
+
+    Returns:
+        The options without `SECRET_OPTIONS` and without values that are a `Secret`.
+    """
+    return {
+        name: value for name, value in options.items() if name not in SECRET_OPTIONS and not isinstance(value, Secret)
+    }
+
+
+def refuse_plain_token(options: Mapping[str, Any]) -> None:
+    """Check that the options of an environment hold no token as plain text.
+
+    Args:
+        options: Keyword arguments of an environment, as a settings file or the command line gives them.
+
+    Raises:
+        ConfigError: They hold a token.
+    """
+    if isinstance(options.get("token"), str):
+        raise ConfigError(
+            "is not a setting, because settings are written to files; put the token into a file of its own and give "
+            "that with --token-file (soulslab remove-tokens removes the token from the files of an earlier run)",
+            path="env.options.token",
+        )

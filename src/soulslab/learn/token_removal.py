@@ -1,0 +1,142 @@
+"""Removing the token of a server from the files of a run, a study or a data set of an earlier version.
+
+Earlier versions wrote ``env.options.token`` as plain text into settings, policies, checkpoints and data sets.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from soulslab.errors import CheckpointError, CorruptCheckpointError
+from soulslab.learn.archive import read_archive, read_archive_header, write_archive, write_atomically, writing
+from soulslab.learn.demonstrations.data_set import METADATA_NAME
+
+_OPTIONS: Final = ("options", "env_options", "kwargs")
+"""Names of the tables in which earlier versions wrote the options of an environment."""
+
+_NAME: Final = "token"
+_TOML_LINE: Final = re.compile(r'^token\s*=\s*(".*"|\'.*\')\s*(#.*)?\n?', re.MULTILINE)
+
+
+class Removal(NamedTuple):
+    """Result of removing tokens.
+
+    Attributes:
+        changed: Files from which a token was removed.
+        left: Files that still hold one of these tokens; they have to be removed by hand.
+    """
+
+    changed: tuple[Path, ...]
+    left: tuple[Path, ...]
+
+
+def remove_tokens(path: Path) -> Removal:
+    """Remove tokens from settings, policies, checkpoints and data sets.
+
+    A token that was in such a file is then searched for in all other files.
+
+    Args:
+        path: Folder of a run, a study or a data set, or one file.
+
+    Returns:
+        The changed files, and files of other kinds that hold one of the tokens.
+
+    Raises:
+        CheckpointError: A file or folder cannot be read or written.
+        CorruptCheckpointError: A policy or checkpoint is damaged; the files before it are done.
+    """
+    if not path.exists():
+        raise CheckpointError(path, "cannot be read: No such file or directory")
+    with writing(path):
+        files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    tokens: set[str] = set()
+    changed = []
+    for file in files:
+        found = _clean(file)
+        if found:
+            tokens |= found
+            changed.append(file)
+    return Removal(tuple(changed), tuple(file for file in files if _holds_any(file, tokens)))
+
+
+def _clean(file: Path) -> set[str]:
+    """Remove the tokens of one file and return them; empty if it holds none."""
+    if file.suffix == ".safetensors":
+        return _clean_archive(file)
+    if file.suffix == ".toml":
+        return _clean_toml(file)
+    if file.name == METADATA_NAME:
+        return _clean_metadata(file)
+    return set()
+
+
+def _clean_archive(file: Path) -> set[str]:
+    try:
+        if not set(_pop_tokens(read_archive_header(file))):
+            return set()
+    except CorruptCheckpointError:
+        return set()  # a file of another program; it is searched for the tokens later
+    tensors, header = read_archive(file)
+    found = set(_pop_tokens(header))
+    write_archive(file, tensors, header)
+    return found
+
+
+def _clean_toml(file: Path) -> set[str]:
+    """Remove the lines with a token, so that comments are kept."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        tables = tomllib.loads(text)
+    except OSError as error:
+        raise CheckpointError(file, f"cannot be read: {error.strerror or error}") from error
+    except ValueError:
+        return set()
+    found = set(_pop_tokens(tables))
+    cleaned = _TOML_LINE.sub("", text)
+    if not found or tomllib.loads(cleaned) != tables:
+        return set()
+    write_atomically(file, cleaned.encode())
+    return found
+
+
+def _clean_metadata(file: Path) -> set[str]:
+    try:
+        data = msgspec.json.decode(file.read_bytes())
+        spec = msgspec.json.decode(data["env_spec"])
+    except OSError as error:
+        raise CheckpointError(file, f"cannot be read: {error.strerror or error}") from error
+    except (msgspec.MsgspecError, KeyError, TypeError, ValueError):
+        return set()
+    found = set(_pop_tokens(spec))
+    if found:
+        data["env_spec"] = msgspec.json.encode(spec).decode()
+        write_atomically(file, msgspec.json.encode(data))
+    return found
+
+
+def _pop_tokens(value: Any, *, are_options: bool = False) -> Iterator[str]:
+    """Remove the tokens from tables of options, at any depth, and yield them."""
+    if isinstance(value, dict):
+        if are_options and isinstance(value.get(_NAME), str):
+            token = value.pop(_NAME)
+            if token:
+                yield token
+        for name, each in value.items():
+            yield from _pop_tokens(each, are_options=name in _OPTIONS)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _pop_tokens(each)
+
+
+def _holds_any(file: Path, tokens: set[str]) -> bool:
+    try:
+        data = file.read_bytes() if tokens else b""
+    except OSError as error:
+        raise CheckpointError(file, f"cannot be read: {error.strerror or error}") from error
+    return any(token.encode() in data for token in tokens)
