@@ -22,7 +22,7 @@ from cyclopts.validators import Number
 from soulslab.cli_arena import arena
 from soulslab.cli_bench import A_SEED, bench
 from soulslab.cli_fights import fights
-from soulslab.cli_files import TokenFile, check_json, token_options, token_overrides, write_json
+from soulslab.cli_files import TokenFile, check_json, check_run, token_options, token_overrides, write_json
 from soulslab.cli_games import games
 from soulslab.cli_policies import join, remove_tokens
 from soulslab.cli_serve import serve
@@ -278,6 +278,7 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
 
     flags = flags or EvaluateFlags()
     check_json(flags.json)
+    check_run(run)
     policy = load_player(run)
     options = flags.options(_without_functions(policy.header.env_options))
     env_id = flags.env or policy.header.env_id
@@ -371,6 +372,8 @@ def play(
 
     if window and policy is None:
         raise ConfigError("shows a policy: name one with --policy; by hand: soulslab arena", source="--window")
+    if policy is not None:
+        check_run(policy)
     player = load_player(policy) if policy else None
     env_id = ARENA_LIVE_ID if window else ARENA_ID
     fight = fight_options(env_id, player.header if player else None, boss=boss, phase=phase)

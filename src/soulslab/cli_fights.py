@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli_bench import A_SEED
-from soulslab.cli_files import TokenFile, token_overrides
+from soulslab.cli_files import TokenFile, check_run, token_overrides
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ def record(
     who, (env_id, options) = who or WhoFlags(), (where or WhereFlags()).env()
     if who.policy and who.keys:
         raise ConfigError("are two players; name one", source="--policy and --keys")
+    if who.policy:
+        check_run(who.policy)
     name = str(who.policy or ("human" if who.keys else who.player))
     with FightRecorder(out, env_id, options, name, is_continued=append) as recorder:
         try:

@@ -31,6 +31,23 @@ def check_json(path: Path | None) -> None:
         raise ConfigError("cannot be written: permission denied", source=path)
 
 
+def check_run(path: Path) -> None:
+    """Check that there is a run or a policy file, before anything else is done.
+
+    Args:
+        path: Folder of a run, or a policy file.
+
+    Raises:
+        ConfigError: There is no such file or folder, or the folder holds no run.
+    """
+    from soulslab.learn.runs import CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME  # noqa: PLC0415  (loads torch)
+
+    if not path.exists():
+        raise ConfigError("there is no such run or policy file", source=path)
+    if path.is_dir() and not any((path / name).exists() for name in (CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME)):
+        raise ConfigError("holds no run; name the folder of a run, or a policy file", source=path)
+
+
 def token_options(token_file: Path | None) -> dict[str, str]:
     """Return the options of an environment for the flag ``--token-file``.
 

@@ -10,6 +10,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from soulslab.cli_files import check_run
+
 EXIT_OK = 0
 EXIT_FAILED = 1
 
@@ -34,6 +36,8 @@ def join(
     """
     from soulslab.learn.joining import join_runs
 
+    for run in runs:
+        check_run(run)
     policy = join_runs(runs, feature, at_most, {"phase": phase})
     policy.save(out)
     switch = policy.switch

@@ -70,6 +70,12 @@ def test_mistakes(capsys, arguments, words):
     assert "Traceback" not in error
 
 
-def test_evaluating_what_is_no_run(capsys):
-    assert cli.run(["evaluate", "nothing"]) == 1
-    assert "soulslab: nothing" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "words", [["evaluate"], ["play", "--policy"], ["train", "--resume"], ["fights", "record", "x", "--policy"]]
+)
+@pytest.mark.parametrize("path", ["nothing", "empty"])
+def test_a_missing_run(tmp_path, words, path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert cli.run([*words, path]) == cli.EXIT_USAGE
+    assert f"soulslab: {path}" in capsys.readouterr().err
+    assert [each.name for each in tmp_path.rglob("*")] == ["empty"]

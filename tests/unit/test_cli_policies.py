@@ -62,7 +62,11 @@ def test_three_policies_by_the_number_of_the_feature(tmp_path, caplog):
         (["p1", "p2", "p1", "--feature", "2", "--at-most", "0.5", "--out", "j"], 2, "has 1 thresholds for 3 policies"),
         (["p1", "p2", "--feature", "2", "--at-most", "0.5"], 2, "--out"),
         (["p1", "p2", "--feature", "2", "--at-most", "half", "--out", "j"], 2, "half"),
-        (["p1", "p3", "--feature", "2", "--at-most", "0.5", "--out", "j"], 1, "p3: cannot be read"),
+        (
+            ["p1", "p3", "--feature", "2", "--at-most", "0.5", "--out", "j"],
+            2,
+            "p3: there is no such run or policy file",
+        ),
         (["p1", "p2", "--feature", "2", "--at-most", "0.5", "--out", "no/j"], 1, "no/j: could not be written"),
     ],
 )

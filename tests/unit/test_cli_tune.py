@@ -62,6 +62,15 @@ def test_wrong_usage_is_named(tmp_path, capsys, arguments, words):
     assert not (tmp_path / "study").exists()
 
 
+def test_an_error_follows_no_progress_bar(tmp_path, capsys):
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "other").touch()
+    asked = ["tune", "--study", str(tmp_path / "study"), *TINY, "--search", "learner.lr=1e-4..1e-2:log"]
+    assert cli.run(asked) == cli.EXIT_FAILED
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("holds something that is no study; choose an empty folder")
+
+
 def test_help_loads_nothing_heavy():
     code = (
         "import sys; from soulslab.cli import run; run(['tune', '--help']);"

@@ -105,7 +105,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path, monkeypatch):
         (["--set", "env.id=toys/Nothing-v0"], cli.EXIT_USAGE, "toys"),
         (["--config", "nothing.toml"], cli.EXIT_USAGE, "nothing.toml"),
         (["--keys", "nothing.log"], cli.EXIT_FAILED, "nothing.log: cannot be read"),
-        (["--policy", "nothing"], cli.EXIT_FAILED, "nothing"),
+        (["--policy", "nothing"], cli.EXIT_USAGE, "nothing: there is no such run or policy file"),
         (["--player", "human"], cli.EXIT_FAILED, "needs a terminal"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -18,7 +19,9 @@ _log = logging.getLogger(__name__)
 
 
 class JsonLinesSink:
-    """Appends every message to a file, one JSON object per line; a field ``type`` tells which.
+    """Appends every message to a file, one JSON object per line.
+
+    The field ``type`` names the kind of message, and ``time`` is the wall time of writing (ISO 8601, UTC).
 
     The file is opened at the first message, so that a run that never begins leaves nothing behind. A resumed run
     appends to what is there, less a last line that a crash cut off.
@@ -42,7 +45,8 @@ class JsonLinesSink:
         with writing(self._path):
             if self._file is None:
                 self._file = self._open()
-            self._file.write(msgspec.json.encode(message) + b"\n")
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            self._file.write(msgspec.json.encode({**msgspec.to_builtins(message), "time": now}) + b"\n")
             self._file.flush()
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from soulslab.learn.tuning.settings import Objective
 
 
 class StudyBar:
-    """Shows how many candidates were tried, and the best value so far, while the ``with`` block runs."""
+    """Shows how many candidates were tried and the best value so far, from the first `show` to the end of the block."""
 
     def __init__(self, objective: Objective, total_steps: int, console: Console | None = None) -> None:
         """Draw on a console.
@@ -32,21 +32,25 @@ class StudyBar:
             expand=True,
             console=console or Console(stderr=True),
         )
+        self._is_shown = False
         self._task = self._progress.add_task("tuning", total=None, numbers="")
 
     def show(self, progress: StudyProgress) -> None:
-        """Show where the study stands."""
+        """Show the state of the study."""
         best = said_value(progress.best, self._objective, self._total_steps)
         numbers = (
             f"{progress.n_done} of {progress.n_trials} candidates  {progress.n_pruned} pruned  "
             f"{progress.n_failed} failed  best {best}"
         )
         done = progress.n_done + progress.under_way
+        if not self._is_shown:
+            self._progress.start()
+            self._is_shown = True
         self._progress.update(self._task, total=progress.n_trials, completed=done, numbers=numbers)
 
     def __enter__(self) -> StudyBar:
-        self._progress.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._progress.stop()
+        if self._is_shown:
+            self._progress.stop()

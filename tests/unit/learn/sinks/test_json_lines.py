@@ -1,3 +1,5 @@
+from datetime import UTC, datetime, timedelta
+
 import msgspec
 import pytest
 
@@ -15,6 +17,17 @@ def test_json_lines_hold_every_message(tmp_path):
         for message in MESSAGES:
             sink.write(message)
     assert list(read_json_lines(path)) == MESSAGES
+
+
+def test_each_line_has_the_wall_time(tmp_path):
+    before = datetime.now(UTC)
+    with JsonLinesSink(tmp_path / "log.jsonl") as sink:
+        for message in MESSAGES:
+            sink.write(message)
+    lines = [msgspec.json.decode(line) for line in (tmp_path / "log.jsonl").read_bytes().splitlines()]
+    times = [datetime.fromisoformat(line["time"]) for line in lines]
+    assert times == sorted(times)
+    assert before - timedelta(seconds=1) <= times[0] <= times[-1] <= datetime.now(UTC)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
