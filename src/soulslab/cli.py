@@ -156,7 +156,8 @@ class SettingsFlags:
 
     Attributes:
         env: Gymnasium id of the environment; the config's own by default.
-        config: TOML file, or the name of one that comes with soulslab, such as demo.toml.
+        config: TOML file, or the name of one that comes with soulslab, such as demo.toml; by default the one that comes
+            with soulslab for the environment.
         overrides: Change one setting, as learner.lr=1e-4; may be given many times.
         token_file: File with the token of the environment's server; - asks for the token. By default it is in the
             environment variable SOULSLAB_TOKEN.
@@ -192,16 +193,19 @@ def train(
     from soulslab.learn.configs import config_path
     from soulslab.learn.runs import CONFIG_NAME, StopReason
     from soulslab.learn.sinks import run_sinks
-    from soulslab.learn.training import load_run_settings, train_run
+    from soulslab.learn.training import load_new_run_settings, load_run_settings, train_run
 
     flags = flags or SettingsFlags()
     if resume is not None and (flags.config is not None or run_dir is not None):
         raise ConfigError(
             "takes its settings and its folder from the run: no --config, no --run-dir", source="--resume"
         )
-    file = resume / CONFIG_NAME if resume else config_path(flags.config) if flags.config else None
     folder = resume or run_dir or _new_run_dir()
-    settings = load_run_settings(file, flags.changes())
+    if resume is not None:
+        settings = load_run_settings(resume / CONFIG_NAME, flags.changes())
+    else:
+        file = config_path(flags.config) if flags.config else None
+        settings = load_new_run_settings(file, flags.changes())
     sinks = run_sinks(folder, prometheus_port=prometheus)
     result = train_run(settings, folder, resume=resume is not None, sinks=sinks)
     won = "" if result.win_rate is None else f", {100 * result.win_rate:.1f} % of fights won"

@@ -32,7 +32,8 @@ class TuneFlags:
     """What to search.
 
     Attributes:
-        config: TOML file that the search begins with, or the name of one that comes with soulslab.
+        config: TOML file that the search begins with, or the name of one that comes with soulslab; by default the one
+            that comes with soulslab for the environment.
         overrides: Change one setting of it, as run.total_steps=50_000; may be given many times.
         space: TOML file with the tables [study] and [search].
         search: Search one setting, as learner.lr=1e-4..1e-2:log, learner.n_steps=1..10, learner.clip=0.1..0.3:step=0.1
@@ -108,14 +109,14 @@ def _what(folder: Path, flags: TuneFlags) -> tuple[AnySettings, TuneSettings]:
     from soulslab.config.checking import check
     from soulslab.errors import ConfigError
     from soulslab.learn.configs import config_path
-    from soulslab.learn.training import load_run_settings, with_env_options
+    from soulslab.learn.training import load_new_run_settings, with_env_options
     from soulslab.learn.tuning.folder import StudyFolder
     from soulslab.learn.tuning.settings import StudySettings, load_tune_settings
 
     held, token = StudyFolder(folder), token_options(flags.token_file)
     if flags.is_about_a_new_study() or not held.has_study():
         file = config_path(flags.config) if flags.config else None
-        settings = load_run_settings(file, flags.overrides or [])
+        settings = load_new_run_settings(file, flags.overrides or [])
         return with_env_options(settings, token), load_tune_settings(flags.space, flags.search or [], flags.study())
     settings, tuning = held.load()
     table = {**msgspec.to_builtins(tuning.study), **flags.study()}

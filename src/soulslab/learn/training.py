@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,11 +12,14 @@ import msgspec
 
 from soulslab.config import load_settings
 from soulslab.errors import ConfigError, did_you_mean
+from soulslab.learn.configs import default_config
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.runs import TrainResult
-from soulslab.learn.settings import TrainSettings
+from soulslab.learn.settings import EnvSettings, TrainSettings
 from soulslab.learn.telemetry import Sink
 from soulslab.learn.train import train
+
+_log = logging.getLogger(__name__)
 
 AnySettings = TrainSettings | RainbowSettings
 
@@ -42,6 +46,25 @@ def load_run_settings(path: Path | None, overrides: Sequence[str] = ()) -> AnySe
             f"{name!r} is no algorithm{did_you_mean(name, _SETTINGS)}", path="algorithm", source=path or ""
         )
     return load_settings(_SETTINGS[name], path, overrides)
+
+
+def load_new_run_settings(config: Path | None, overrides: Sequence[str] = ()) -> AnySettings:
+    """Read the settings of a run that begins.
+
+    Args:
+        config: TOML file; None takes the config that comes with soulslab for the environment and the algorithm
+            (`soulslab.learn.configs.default_config`).
+        overrides: See `load_run_settings`.
+
+    Raises:
+        ConfigError: See `load_run_settings`.
+    """
+    if config is None:
+        env_id = _override(overrides, "env.id") or EnvSettings().id
+        config = default_config(_override(overrides, "algorithm") or "ppo", env_id)
+        if config is not None:
+            _log.info("settings of %s; give another file with --config", config.name)
+    return load_run_settings(config, overrides)
 
 
 def with_env_options(settings: AnySettings, options: Mapping[str, Any]) -> AnySettings:
@@ -72,10 +95,9 @@ def train_run(
 
 
 def _algorithm(path: Path | None, overrides: Sequence[str]) -> str:
-    for override in reversed(overrides):
-        key, _, value = override.partition("=")
-        if key.strip() == "algorithm":
-            return value.strip().strip("\"'")
+    given = _override(overrides, "algorithm")
+    if given is not None:
+        return given
     if path is None:
         return "ppo"
     try:
@@ -83,3 +105,12 @@ def _algorithm(path: Path | None, overrides: Sequence[str]) -> str:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         return "ppo"  # whoever reads the settings says what is wrong with the file
     return str(name)
+
+
+def _override(overrides: Sequence[str], name: str) -> str | None:
+    """Return the last value that overrides give to a setting that is text; None without one."""
+    for override in reversed(overrides):
+        key, equals, value = override.partition("=")
+        if equals and key.strip() == name:
+            return value.strip().strip("\"'")
+    return None

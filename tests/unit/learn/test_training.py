@@ -13,7 +13,7 @@ from soulslab.learn.configs import config_path
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import TrainProgress
-from soulslab.learn.training import load_run_settings, train_run
+from soulslab.learn.training import load_new_run_settings, load_run_settings, train_run
 
 
 @pytest.fixture
@@ -197,3 +197,32 @@ def test_every_listener_is_closed_though_one_fails(algorithm, tmp_path):
     assert sinks[1].is_closed
     assert sinks[3].is_closed
     assert not CheckpointStore(tmp_path / "run" / "checkpoints", 3).paths()  # nothing is tried that will fail too
+
+
+@pytest.mark.parametrize(
+    ("overrides", "config"),
+    [
+        ([], "demo.toml"),
+        (["env.id=soulslab/Arena-v0", "run.seed=3"], "demo.toml"),
+        (["algorithm=rainbow"], "rainbow.toml"),
+        (["env.id=soulslab/Doom-v0"], "doom.toml"),
+        (["env.id='CartPole-v1'"], "any.toml"),
+        (["env.id=CartPole-v1", "env.id=soulslab/Arena-v0"], "demo.toml"),
+    ],
+)
+def test_a_run_without_a_config_takes_the_one_for_its_environment(overrides, config):
+    assert load_new_run_settings(None, overrides) == load_run_settings(config_path(config), overrides)
+
+
+def test_rainbow_on_any_environment_takes_its_defaults():
+    overrides = ["algorithm=rainbow", "env.id=CartPole-v1"]
+    assert load_new_run_settings(None, overrides) == load_run_settings(None, overrides)
+
+
+def test_a_given_config_is_taken():
+    assert load_new_run_settings(config_path("pixels.toml")) == load_run_settings(config_path("pixels.toml"))
+
+
+def test_the_settings_for_any_environment_learn(tmp_path):
+    overrides = ["env.id=toys/Corridor-v0", "run.total_steps=20_000", "run.seed=1"]
+    assert train_run(load_new_run_settings(None, overrides), tmp_path / "run").win_rate > 0.9

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from soulslab.errors import ConfigError
 
 CONFIG_DIR = Path(__file__).parent
+
+_DEFAULTS: Final = {
+    ("ppo", "soulslab/Arena-v0"): "demo.toml",
+    ("ppo", "soulslab/Doom-v0"): "doom.toml",
+    ("rainbow", "soulslab/Arena-v0"): "rainbow.toml",
+}
+_ANY: Final = {"ppo": "any.toml"}
 
 
 def config_path(name: str | Path) -> Path:
@@ -22,3 +30,18 @@ def config_path(name: str | Path) -> Path:
         return CONFIG_DIR / path
     known = ", ".join(sorted(file.name for file in CONFIG_DIR.glob("*.toml")))
     raise ConfigError(f"no such file, and none of that name comes with soulslab ({known})", source=path)
+
+
+def default_config(algorithm: str, env_id: str) -> Path | None:
+    """Return the config of a run that is started without one.
+
+    Args:
+        algorithm: ``ppo`` or ``rainbow``.
+        env_id: Gymnasium id of the environment.
+
+    Returns:
+        The shipped config for this environment, or that for any environment; None if the defaults of the settings are
+        to be used.
+    """
+    name = _DEFAULTS.get((algorithm, env_id), _ANY.get(algorithm))
+    return None if name is None else CONFIG_DIR / name
