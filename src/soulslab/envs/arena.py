@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from soulslab.arena.simulator import Simulator
 from soulslab.arena.state import DECISION_S, RESULT, REWARD_TERMS, Table
 from soulslab.arena.vocabulary import N_ACTIONS
+from soulslab.envs.arguments import action_number, reset_options_of
 from soulslab.envs.duels import Duels, Info, make_options
 from soulslab.envs.spaces import row
 from soulslab.envs.vector_arguments import autoreset_mode_of, reset_mask_of
@@ -41,9 +42,10 @@ FILM_FPS = 30
 class ArenaEnv(gymnasium.Env[Any, np.int64]):
     """One fight of the built-in arena (``soulslab/Arena-v0``).
 
-    ``info`` holds ``action_mask`` (20,) bool after each step and reset; after a step also ``n_decisions``,
-    ``n_masked`` (masked actions so far; they are carried out as "nothing") and ``reward_terms`` (what each term added
-    to the reward); after the last step also ``fight`` (won, time_s, damage_by_attack and more).
+    After each reset and step ``info`` holds ``action_mask`` (20,) bool, ``n_decisions`` (of this step, 0 after a
+    reset), ``n_masked`` (number of masked actions in this fight; they are carried out as "nothing") and
+    ``reward_terms`` (the contribution of each term to the reward). After the last step of a fight it also holds
+    ``fight`` (won, time_s, damage_by_attack and more).
 
     Args:
         render_mode: None, ``"rgb_array"`` (a drawing from above), ``"rgb_array_list"`` (all drawings since the last
@@ -85,9 +87,18 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         self,
         *,
         seed: int | None = None,
-        options: dict[str, Any] | None = None,  # noqa: ARG002 (Gymnasium's signature)
+        options: dict[str, Any] | None = None,
     ) -> tuple[Any, Info]:
-        """Begin a fresh fight; see `gymnasium.Env.reset`. ``options`` are not used."""
+        """Begin a fresh fight; see `gymnasium.Env.reset`.
+
+        Args:
+            seed: Seed of this fight and of those that follow, from 0 to 2**64 - 1.
+            options: There are none.
+
+        Raises:
+            EnvironmentUsageError: The seed is out of range, or an option was given.
+        """
+        reset_options_of(options)
         super().reset(seed=None if seed is None else _checked_seed(seed))
         simulator, everyone = self._duels.simulator, np.ones(1, np.bool_)
         if seed is not None:
@@ -101,7 +112,9 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
             self._film[:] = [self._draw()]
         if self.render_mode == "human":
             self._show_start()
-        return row(self._duels.observation(), 0), {"action_mask": simulator.masks[0].copy()}
+        info: Info = {"action_mask": simulator.masks[0].copy(), "n_decisions": 0, "n_masked": 0}
+        info["reward_terms"] = dict.fromkeys(self._duels.term_names, 0.0)
+        return row(self._duels.observation(), 0), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Play one decision; see `gymnasium.Env.step`.
@@ -113,9 +126,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         """
         if not self._is_ready:
             raise NotResetError("step: the fight is over or has not begun; call reset() first")
-        if not self.action_space.contains(action):
-            raise InvalidActionError(f"action {action!r}: must be a whole number from 0 to {N_ACTIONS - 1}")
-        self._actions[0] = action
+        self._actions[0] = action_number(action, N_ACTIONS)
         simulator, result = self._duels.simulator, self._duels.simulator.results[0]
         before = None if self._film is None and self._window is None else simulator.duels.copy()
         ended = self._duels.step(self._actions)
@@ -137,6 +148,10 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         """Return the open actions, (20,) bool, by the name under which sb3-contrib's MaskablePPO looks for them."""
         masks: NDArray[np.bool_] = self.simulator.masks[0].copy()
         return masks
+
+    def empty_fight_report(self) -> Info:
+        """Return the report of a fight without decisions, with the keys and types of ``info["fight"]``."""
+        return self._duels.empty_report()
 
     def _reward_terms(self, result: Any) -> dict[str, float]:
         if self._duels.has_function:
@@ -222,9 +237,9 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
 class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
     """N fights of the built-in arena in one simulator (``make_vec`` with ``vector_entry_point``).
 
-    Behaves as Gymnasium's ``SyncVectorEnv`` of `ArenaEnv` does, in all three autoreset modes, for the same seeds. Its
-    ``info`` has a little more: what a step gave (``n_decisions``, ``n_masked``, ``reward_terms``) is there for every
-    fight, also where a fresh fight followed at once; ``final_info`` holds it too.
+    Behaves as Gymnasium's ``SyncVectorEnv`` of `ArenaEnv` does, in all three autoreset modes, for the same seeds, with
+    one exception: where a fresh fight followed at once (``"SameStep"``), ``n_decisions``, ``n_masked`` and
+    ``reward_terms`` of ``info`` are those of the last step, as in ``final_info``, not the zeros of the reset.
 
     Args:
         num_envs: N.
@@ -270,8 +285,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         everyone = np.ones(num_envs, np.bool_)
         everyone.setflags(write=False)
         # The parts of a step's info that never change, and the results as bytes: numpy copies records field by field.
-        terms = ("function",) if self._duels.has_function else REWARD_TERMS
-        self._whose_terms: Info = {"_" + name: everyone for name in terms}
+        self._whose_terms: Info = {"_" + name: everyone for name in self._duels.term_names}
         self._whose: Info = {"_" + name: everyone for name in _EVERY_STEP}
         self._result_bytes = self._duels.simulator.results.view(np.uint8)
         self._is_ready = False
@@ -283,14 +297,14 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
 
         ``options["reset_mask"]`` (N,) bool chooses which; without it, all. Fight i is seeded with ``seed + i``.
         """
-        which = reset_mask_of((options or {}).get("reset_mask"), self.num_envs)
+        which = reset_mask_of(reset_options_of(options, ("reset_mask",)).get("reset_mask"), self.num_envs)
         simulator = self._duels.simulator
         simulator.seed(*self._seeds(seed, which))
         simulator.reset(which)
         self._duels.returns[which] = 0.0
         self._is_ready = True
         masks = simulator.masks.copy() if self.copy else simulator.masks
-        return self._observation(), {"action_mask": masks, "_action_mask": which.copy()}
+        return self._observation(), {"action_mask": masks, "_action_mask": which.copy(), **self._no_step(which)}
 
     def step(
         self, actions: NDArray[np.int64]
@@ -350,6 +364,15 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
             "reward_terms": terms,
             **self._whose,
         }
+
+    def _no_step(self, which: NDArray[np.bool_]) -> Info:
+        """Return the part of a reset's ``info`` that has the keys of a step's: the values of a step of length 0."""
+        zeros = np.zeros(self.num_envs, np.int64)
+        terms: Info = {}
+        for name in self._duels.term_names:
+            terms[name], terms["_" + name] = np.zeros(self.num_envs), which.copy()
+        info: Info = {"n_decisions": zeros, "n_masked": zeros.copy(), "reward_terms": terms}
+        return info | {"_" + name: which.copy() for name in info}
 
     def _add_finished(self, info: Info, over: NDArray[np.bool_]) -> None:
         """Add what the fights that ended with this step leave behind, where Gymnasium's own vector has it."""
@@ -459,6 +482,6 @@ def open_fight_window(boss: Boss, phase: str) -> FightWindow:
 
 
 def _checked_seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
-        raise EnvironmentUsageError(f"seed: {seed!r} is not a whole number from 0 to 2**63 - 1")
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
+        raise EnvironmentUsageError(f"seed: {seed!r} is not a whole number from 0 to 2**64 - 1")
     return int(seed)

@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
+from soulslab.envs.arguments import refuse_unknown_options
 from soulslab.envs.process import ProcessEnv
 from soulslab.envs.process_options import ProcessOptions
 from soulslab.envs.process_vector import ProcessVectorEnv
-from soulslab.errors import EnvironmentUsageError, did_you_mean
+from soulslab.errors import EnvironmentUsageError, UnknownOptionError
 from soulslab.games.doom import N_EPISODES, N_SKILLS, PHASE_2_IWADS, PROFILE_PATH, launch_options, n_maps
 
 #: Options of any game that Doom has other words for.
@@ -66,10 +67,9 @@ class DoomEnv(ProcessEnv):
         known = DoomOptions.__struct_fields__
         for name in options:
             if name in _RENAMED:
-                raise EnvironmentUsageError(f"soulslab/Doom-v0 has no option {name!r}; use {_RENAMED[name]}")
-            if name not in (*known, *ProcessOptions.__struct_fields__):
-                choices = {*known, *ProcessOptions.__struct_fields__} - _RENAMED.keys()
-                raise EnvironmentUsageError(f"soulslab/Doom-v0 has no option {name!r}{did_you_mean(name, choices)}")
+                raise UnknownOptionError(f"soulslab/Doom-v0 has no option {name!r}; use {_RENAMED[name]}")
+        choices = {*known, *ProcessOptions.__struct_fields__} - _RENAMED.keys()
+        refuse_unknown_options("soulslab/Doom-v0", options, choices)
         own = DoomOptions(**{name: options.pop(name) for name in known if name in options})
         own.check()
         launch = {**launch_options(own.iwad, own.episode, own.map, own.skill), **options.pop("options", {})}

@@ -15,8 +15,9 @@ from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight import load_knight
 from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.arena.state import DECISION_S, FIGHT_REPORT, PHASES, REWARD_TERMS
-from soulslab.envs.rewards import Reward, Transition, call_reward, reward_weights
-from soulslab.envs.spaces import OBSERVATIONS, ROW_NAMES, duel_observation, duel_space, row, row_space
+from soulslab.envs.arguments import refuse_unknown_options
+from soulslab.envs.rewards import Reward, Transition, call_reward, check_reward_function, reward_weights
+from soulslab.envs.spaces import FIELD_KINDS, OBSERVATIONS, ROW_NAMES, duel_observation, duel_space, row, row_space
 from soulslab.errors import EnvironmentUsageError, did_you_mean
 
 Info = dict[str, Any]
@@ -30,8 +31,8 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
         phase: ``"1"``, ``"2"`` or ``"full"``.
         reward: A preset, a table of terms and weights, or a function (see `soulslab.envs.rewards`).
         random_pose: Draw the player's start from the ground's poses.
-        observation: ``"features"`` (74 numbers), ``"relative"`` (73 numbers in the player's own frame) or ``"dict"``
-            (the 15 `DuelState` fields).
+        observation: ``"features"`` (74 numbers), ``"relative"`` (73 numbers in the player's own frame), ``"dict"``
+            (the 15 `DuelState` fields with SoulsGym's spaces) or ``"boxes"`` (the same fields as float32 Boxes).
         skip_locked: Step on while "nothing" is the only open action; rewards add up.
         max_episode_steps: Steps until truncation, as Gymnasium counts them: with `skip_locked` a step may take several
             decisions. A fight is truncated after 3000 decisions in any case (300 s of game time); None leaves it at
@@ -70,16 +71,19 @@ class Duels:
     Attributes:
         space: Observation space of one duel.
         feature_names: Names of a row's numbers, in their order; empty for a Dict.
+        term_names: Names of the reward terms in ``info["reward_terms"]``.
         returns: (N,) sum of rewards of the present fights; kept up for reward functions only.
     """
 
     def __init__(self, options: ArenaOptions, n_duels: int, autoreset: AutoresetMode) -> None:
         options.check()
+        check_reward_function(options.reward, n_duels)
         knight = load_knight()
         self.options = options
         self.reward: Reward = options.reward
         self.boss = load_boss(options.boss, list(knight.knock_backs))
         self.has_function = callable(options.reward)
+        self.term_names = ("function",) if self.has_function else REWARD_TERMS
         self.simulator = Simulator(
             self.boss,
             n_duels,
@@ -89,7 +93,7 @@ class Duels:
                 skip_locked=options.skip_locked,
                 features=options.observation in ROW_NAMES,
                 relative=options.observation == "relative",
-                states=options.observation == "dict" or self.has_function,
+                states=options.observation in FIELD_KINDS or self.has_function,
                 max_steps=options.max_episode_steps or 0,
                 autoreset=_AUTORESETS[autoreset],
                 weights=reward_weights(options.reward),
@@ -97,7 +101,7 @@ class Duels:
         )
         self.returns = np.zeros(n_duels)
         self.feature_names = ROW_NAMES.get(options.observation, ())
-        self.space: spaces.Space[Any] = duel_space(self.boss, knight)
+        self.space: spaces.Space[Any] = duel_space(self.boss, knight, options.observation)
         if self.feature_names:
             self.space = row_space(options.observation, self.boss.ground.limits_m, self.boss.ground.floor_m)
 
@@ -105,13 +109,13 @@ class Duels:
         """Return the present observations; features are the simulator's own buffer."""
         if self.feature_names:
             return self.simulator.features
-        return duel_observation(self.simulator.states)
+        return duel_observation(self.simulator.states, self.options.observation)
 
     def final_observation(self, place: int) -> Any:
         """Return the last observation of a fight that ended and has been followed by another."""
         if self.feature_names:
             return self.simulator.final_features[place].copy()
-        return row(duel_observation(self.simulator.final_states[place : place + 1]), 0)
+        return row(duel_observation(self.simulator.final_states[place : place + 1], self.options.observation), 0)
 
     def step(self, actions: NDArray[np.int64]) -> int:
         """Step the simulator and, for a reward function, put its rewards in place of the weighted terms."""
@@ -151,10 +155,18 @@ class Duels:
         """Return copies of what finished fights leave behind: arrays over all duels, or scalars for one place."""
         # As bytes, because numpy copies records field by field.
         everything = self.simulator.reports.view(np.uint8).copy().view(FIGHT_REPORT)
-        reports: Any = everything if place is None else everything[place]
+        return self._report(everything if place is None else everything[place], is_single=place is not None)
+
+    def empty_report(self) -> Info:
+        """Return the report of a fight without decisions, with the keys and types of `fight_report` for one place."""
+        blank = np.zeros(1, FIGHT_REPORT)
+        blank["killed_by"] = blank["start_pose"] = -1
+        return self._report(blank[0], is_single=True)
+
+    def _report(self, reports: Any, *, is_single: bool) -> Info:
         report: Info = {name: reports[name] for name in reports.dtype.names if name not in _REPORT_AS}
         # Of one fight a bool of Python: Gymnasium's vectors keep numpy's as objects, with None for the others.
-        report["won"] = reports["won"].astype(np.bool_) if place is None else bool(reports["won"])
+        report["won"] = bool(reports["won"]) if is_single else reports["won"].astype(np.bool_)
         report["return"] = reports["return_"]
         report["time_s"] = reports["n_decisions"] * DECISION_S
         report["damage_by_attack"] = reports["damage_by_attack"][..., : len(self.boss.moves)]
@@ -171,8 +183,5 @@ _AUTORESETS: dict[AutoresetMode, Literal["next_step", "same_step", "disabled"]] 
 
 def make_options(options: dict[str, Any]) -> ArenaOptions:
     """Return the options of an environment, with a clear error for one that does not exist."""
-    known = ArenaOptions.__struct_fields__
-    for name in options:
-        if name not in known:
-            raise EnvironmentUsageError(f"soulslab/Arena-v0 has no option {name!r}{did_you_mean(name, known)}")
+    refuse_unknown_options("soulslab/Arena-v0", options, ArenaOptions.__struct_fields__)
     return ArenaOptions(**options)

@@ -18,6 +18,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from soulslab.envs.arguments import reset_options_of
 from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.process_options import find_profile, make_keeper, make_options, make_settings
 from soulslab.envs.process_rewards import Rewards
@@ -47,12 +48,12 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
 
     One step is one `Session.step`: keys that change, game time, one reading of all attributes, one picture. ``info``
     holds ``clock`` (the grade of game time), ``late_s``, ``game_time_s`` (of the episode), ``n_restarts`` (of the game,
-    to get this episode started), ``values`` (what ``env.info`` names) and, with discrete actions, ``action_mask``, all
-    True. After a step also ``reward_terms`` (what each added) and, where the profile names a tick attribute, ``ticks``
-    and ``ticks_expected``, with a lockstep clock also ``ticks_lost`` and ``ticks_doubled`` of the episode so far (a
-    step that waited for the game to load is not counted); after the last step ``end`` (which condition, ``max_steps``
-    or ``failure``). Where an end asks for a value that is unreadable, the last observation has the last value of each
-    attribute that cannot be read.
+    to get this episode started), ``values`` (what ``env.info`` names), with discrete actions ``action_mask``, all
+    True, ``reward_terms`` (what each added) and, where the profile names a tick attribute, ``ticks`` and
+    ``ticks_expected``, with a lockstep clock also ``ticks_lost`` and ``ticks_doubled`` of the episode so far (a step
+    that waited for the game to load is not counted). A reset has the same keys as a step. After the last step there is
+    also ``end`` (which condition, ``max_steps`` or ``failure``). Where an end asks for a value that is unreadable, the
+    last observation has the last value of each attribute that cannot be read.
 
     When a step fails (the game was killed, its window closed, a value cannot be read), it raises; the next `reset`
     brings the game back, by a restart if it must. No value is made up. With ``on_failure="truncate"`` it ends the
@@ -120,14 +121,16 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
             ControlTakenError: Another environment controls the game.
             SelfCheckError: The profile does not know this version of the game, and what is needed does not fit it.
             SiphonError: The start failed, also after ``env.max_retries`` restarts.
+            EnvironmentUsageError: An option is unknown.
         """
+        given = reset_options_of(options, ("restart", "deterministic"))
         super().reset(seed=seed)
         self._is_ready = False
-        if (options or {}).get("restart"):
+        if given.get("restart"):
             self._keeper.is_lost = True
         n_restarts = self._keeper.n_restarts
         n_ticks = int(self.np_random.integers(self._settings.random_start_ticks + 1))
-        self._seed_start(seed, is_asked=bool((options or {}).get("deterministic")))
+        self._seed_start(seed, is_asked=bool(given.get("deterministic")))
         deadline = Deadline(self._settings.reset_deadline_s)
         for tries_left in range(self._settings.max_retries, -1, -1):
             try:
@@ -148,7 +151,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         self._start_s = result.snapshot.game_time_s
         self._n_restarts = self._keeper.n_restarts - n_restarts
         self._next_step_at = time.monotonic()
-        return self._observation(result), self._info(result)
+        return self._observation(result), self._info(result) | self._step_info(self._rewards.no_shares(), 0, 0)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Hold the action's keys for the length of a step and look; see `gymnasium.Env.step`.
@@ -181,11 +184,8 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         end = self._end(values, missing)
         is_cut = not end and self._n_steps == self._settings.max_steps
         self._is_ready = not (end or is_cut)
-        info = self._info(result)
-        info["reward_terms"] = shares
-        if self._settings.step_ticks is not None:
-            n_expected = self._settings.step_ticks * self._settings.frame_skip + n_waited
-            info |= self._tick_info(self._ticks.n_ticks, n_expected)
+        n_expected = (self._settings.step_ticks or 0) * self._settings.frame_skip + n_waited
+        info = self._info(result) | self._step_info(shares, self._ticks.n_ticks, n_expected)
         if end or is_cut:
             info["end"] = end or "max_steps"
         self._latest = result
@@ -326,8 +326,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
             raise AssertionError("a step without a reset")
         info = self._info(self._latest)
         info["late_s"] = 0.0
-        info["reward_terms"] = dict.fromkeys(self._rewards.terms, 0.0)
-        info |= self._tick_info(0, 0)
+        info |= self._step_info(dict.fromkeys(self._rewards.terms, 0.0), 0, 0)
         info["end"] = "failure"
         info["failure"] = {"error": type(error).__name__, "message": str(error)}
         return self._observation(self._latest), 0.0, False, True, info
@@ -359,13 +358,13 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
     def _observation(self, result: StepResult) -> Any:
         return self._state.observation(result.snapshot, None if result.frame is None else result.frame.pixels)
 
-    def _tick_info(self, n_ticks: int, n_expected: int) -> Info:
-        """Return what ``info`` has about the ticks of a step."""
-        if self._settings.step_ticks is None or not self._ticks.attribute:
-            return {}
-        info: Info = {"ticks": n_ticks, "ticks_expected": n_expected}
-        if self._grade == "lockstep":
-            info |= {"ticks_lost": self._ticks.n_lost, "ticks_doubled": self._ticks.n_doubled}
+    def _step_info(self, shares: dict[str, float], n_ticks: int, n_expected: int) -> Info:
+        """Return the part of ``info`` that describes a step: reward terms and ticks."""
+        info: Info = {"reward_terms": shares}
+        if self._settings.step_ticks is not None and self.profile.clock.tick_attribute:
+            info |= {"ticks": n_ticks, "ticks_expected": n_expected}
+            if self._grade == "lockstep":
+                info |= {"ticks_lost": self._ticks.n_lost, "ticks_doubled": self._ticks.n_doubled}
         return info
 
     def _info(self, result: StepResult) -> Info:

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from soulslab.config import Secret
+from soulslab.envs.arguments import refuse_unknown_options
 from soulslab.envs.process_checks import read_settings
 from soulslab.envs.process_settings import ACTION_MODES, OBSERVATIONS, ON_FAILURE, ON_LOST_TICK, EnvSettings
 from soulslab.envs.process_start import GameKeeper
@@ -80,10 +81,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_options(options: Mapping[str, Any]) -> ProcessOptions:
     """Return the options of an environment, with a clear error for one that does not exist or cannot be."""
-    known = ProcessOptions.__struct_fields__
-    for name in options:
-        if name not in known:
-            raise EnvironmentUsageError(f"soulslab/Process-v0 has no option {name!r}{did_you_mean(name, known)}")
+    refuse_unknown_options("soulslab/Process-v0", options, ProcessOptions.__struct_fields__)
     given = ProcessOptions(**options)
     if given.profile is None and not hasattr(given.session, "profile"):
         raise EnvironmentUsageError("profile is missing: give the path of a TOML file, profile='my_game.toml'")

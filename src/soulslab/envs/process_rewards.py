@@ -36,6 +36,10 @@ class Rewards:
         self._before = values
         return shares
 
+    def no_shares(self) -> dict[str, float]:
+        """Return the contribution of each term to a reward of 0."""
+        return dict.fromkeys(self.terms, 0.0)
+
     def _amount(self, name: str, term: RewardTerm, values: Mapping[str, Any]) -> float:
         if term.kind in PLACE_KINDS:
             place = self._places[name]

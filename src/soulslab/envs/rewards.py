@@ -15,15 +15,20 @@ hit_streak     for each hit on the boss, its place in the row of hits since the 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.arena.boss_file import load_boss
+from soulslab.arena.knight import load_knight
+from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.arena.state import REWARD_TERMS
-from soulslab.errors import EnvironmentUsageError, UnknownRewardError
+from soulslab.arena.vocabulary import NOTHING
+from soulslab.errors import EnvironmentUsageError, UnknownRewardError, did_you_mean
 
 #: ``soulsgym`` is SoulsGym 1.1.0's formula, ``eldengym`` the default weights of EldenGym 0.6.0's CustomReward without
 #: its bonus for being alive; both as published (MIT).
@@ -32,6 +37,10 @@ PRESETS: dict[str, dict[str, float]] = {
     "eldengym": {"boss_damage": 0.5, "player_damage": -1.0, "win": 100.0, "death": -100.0},
     "sparse": {"win": 1.0, "death": -1.0},
 }
+
+
+#: The start of numpy's message for a field that a record does not have.
+_NO_FIELD = "no field of name "
 
 
 class Transition(msgspec.Struct, frozen=True):
@@ -76,9 +85,86 @@ def reward_weights(reward: Reward) -> dict[str, float]:
         return {name: float(weight) for name, weight in reward.items()}
     if callable(reward):
         return {}
-    raise EnvironmentUsageError(
+    raise _no_reward(reward)
+
+
+def _no_reward(reward: Any) -> EnvironmentUsageError:
+    """Return the error for a reward that is of no supported kind."""
+    if callable(getattr(reward, "calculate", None)):
+        return EnvironmentUsageError(
+            f"reward {type(reward).__name__} is a reward object of EldenGym; give it to "
+            f"soulslab.envs.eldengym.make(reward_function=...), or take reward='eldengym'"
+        )
+    return EnvironmentUsageError(
         f"reward must be a preset ({', '.join(PRESETS)}), a table of terms and weights, or a function, not {reward!r}"
     )
+
+
+def check_reward_function(reward: Reward, n_fights: int) -> None:
+    """Call a reward function once with the first step of example fights, so that mistakes appear when it is given.
+
+    Other kinds of reward are not looked at; see `reward_weights`.
+
+    Args:
+        reward: The reward of an environment.
+        n_fights: Number of example fights, N of the environment.
+
+    Raises:
+        EnvironmentUsageError: The function does not take exactly one `Transition`, uses a field that does not exist,
+            raises an error, or does not return N finite numbers.
+    """
+    if not callable(reward):
+        return
+    name = _name_of(reward)
+    try:
+        inspect.signature(reward).bind(None)
+    except TypeError as error:
+        raise EnvironmentUsageError(
+            f"reward function {name}{inspect.signature(reward)} must take one argument, a Transition of N fights, and "
+            f"return N rewards; a function of EldenGym is given to soulslab.envs.eldengym.make(reward_function=...)"
+        ) from error
+    except ValueError:  # a builtin without a signature: the call below decides
+        pass
+    transition = _example_transition(n_fights)
+    try:
+        call_reward(reward, transition, n_fights)
+    except EnvironmentUsageError:
+        raise
+    except Exception as error:
+        raise EnvironmentUsageError(
+            f"reward function {name} failed with the first step of an example fight: {type(error).__name__}: "
+            f"{error}{_field_hint(error, transition)}"
+        ) from error
+
+
+def _example_transition(n_fights: int) -> Transition:
+    """Return the first step of N fights with the judge, as a reward function is given it."""
+    boss = load_boss("judge", list(load_knight().knock_backs))
+    simulator = Simulator(boss, n_fights, FightOptions(states=True, features=False))
+    everyone = np.ones(n_fights, np.bool_)
+    simulator.seed(np.arange(n_fights, dtype=np.uint64), everyone)
+    simulator.reset(everyone)
+    before = simulator.states.copy()
+    simulator.step(np.full(n_fights, NOTHING, np.int64))
+    terms = {name: simulator.results["terms"][:, i].copy() for i, name in enumerate(REWARD_TERMS)}
+    never = np.zeros(n_fights, np.bool_)
+    return Transition(before, simulator.states.copy(), terms, never, never.copy())
+
+
+def _field_hint(error: Exception, transition: Transition) -> str:
+    """Return the end of an error message that names the fields, if a field that does not exist was the cause."""
+    states = transition.before.dtype.names or ()
+    if isinstance(error, KeyError) and error.args:
+        return did_you_mean(str(error.args[0]), transition.terms)
+    if isinstance(error, AttributeError) and error.obj is transition:
+        return did_you_mean(error.name or "", Transition.__struct_fields__)
+    if isinstance(error, ValueError) and str(error).startswith(_NO_FIELD):
+        return did_you_mean(str(error).removeprefix(_NO_FIELD), states)
+    return ""
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__qualname__", repr(function)))
 
 
 def call_reward(function: RewardFunction, transition: Transition, n_duels: int) -> NDArray[np.float64]:
@@ -88,7 +174,7 @@ def call_reward(function: RewardFunction, transition: Transition, n_duels: int) 
         EnvironmentUsageError: The result is not (N,) finite numbers.
     """
     returned = function(transition)
-    name = getattr(function, "__qualname__", repr(function))
+    name = _name_of(function)
     try:
         result = np.asarray(returned, dtype=np.float64)
     except (TypeError, ValueError) as error:

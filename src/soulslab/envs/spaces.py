@@ -17,7 +17,10 @@ from soulslab.arena.knight import Knight, load_knight
 from soulslab.arena.relative import RELATIVE_NAMES, relative_bounds
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 
-OBSERVATIONS = ("dict", "features", "relative")
+OBSERVATIONS = ("boxes", "dict", "features", "relative")
+
+#: Observations that are a Dict of the 15 `DuelState` fields: SoulsGym's own types, or float32 Boxes only.
+FIELD_KINDS = ("dict", "boxes")
 
 #: Observations that are a row of numbers, and the numbers' names.
 ROW_NAMES = {"features": FEATURE_NAMES, "relative": RELATIVE_NAMES}
@@ -58,17 +61,30 @@ class DuelLimits(msgspec.Struct, frozen=True, kw_only=True):
     boss_hp: int
 
 
-def duel_space(boss: Boss, knight: Knight) -> spaces.Dict:
-    """Return the space of the 15 `DuelState` fields for this boss and its ground."""
+def duel_space(boss: Boss, knight: Knight, kind: str = "dict") -> spaces.Dict:
+    """Return the space of the 15 `DuelState` fields for this boss and its ground; see `fields_space`."""
     vitals = knight.vitals
-    return fields_space(
-        DuelLimits(limits_m=boss.ground.limits_m, player_hp=vitals.hp, player_sp=vitals.sp, boss_hp=boss.hp)
-    )
+    limits = DuelLimits(limits_m=boss.ground.limits_m, player_hp=vitals.hp, player_sp=vitals.sp, boss_hp=boss.hp)
+    return fields_space(limits, kind)
 
 
-def fields_space(limits: DuelLimits) -> spaces.Dict:
-    """Return the space of the 15 `DuelState` fields within these limits."""
-    return spaces.Dict({field.name: _field_space(field, limits) for field in DUEL_FIELDS})
+def fields_space(limits: DuelLimits, kind: str = "dict") -> spaces.Dict:
+    """Return the space of the 15 `DuelState` fields within these limits.
+
+    Args:
+        limits: Bounds of the fields.
+        kind: One of `FIELD_KINDS`; with ``"boxes"`` a Discrete space becomes a float32 Box of shape (1,) with the same
+            bounds.
+    """
+    fields = {field.name: _field_space(field, limits) for field in DUEL_FIELDS}
+    return spaces.Dict({name: _as_box(space) if kind == "boxes" else space for name, space in fields.items()})
+
+
+def _as_box(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """Return a Discrete space as a Box; any other space as it is."""
+    if not isinstance(space, spaces.Discrete):
+        return space
+    return spaces.Box(float(space.start), float(space.start + space.n - 1), (1,), np.float32)
 
 
 def _field_space(field: DuelField, bounds: DuelLimits) -> spaces.Space[Any]:
@@ -102,12 +118,12 @@ def _full_space(value: int | None) -> spaces.Discrete:
     return spaces.Discrete(MOST_VITALS, start=1) if value is None else spaces.Discrete(1, start=value)
 
 
-def duel_observation(states: NDArray[np.record]) -> dict[str, NDArray[Any]]:
-    """Return (N,) `DUEL_STATE` records as a batch of observations; all arrays are new."""
+def duel_observation(states: NDArray[np.record], kind: str = "dict") -> dict[str, NDArray[Any]]:
+    """Return (N,) `DUEL_STATE` records as a batch of observations of a kind in `FIELD_KINDS`; all arrays are new."""
     observation: dict[str, NDArray[Any]] = {}
     for field in DUEL_FIELDS:
         values = states[field.name]
-        if field.is_integer:
+        if field.is_integer and kind == "dict":
             observation[field.name] = values.copy()
         else:
             observation[field.name] = values.reshape(len(states), field.size).astype(np.float32)

@@ -9,6 +9,7 @@
     ├── EnvironmentUsageError    an environment was used wrongly
     │   ├── UnknownBossError     no boss of that name (did you mean ...)
     │   ├── UnknownRewardError   no reward preset or term of that name
+    │   ├── UnknownOptionError   no environment option of that name; also a TypeError
     │   ├── NotResetError        step before reset
     │   ├── InvalidActionError   an action outside the action space
     │   └── NonFiniteError       an environment gave NaN or infinity
@@ -147,6 +148,7 @@ from soulslab.errors.general import (
     StudyError,
     TerminalError,
     UnknownBossError,
+    UnknownOptionError,
     UnknownRewardError,
     VideoError,
     did_you_mean,
@@ -216,6 +218,7 @@ __all__ = [
     "UnknownAttributeError",
     "UnknownBossError",
     "UnknownKeyError",
+    "UnknownOptionError",
     "UnknownRewardError",
     "VideoError",
     "WaitTimeoutError",

@@ -82,6 +82,14 @@ class UnknownRewardError(EnvironmentUsageError):
         super().__init__(f"unknown reward {kind} {name!r}{did_you_mean(name, self.known)}")
 
 
+class UnknownOptionError(EnvironmentUsageError, TypeError):
+    """An environment has no option of that name.
+
+    It is also a `TypeError`, as for an unknown keyword argument: libraries such as TorchRL catch that.
+    ``gymnasium.make`` raises a `TypeError` again with a longer message and nothing else, so there are no fields.
+    """
+
+
 class NotResetError(EnvironmentUsageError):
     """``step`` or ``render`` was called before ``reset``, or after the end of a fight."""
 

@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from soulslab.errors import (
     NotResetError,
     SoulslabError,
     UnknownBossError,
+    UnknownOptionError,
     UnknownRewardError,
 )
 from support.players import script, scripts
@@ -40,7 +42,8 @@ def play(env, actions):
 def test_infos_and_types():
     env = gymnasium.make(ID)
     obs, info = env.reset(seed=3)
-    assert set(info) == {"action_mask"}
+    assert set(info) == {"action_mask", "n_decisions", "n_masked", "reward_terms"}
+    assert (info["n_decisions"], info["n_masked"], set(info["reward_terms"].values())) == (0, 0, {0.0})
     assert (info["action_mask"].shape, info["action_mask"].dtype) == ((20,), np.bool_)
     steps = play(env, script(3, 2000))
     for obs, reward, terminated, truncated, info in steps:
@@ -93,7 +96,7 @@ def test_the_last_report_outlives_the_next_fight():
 @given(
     boss=st.sampled_from(boss_names()),
     phase=st.sampled_from(["1", "2", "full"]),
-    observation=st.sampled_from(["features", "dict"]),
+    observation=st.sampled_from(["features", "dict", "boxes"]),
     seed=st.integers(0, 2**32),
     random_pose=st.booleans(),
     skip_locked=st.booleans(),
@@ -218,9 +221,10 @@ WRONG_OPTIONS = [
     ({"observation": "feature"}, EnvironmentUsageError, "did you mean 'features'?"),
     ({"random_pose": 1}, EnvironmentUsageError, "random_pose must be True or False, not 1"),
     ({"skip_locked": "yes"}, EnvironmentUsageError, "skip_locked must be True or False, not 'yes'"),
-    ({"bos": "judge"}, EnvironmentUsageError, "has no option 'bos'; did you mean 'boss'?"),
     ({"max_episode_steps": 0}, EnvironmentUsageError, "max_episode_steps must be a whole number from 1 or None"),
     ({"max_episode_steps": True}, EnvironmentUsageError, "max_episode_steps must be a whole number"),
+    ({"bos": "judge"}, TypeError, "unexpected keyword argument 'bos'"),  # as for an unknown keyword argument
+    ({"bos": "judge"}, EnvironmentUsageError, "soulslab/Arena-v0 has no option 'bos'; did you mean 'boss'?"),
     ({"reward": "soulsgim"}, UnknownRewardError, "unknown reward preset 'soulsgim'; did you mean 'soulsgym'?"),
     ({"reward": {"wins": 1.0}}, UnknownRewardError, "unknown reward term 'wins'; did you mean 'win'?"),
     ({"reward": {"win": "1"}}, EnvironmentUsageError, "the weight of 'win' must be a finite number, not '1'"),
@@ -237,6 +241,14 @@ def test_a_wrong_option_is_a_clear_error(cls, options, error, message):
         cls(**options)
     assert message in str(caught.value)
     assert isinstance(caught.value, SoulslabError)
+
+
+@pytest.mark.parametrize("env_id", [ID, "soulslab/ArenaLive-v0", "soulslab/Doom-v0", "soulslab/DarkSouls3Iudex-v0"])
+def test_an_unknown_option_is_an_error_of_both_kinds_through_make(env_id):
+    with pytest.raises(UnknownOptionError, match="has no option 'fram_skip'") as caught:
+        gymnasium.make(env_id, fram_skip=4)
+    assert isinstance(caught.value, TypeError)
+    assert isinstance(caught.value, EnvironmentUsageError)
 
 
 def test_a_wrong_render_mode():
@@ -301,7 +313,10 @@ def test_stepping_before_reset_and_after_the_end():
     env.step(0)
 
 
-@pytest.mark.parametrize("action", [-1, 20, 1.0, "roll", None, np.array([1, 2]), np.float64(3)], ids=str)
+OUTSIDE = [-1, 20, 1.0, "roll", None, True, np.array([1, 2]), np.float64(3), torch.tensor(20), torch.tensor(1.0)]
+
+
+@pytest.mark.parametrize("action", OUTSIDE, ids=str)
 def test_an_action_outside_the_space(action):
     env = ArenaEnv()
     env.reset(seed=0)
@@ -311,11 +326,46 @@ def test_an_action_outside_the_space(action):
     assert env.simulator.duels.tobytes() == before
 
 
-@pytest.mark.parametrize("action", [3, np.int64(3), np.int32(3), np.uint8(3), np.array(3)], ids=repr)
+@pytest.mark.parametrize("action", [3, np.int64(3), np.int32(3), np.uint8(3), np.array(3), torch.tensor(3)], ids=repr)
 def test_whole_numbers_of_any_kind_are_actions(action):
     env = ArenaEnv()
     env.reset(seed=0)
     assert env.step(action)[4]["n_masked"] == 0
+
+
+def test_the_boxes_are_the_fields_as_float32():
+    exact, boxes = ArenaEnv(observation="dict"), ArenaEnv(observation="boxes")
+    for space in boxes.observation_space.values():
+        assert isinstance(space, gymnasium.spaces.Box)
+        assert (space.dtype, space.is_bounded()) == (np.float32, True)
+    (first, _), (second, _) = exact.reset(seed=4), boxes.reset(seed=4)
+    for action in script(4, 40):
+        assert list(first) == list(second)
+        for name, value in first.items():
+            np.testing.assert_array_equal(np.atleast_1d(value).astype(np.float32), second[name])
+        first, second = exact.step(int(action))[0], boxes.step(int(action))[0]
+
+
+# --- resets -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("env", [ArenaEnv(), ArenaVectorEnv(num_envs=2)], ids=["one", "vector"])
+def test_unknown_reset_options_are_refused(env):
+    for options in ({"foo": 1}, {"reset_mas": np.ones(2, np.bool_)}):
+        with pytest.raises(EnvironmentUsageError, match=f"reset .*{next(iter(options))!r}"):
+            env.reset(seed=0, options=options)
+    with pytest.raises(EnvironmentUsageError, match="options must be a dict or None, not 5"):
+        env.reset(seed=0, options=5)
+    env.reset(seed=0, options={"minari_autoseed": False})  # Minari's DataCollector passes it on
+
+
+def test_seeds_have_64_bits():
+    largest = 2**64 - 1
+    first, _ = ArenaEnv().reset(seed=largest)
+    envs = ArenaVectorEnv(num_envs=2)
+    np.testing.assert_array_equal(envs.reset(seed=largest)[0][0], first)
+    with pytest.raises(EnvironmentUsageError, match="from 0 to 2"):
+        ArenaEnv().reset(seed=2**64)
 
 
 # --- drawing ------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Rewards: presets recomputed from the states by hand, own weights, own functions, and wrong use."""
 
+import functools
 import math
 
 import numpy as np
@@ -10,8 +11,11 @@ from soulslab.arena.player import hurt_player
 from soulslab.arena.state import REWARD_TERMS
 from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, NOTHING
 from soulslab.envs.arena import ArenaEnv, ArenaVectorEnv
+from soulslab.envs.eldengym import CustomReward
+from soulslab.envs.live.arena import ArenaLiveEnv
 from soulslab.envs.rewards import PRESETS, reward_weights
 from soulslab.errors import EnvironmentUsageError
+from soulslab.games.arena.fake import FakeArenaSession
 from support.players import script, scripts
 
 
@@ -192,6 +196,8 @@ def test_a_function_of_many_fights_is_as_good_as_the_preset(mode, skip_locked):
 def test_a_function_sees_the_last_state_of_a_fight_that_ended(mode):
     seen = []
     env = ArenaVectorEnv(num_envs=4, autoreset_mode=mode, reward=lambda step: seen.append(step) or np.zeros(4))
+    assert len(seen) == 1  # the example at make
+    seen.clear()
     env.reset(seed=0)
     ended = 0
     for actions in scripts(range(4), 400):
@@ -220,34 +226,41 @@ def test_a_function_serves_one_fight_as_well():
     assert one[4]["fight"]["return"] == pytest.approx(other[4]["fight"]["return"])
 
 
-def wrong_shape(step):
-    return step.after["player_hp"].sum()
-
-
 def not_a_number(step):
-    return np.where(np.arange(len(step.after)) == 1, np.nan, 0.0)
+    return np.where(step.terminated, np.nan, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (
-            wrong_shape,
-            r"reward function wrong_shape must return an array of shape \(3,\), one reward per fight, not \(\)",
-        ),
-        (not_a_number, "reward function not_a_number returned nan for fight 1"),
-    ],
-)
-def test_a_function_that_returns_nonsense(function, message):
-    env = ArenaVectorEnv(num_envs=3, reward=function)
+def test_a_function_that_fails_later():
+    env = ArenaVectorEnv(num_envs=3, reward=not_a_number)
     env.reset(seed=0)
-    with pytest.raises(EnvironmentUsageError, match=message):
-        env.step(np.zeros(3, int))
+    with pytest.raises(EnvironmentUsageError, match=r"reward function not_a_number returned nan for fight \d"):
+        for actions in scripts(range(3), 2000):
+            env.step(actions)
 
 
-@pytest.mark.parametrize("value", [None, "much", {"a": 1}, [1.0, [2.0]]], ids=repr)
-def test_a_function_that_returns_no_numbers(value):
-    env = ArenaEnv(reward=lambda _: value)
-    env.reset(seed=0)
-    with pytest.raises(EnvironmentUsageError, match=r"reward function .*<lambda> "):
-        env.step(0)
+# --- functions that are wrong, at make ----------------------------------------------------------------------
+
+WRONG_FUNCTIONS = {
+    "a field that does not exist": (lambda step: step.before["boss_hpp"], "no field of name boss_hpp; did you mean"),
+    "a term that does not exist": (lambda step: step.terms["wins"], "'wins'; did you mean 'win'?"),
+    "an attribute that does not exist": (lambda step: step.befor, "'befor'; did you mean 'before'?"),
+    "the arguments of EldenGym": (lambda _obs, _info, _prev_info=None: 0.0, "must take one argument, a Transition"),
+    "a single number": (lambda step: step.after["player_hp"].sum(), "must return an array of shape (1,), one reward"),
+    "an error of its own": (lambda _: 1 / 0, "ZeroDivisionError"),
+    "nothing": (lambda _: None, "<lambda> "),
+    "a word": (lambda _: "much", "must return an array of 1 numbers"),
+    "a table": (lambda _: {"a": 1}, "must return an array of 1 numbers"),
+    "a ragged list": (lambda _: [1.0, [2.0]], "must return an array of 1 numbers"),
+    "not a number": (lambda _: np.full(1, np.nan), "returned nan for fight 0"),
+    "an object of EldenGym": (CustomReward(), "CustomReward is a reward object of EldenGym"),
+}
+
+
+@pytest.mark.parametrize("make", [ArenaEnv, functools.partial(ArenaLiveEnv, session=FakeArenaSession)])
+@pytest.mark.parametrize("name", WRONG_FUNCTIONS)
+def test_a_wrong_function_is_an_error_at_make(make, name):
+    function, message = WRONG_FUNCTIONS[name]
+    with pytest.raises(EnvironmentUsageError) as caught:
+        make(reward=function)
+    assert message in str(caught.value)
+    assert name.startswith("an object") or "<lambda>" in str(caught.value)

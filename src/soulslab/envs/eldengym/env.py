@@ -11,6 +11,7 @@ from typing import Any, Final
 import gymnasium
 from gymnasium import spaces
 
+from soulslab.envs.arguments import reset_options_of
 from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.eldengym.client import EldenClient
 from soulslab.envs.eldengym.keybinds import Given, Keyboard
@@ -48,7 +49,7 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
     the coordinates of both in one frame (`soulslab.envs.eldengym.observation`); nothing is ever made up in the place of
     a value that cannot be read. ``info`` has EldenGym's ``player_hp_normalized``, ``boss_hp_normalized``,
     ``player_animation``, ``boss_animation``, ``player_xyz``, ``boss_xyz``, and ours: ``clock`` (the grade of game
-    time), ``game_time_s`` (of the episode), ``n_restarts`` (of the game, for this episode), after a step ``late_s``.
+    time), ``game_time_s`` (of the episode), ``n_restarts`` (of the game, for this episode), ``late_s``.
 
     An episode is a whole fight of the game (``episodes="demo"`` of `SoulsDuelEnv`, which finds or starts the game). It
     is terminated when one of the two is dead or the reward function says so, and truncated after `max_steps`.
@@ -135,11 +136,13 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
 
         Raises:
             SiphonError: The start failed, also after retries.
+            EnvironmentUsageError: An option is unknown.
         """
+        given = reset_options_of(options, ("restart",))
         super().reset(seed=seed)
         self._is_ready = False
         game, episode = self._duel.game, self._duel.episode
-        if (options or {}).get("restart"):
+        if given.get("restart"):
             game.keeper.is_lost = True
         n_restarts = game.keeper.n_restarts
         episode.begin(game, self.np_random, seed, Deadline(self._duel.options.reset_deadline_s))
@@ -151,6 +154,7 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
         self.step_count = 0
         self._is_ready = True
         self._info = self._info_of(result)
+        self._info["late_s"] = 0.0
         return self._observation(result), dict(self._info)
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, Info]:

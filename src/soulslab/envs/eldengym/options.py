@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from soulslab.envs.arguments import refuse_unknown_options
 from soulslab.envs.eldengym.rewards import ScoreDeltaReward, checked
 from soulslab.errors import EnvironmentUsageError, did_you_mean
 
@@ -118,9 +119,7 @@ def split_options(options: Mapping[str, Any]) -> tuple[EldenGymOptions, dict[str
         EnvironmentUsageError: An option is unknown or wrong.
     """
     own = EldenGymOptions.__struct_fields__
-    for name in options:
-        if name not in own and name not in PASSED_ON:
-            raise EnvironmentUsageError(f"EldenGym's environment has no option {name!r}{_hint(name, own)}")
+    refuse_unknown_options("EldenGym's environment", options, (*own, *PASSED_ON))
     given = EldenGymOptions(**{name: value for name, value in options.items() if name in own})
     given.check()
     for name in ("token", "token_file", "tls"):
@@ -129,10 +128,6 @@ def split_options(options: Mapping[str, Any]) -> tuple[EldenGymOptions, dict[str
     if "frame_format" in options or "frame_quality" in options:
         _log.info("frame_format and frame_quality have no effect: pictures come as they are")
     return given, {name: value for name, value in options.items() if name in PASSED_ON}
-
-
-def _hint(name: str, own: tuple[str, ...]) -> str:
-    return did_you_mean(name, (*own, *PASSED_ON))
 
 
 def _is_whole(value: Any) -> bool:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from soulslab.arena.live_fight import BUTTONS, DIRECTIONS, PRESSES, is_press_action
 from soulslab.arena.vocabulary import ACTIONS, FIRST_ROLL, N_ACTIONS, NOTHING, action_name
+from soulslab.envs.arguments import action_number
 from soulslab.envs.live.masks import Freedom
 from soulslab.errors import EnvironmentUsageError, InvalidActionError, ProfileError, did_you_mean
 
@@ -122,10 +123,7 @@ class Actions:
         return numbers
 
     def _checked_number(self, action: Any) -> int:
-        if not self.space.contains(action):
-            n = len(self._numbers)
-            raise InvalidActionError(f"action {action!r}: must be a whole number from 0 to {n - 1}")
-        return int(action)
+        return action_number(action, len(self._numbers))
 
     def _down(self, action: Any) -> list[bool]:
         """Return which buttons are down."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from soulslab.arena.state import Record
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
+from soulslab.envs.arguments import reset_options_of
 from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.live.actions import Actions
 from soulslab.envs.live.demo import DemoEpisode
@@ -65,10 +66,10 @@ class DuelEnv(gymnasium.Env[Any, Any]):
 
     Spaces, features, masks, rewards and the report of a fight are those of ``soulslab/Arena-v0``. A decision is one
     `Session.step`: keys that change, game time, one reading, one picture. ``info`` holds after each reset and step
-    ``action_mask``, ``clock`` (the grade of game time), ``game_time_s`` (of the episode) and ``n_restarts`` (of the
-    game, to get this episode started); after a step also ``n_decisions``, ``n_masked``, ``reward_terms``, ``late_s``
-    and, where the game counts them, ``ticks``, in lockstep also ``ticks_lost`` and ``ticks_doubled`` of the episode so
-    far; after the last step ``fight``.
+    ``action_mask``, ``clock`` (the grade of game time), ``game_time_s`` (of the episode), ``n_restarts`` (of the
+    game, to get this episode started), ``n_decisions`` (of the step, 0 after a reset), ``n_masked``, ``reward_terms``,
+    ``late_s`` and, where the game counts them, ``ticks``, in lockstep also ``ticks_lost`` and ``ticks_doubled`` of the
+    episode so far; after the last step ``fight``.
 
     When a step fails (the game was killed, its window closed, a value cannot be read), it raises; the next `reset`
     brings the game back. Nothing is made up in its place. With ``on_failure="truncate"`` it ends the episode instead,
@@ -133,12 +134,14 @@ class DuelEnv(gymnasium.Env[Any, Any]):
 
         Raises:
             SiphonError: The start failed, also after retries.
-            EnvironmentUsageError: The game fights another boss than it was asked for, or a key has no effect.
+            EnvironmentUsageError: The game fights another boss than it was asked for, a key has no effect, or an
+                option is unknown.
         """
+        given = reset_options_of(options, ("restart",))
         super().reset(seed=seed)
         self._is_ready = False
         play, keeper = self._play, self._play.game.keeper
-        if (options or {}).get("restart"):
+        if given.get("restart"):
             keeper.is_lost = True
         n_restarts = keeper.n_restarts
         deadline = Deadline(self.options.reset_deadline_s)
@@ -156,7 +159,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self._n_restarts = keeper.n_restarts - n_restarts
         self._is_ready = True
         self._latest = self._observation()
-        return self._latest, self._info()
+        return self._latest, self._info() | self._no_step()
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Play one decision, or several with ``skip_locked``; see `gymnasium.Env.step`.
@@ -294,6 +297,10 @@ class DuelEnv(gymnasium.Env[Any, Any]):
     def step_times(self, times: StepTimes | None) -> None:
         self._play.timing.times = times
 
+    def empty_fight_report(self) -> Info:
+        """Return the report of a fight without decisions, with the keys and types of ``info["fight"]``."""
+        return self._score.empty_report()
+
     # --- a step ---------------------------------------------------------------------------------------------
 
     def _play_step(self, action: int) -> tuple[int, bool]:
@@ -330,16 +337,15 @@ class DuelEnv(gymnasium.Env[Any, Any]):
 
     def _cut_off(self, error: SiphonError) -> tuple[Any, float, bool, bool, Info]:
         """Return the end of an episode whose game failed: what was seen last, and why."""
-        info = self._info()
-        info |= {
-            "n_decisions": 0,
-            "n_masked": self._n_masked,
-            "reward_terms": self._score.no_shares(),
-            "late_s": 0.0,
-            "failure": {"error": type(error).__name__, "message": str(error)},
-        }
-        info |= self._tick_info(0)
+        info = self._info() | self._no_step()
+        info["failure"] = {"error": type(error).__name__, "message": str(error)}
         return self._latest, 0.0, False, True, info
+
+    def _no_step(self) -> Info:
+        """Return the part of ``info`` that describes a step, for a reset and for a step that failed."""
+        info: Info = {"n_decisions": 0, "n_masked": self._n_masked}
+        info |= {"reward_terms": self._score.no_shares(), "late_s": 0.0}
+        return info | self._tick_info(0)
 
     def _observation(self) -> Any:
         return self._observer.observation(self._play.state, self._play.picture)

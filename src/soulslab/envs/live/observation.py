@@ -16,10 +16,12 @@ from soulslab.arena.state import Record
 from soulslab.envs.live.scenario import Scenario
 from soulslab.envs.process_settings import Pixels
 from soulslab.envs.process_spaces import pixel_space
-from soulslab.envs.spaces import ROW_NAMES, DuelLimits, fields_space, row_space
+from soulslab.envs.spaces import FIELD_KINDS, ROW_NAMES, DuelLimits, fields_space, row_space
 from soulslab.siphon.capture import FrameFormat
 
-OBSERVATIONS = ("features", "relative", "dict", "pixels", "pixels+state", "pixels+features")
+OBSERVATIONS = ("features", "relative", "dict", "boxes", "pixels", "pixels+state", "pixels+features")
+#: Kinds that hold the 15 fields.
+_WITH_FIELDS = (*FIELD_KINDS, "pixels+state")
 
 
 class Observer:
@@ -47,7 +49,7 @@ class Observer:
         self._row_kind = "relative" if kind == "relative" else "features"
         self._row_names = ROW_NAMES[self._row_kind]
         self._row_space = row_space(self._row_kind, scenario.limits_m, scenario.floor_m)
-        self._fields = fields_space(_limits_of(scenario))
+        self._fields = fields_space(_limits_of(scenario), kind)
         boxes = ((name, space) for name, space in self._fields.items() if isinstance(space, spaces.Box))
         self._bounds = {name: (box.low, box.high) for name, box in boxes}
         self._last: deque[NDArray[np.float32]] = deque(maxlen=self._n_last or None)
@@ -86,7 +88,7 @@ class Observer:
         if self._kind == "pixels":
             return picture
         seen: dict[str, Any] = {}
-        if self._kind in ("dict", "pixels+state"):
+        if self._kind in _WITH_FIELDS:
             seen = self._state_fields(state)
         else:
             seen["features"] = self._features(state, with_last=False)
@@ -114,7 +116,7 @@ class Observer:
         seen: dict[str, Any] = {}
         for field in DUEL_FIELDS:
             value = state[field.name]
-            if field.is_integer:
+            if field.name not in self._bounds:
                 seen[field.name] = np.int64(value)
                 continue
             low, high = self._bounds[field.name]
@@ -131,7 +133,7 @@ class Observer:
         if self._kind == "pixels":
             return pixel_space(pixels)
         parts: dict[str, spaces.Space[Any]] = {}
-        if self._kind in ("dict", "pixels+state"):
+        if self._kind in _WITH_FIELDS:
             parts |= self._fields.spaces
         else:
             parts["features"] = self._row_space

@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from soulslab.arena.state import DECISION_S, MAX_DECISIONS, PHASES
+from soulslab.envs.arguments import refuse_unknown_options
 from soulslab.envs.live.actions import ACTION_MODES, Actions
 from soulslab.envs.live.observation import OBSERVATIONS
 from soulslab.envs.live.timing import TIMINGS, TimingOptions
 from soulslab.envs.process_settings import ON_FAILURE, Pixels
-from soulslab.envs.rewards import reward_weights
+from soulslab.envs.rewards import check_reward_function, reward_weights
 from soulslab.errors import EnvironmentUsageError, did_you_mean
 
 EPISODES = ("demo", "in_place")
@@ -33,8 +34,8 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
             restart. A reset waits for a fight, a decision waits for its length in wall time, and the only action is
             "nothing". The game has to run already; `episodes` and seeds have no effect.
         observation: ``"features"`` (74 numbers), ``"relative"`` (73 numbers in the player's own frame), ``"dict"`` (the
-            15 `DuelState` fields), ``"pixels"``, ``"pixels+state"`` (the fields and ``pixels``) or
-            ``"pixels+features"``.
+            15 `DuelState` fields with SoulsGym's spaces), ``"boxes"`` (the same fields as float32 Boxes), ``"pixels"``,
+            ``"pixels+state"`` (the fields of ``"dict"`` and ``pixels``) or ``"pixels+features"``.
         pixels: Picture, as ``{"width_px": 84, "height_px": 84, "is_grey": False}``.
         skip_locked: Step on while "nothing" is the only open action; rewards add up.
         action_mode: ``"discrete"`` (the 20 actions), ``"multi_binary"`` or ``"continuous"`` (the 8 buttons).
@@ -104,6 +105,7 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise EnvironmentUsageError("n_last_actions: pixels alone have no place for them; use 'pixels+features'")
         Actions(self.action_mode, self.actions, self.threshold)
         reward_weights(self.reward)
+        check_reward_function(self.reward, 1)
         _ = self.picture
 
     def _check_read_only(self) -> None:
@@ -168,10 +170,7 @@ def make_duel_options(kind: type[_Options], options: Mapping[str, Any], env_id: 
     Raises:
         EnvironmentUsageError: An option is unknown or wrong.
     """
-    known = kind.__struct_fields__
-    for name in options:
-        if name not in known:
-            raise EnvironmentUsageError(f"{env_id} has no option {name!r}{did_you_mean(name, known)}")
+    refuse_unknown_options(env_id, options, kind.__struct_fields__)
     made = kind(**options)
     made.check()
     return made

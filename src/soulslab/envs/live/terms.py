@@ -160,6 +160,13 @@ class FightScore:
             "damage_by_attack": self._damage_by_attack.copy(),
         }
 
+    def empty_report(self) -> dict[str, Any]:
+        """Return the report of a fight without decisions, with the keys and types of `report`."""
+        report = self.report(is_won=False)
+        damage = {"damage_by_attack": np.zeros_like(report.pop("damage_by_attack"))}
+        nobody = {name: np.int64(-1) for name in ("start_pose", "killed_by")}
+        return {name: type(value)(0) for name, value in report.items()} | nobody | damage
+
     def _begin_counts(self) -> None:
         self._n = 0
         self._streak = self._hits_dealt = self._hits_taken = self._rolls = self._attacks_begun = 0

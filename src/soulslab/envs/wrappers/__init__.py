@@ -15,6 +15,7 @@ from soulslab.envs.wrappers.safe_ground import SafeGround
 from soulslab.envs.wrappers.scaling import ScaleObservation
 from soulslab.envs.wrappers.shaping import DodgeRewards, DodgeShaping, EdgeShaping, wind_ups_of
 from soulslab.envs.wrappers.soulsgym_view import SoulsGymView
+from soulslab.envs.wrappers.uniform_info import UniformInfo
 
 __all__ = [
     "AnimationTimers",
@@ -30,6 +31,7 @@ __all__ = [
     "ScaleObservation",
     "ShowsDuel",
     "SoulsGymView",
+    "UniformInfo",
     "WalkOptions",
     "WritesQuantities",
     "boundary_of_recording",

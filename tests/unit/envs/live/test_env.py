@@ -104,7 +104,9 @@ def test_what_was_given_stays_as_it_was():
 def test_infos():
     env = live_env()
     _, info = env.reset(seed=3)
-    assert set(info) == {"action_mask", "clock", "game_time_s", "n_restarts"}
+    of_step = {"n_decisions", "n_masked", "reward_terms", "late_s", "ticks", "ticks_lost", "ticks_doubled"}
+    assert set(info) == {"action_mask", "clock", "game_time_s", "n_restarts", *of_step}
+    assert (info["n_decisions"], info["late_s"], info["ticks"], set(info["reward_terms"].values())) == (0, 0, 0, {0.0})
     assert (info["clock"], info["game_time_s"], info["n_restarts"]) == ("lockstep", 0.0, 0)
     steps = play(env, script(3, 2000))
     for n, (_, reward, terminated, truncated, info) in enumerate(steps, 1):
