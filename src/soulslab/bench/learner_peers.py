@@ -21,8 +21,8 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
-from soulslab.bench.adapter import VectorAdapter
 from soulslab.bench.learner_run import LearnerTask, Point
+from soulslab.integrations import sb3
 from soulslab.learn.environment import EVALUATION, environment_seed, make_vector
 from soulslab.learn.evaluate import quotas
 from soulslab.learn.rainbow.settings import RainbowSettings
@@ -90,7 +90,7 @@ def _environment(task: LearnerTask) -> VecEnv:
     env = gymnasium.make_vec(
         where.id, num_envs=1, vectorization_mode="vector_entry_point", autoreset_mode="same_step", **where.options
     )
-    adapter = VectorAdapter(env)
+    adapter = sb3.VecEnv(env)
     return VecNormalize(adapter, norm_reward=False) if task.is_tuned else adapter
 
 

@@ -23,8 +23,8 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
-from soulslab.bench.adapter import VectorAdapter
 from soulslab.bench.outcome import HALF, MOST, Outcome, Trial
+from soulslab.integrations import sb3
 from soulslab.learn.environment import EVALUATION, environment_seed, make_vector
 from soulslab.learn.evaluate import quotas
 from soulslab.learn.settings import TrainSettings
@@ -91,7 +91,7 @@ def _environment(peer: Peer, settings: TrainSettings, seed: int) -> VecEnv:
         autoreset_mode="same_step",
         **options,
     )
-    return VecNormalize(VectorAdapter(env), gamma=settings.learner.gamma)
+    return VecNormalize(sb3.VecEnv(env), gamma=settings.learner.gamma)
 
 
 def _model(peer: Peer, settings: TrainSettings, env: VecEnv, seed: int) -> PPO | MaskablePPO:

@@ -18,7 +18,7 @@ from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
-from soulslab.errors import ConfigError, EnvironmentUsageError
+from soulslab.errors import ConfigError, EnvironmentUsageError, UnknownOptionError
 from soulslab.learn.inputs import Layout, PixelShape
 
 Info = dict[str, Any]
@@ -89,6 +89,17 @@ def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorE
         EnvironmentUsageError: The actions are not discrete, the observations neither flat nor pixels, or the
             environment does not know an option.
     """
+    env = make_any_vector(env_id, n_envs, options)
+    try:
+        sizes(env)
+    except EnvironmentUsageError:
+        env.close()
+        raise
+    return env
+
+
+def make_any_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorEnv[Any, Any, Any]:
+    """Make N environments as `make_vector` does, with observations and actions of any kind."""
     for name in options:
         if name in _RESERVED:
             raise ConfigError(f"is no option of the environment; {_RESERVED[name]}", path=f"env.options.{name}")
@@ -106,21 +117,17 @@ def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorE
     else:
         mode, vector_arguments = "sync", {"autoreset_mode": AutoresetMode.SAME_STEP}
     try:
-        env = gymnasium.make_vec(
+        return gymnasium.make_vec(
             env_id, num_envs=n_envs, vectorization_mode=mode, vector_kwargs=vector_arguments, **arguments
         )
+    except UnknownOptionError:  # it says all that the message below would say
+        raise
     except TypeError as error:
         if "argument" not in str(error):  # no matter of options: a mistake in the environment's own code
             raise
         raise EnvironmentUsageError(
             f"{env_id}: cannot be made with the options {', '.join(options) or '(none)'}: {error}; check env.options"
         ) from error
-    try:
-        sizes(env)
-    except EnvironmentUsageError:
-        env.close()
-        raise
-    return env
 
 
 def sizes(env: VectorEnv[Any, Any, Any]) -> Sizes:

@@ -8,17 +8,27 @@ not looked at.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, Protocol, TypeAlias
 
+import gymnasium
 import msgspec
 import numpy as np
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from soulslab.errors import EnvironmentUsageError
-from soulslab.learn.environment import EVALUATION, Info, decisions_taken, environment_seed, layout, make_vector, sizes
+from soulslab.errors import ConfigError, EnvironmentUsageError
+from soulslab.learn.environment import (
+    EVALUATION,
+    Info,
+    decisions_taken,
+    environment_seed,
+    layout,
+    make_any_vector,
+    make_vector,
+    sizes,
+)
 from soulslab.learn.inputs import Observer
 from soulslab.learn.player import Player
 from soulslab.learn.policy import require_functions
@@ -31,6 +41,10 @@ MANY: Final = 1024
 
 MAX_FAILURES: Final = 8
 """Fights in a row, for each environment, that may be cut off by failing games before there is no use in going on."""
+
+
+#: (observations, action masks) of N environments to their N actions; the masks are bool (N, A), or None without masks.
+PolicyFunction: TypeAlias = Callable[[Any, NDArray[np.bool_] | None], Any]
 
 
 class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -141,11 +155,135 @@ def evaluate(policy: Player, settings: EvaluationSettings, *, sinks: Sequence[Si
         alike = env.metadata.get("policies_of", ())
         policy.header.check_env(settings.env_id, sizes(env), alike=alike)
         with one_core():
-            fights = _play(policy, env, settings, sinks)
+            fights = _play(_PlayerChoice(policy, env, settings), env, settings, sinks)
         names = tuple(getattr(env.unwrapped, "attack_names", ()))
     finally:
         env.close()
     return _summarise(fights, names)
+
+
+def evaluate_function(
+    policy: PolicyFunction,
+    env: str | gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any],
+    *,
+    n_fights: int = 300,
+    n_envs: int | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> Evaluation:
+    """Play a policy of any library on fresh fights.
+
+    Each environment plays a number of fights that is fixed before the first step, so short fights do not count more
+    than long ones. Equal seeds give equal fights in equally many environments.
+
+    Args:
+        policy: Takes the observations of N environments and their action masks, bool (N, A) or None, and returns N
+            actions. With a single environment N is 1.
+        env: Gymnasium id; or a single environment; or a vector environment with same-step autoreset. An environment
+            that was given is not closed.
+        n_fights: Number of fights that count, at least 1.
+        n_envs: Number of environments for an id; at most 1024 by default.
+        seed: Seed of the fights, 0 to 2**32 - 1.
+        options: Options of the environment for an id.
+
+    Returns:
+        Win rate with its interval, return, length, and damage by attack, as `soulslab evaluate` prints them. Parts that
+        the environment does not report are None or empty.
+
+    Raises:
+        EnvironmentUsageError: The environment cannot be made or used so, or its games do nothing but fail.
+        ConfigError: A setting is out of range.
+    """
+    try:
+        settings = msgspec.convert(
+            {"env_id": str(env), "n_fights": n_fights, "n_envs": n_envs, "seed": seed}, EvaluationSettings
+        )
+    except msgspec.ValidationError as error:
+        raise ConfigError(str(error), source="soulslab.evaluate") from error
+    if isinstance(env, str):
+        played = make_any_vector(env, min(n_envs or MANY, n_fights), options)
+    else:
+        played = _as_vector(env, n_envs, options)
+    try:
+        fights = _play(_FunctionChoice(policy), played, settings, ())
+    finally:
+        if isinstance(env, str):
+            played.close()
+    return _summarise(fights, tuple(_attack_names(played)))
+
+
+def _as_vector(
+    env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any], n_envs: int | None, options: Mapping[str, Any]
+) -> VectorEnv[Any, Any, Any]:
+    """Return an environment that was given as a vector environment with same-step autoreset."""
+    if n_envs is not None or options:
+        raise EnvironmentUsageError(
+            f"n_envs and options are for an environment that evaluate makes from an id; {env} exists already"
+        )
+    if isinstance(env, gymnasium.Env):
+        return SyncVectorEnv([lambda: env], autoreset_mode=AutoresetMode.SAME_STEP)
+    if not isinstance(env, VectorEnv):
+        raise EnvironmentUsageError(f"env must be a Gymnasium id or environment, not {env!r}")
+    if env.metadata.get("autoreset_mode") is not AutoresetMode.SAME_STEP:
+        raise EnvironmentUsageError(f"{env}: make it with autoreset_mode='same_step' to evaluate a policy in it")
+    return env
+
+
+def _attack_names(env: VectorEnv[Any, Any, Any]) -> Sequence[str]:
+    single = env.envs[0].unwrapped if isinstance(env, SyncVectorEnv) else env.unwrapped
+    return tuple(getattr(single, "attack_names", ()))
+
+
+class _Choice(Protocol):
+    """Chooses actions from what N environments give."""
+
+    def begin(self, obs: Any) -> None:
+        """Take the first observations."""
+
+    def choose(self, mask: NDArray[np.bool_] | None) -> Any:
+        """Return N actions."""
+
+    def follow(self, obs: Any, dones: NDArray[np.bool_], actions: Any, taken: NDArray[np.int64]) -> None:
+        """Take the next observations; see `Observer.follow`."""
+
+
+class _FunctionChoice:
+    """Actions of a function that sees the observations as they are."""
+
+    def __init__(self, policy: PolicyFunction) -> None:
+        self._policy = policy
+        self._obs: Any = None
+
+    def begin(self, obs: Any) -> None:
+        self._obs = obs
+
+    def choose(self, mask: NDArray[np.bool_] | None) -> Any:
+        return self._policy(self._obs, mask)
+
+    def follow(self, obs: Any, _dones: NDArray[np.bool_], _actions: Any, _taken: NDArray[np.int64]) -> None:
+        self._obs = obs
+
+
+class _PlayerChoice:
+    """Actions of a policy of soulslab; its draws are seeded."""
+
+    def __init__(self, policy: Player, env: VectorEnv[Any, Any, Any], settings: EvaluationSettings) -> None:
+        header, n_actions = policy.header, policy.header.n_actions
+        policy.seed(environment_seed(settings.seed, EVALUATION))
+        self._policy = policy
+        self._is_greedy = settings.deterministic
+        self._observer = Observer(
+            layout(env), env.num_envs, header.frame_stack, extras=header.extras, n_actions=n_actions
+        )
+
+    def begin(self, obs: Any) -> None:
+        self._observer.begin(obs)
+
+    def choose(self, mask: NDArray[np.bool_] | None) -> Any:
+        return self._policy.act(self._observer.inputs, mask, deterministic=self._is_greedy)
+
+    def follow(self, obs: Any, dones: NDArray[np.bool_], actions: Any, taken: NDArray[np.int64]) -> None:
+        self._observer.follow(obs, dones, actions, taken)
 
 
 def quotas(n_fights: int, n_envs: int) -> NDArray[np.int64]:
@@ -176,23 +314,19 @@ class _Fights:
 
 
 def _play(
-    policy: Player, env: VectorEnv[Any, Any, Any], settings: EvaluationSettings, sinks: Sequence[Sink]
+    choice: _Choice, env: VectorEnv[Any, Any, Any], settings: EvaluationSettings, sinks: Sequence[Sink]
 ) -> _Fights:
-    seed = environment_seed(settings.seed, EVALUATION)
-    policy.seed(seed)
     left = quotas(settings.n_fights, env.num_envs)
     returns, decisions = np.zeros(env.num_envs), np.zeros(env.num_envs, np.int64)
     fights = _Fights(settings.n_fights)
-    header = policy.header
-    observer = Observer(layout(env), env.num_envs, header.frame_stack, extras=header.extras, n_actions=header.n_actions)
-    obs, info = env.reset(seed=seed)
-    observer.begin(obs)
+    obs, info = env.reset(seed=environment_seed(settings.seed, EVALUATION))
+    choice.begin(obs)
     n_failures = 0  # in a row
     while fights.n_done < settings.n_fights:
-        actions = policy.act(observer.inputs, info.get("action_mask"), deterministic=settings.deterministic)
+        actions = choice.choose(info.get("action_mask"))
         obs, rewards, terminated, truncated, info = env.step(actions)
         taken = decisions_taken(info, env.num_envs)
-        observer.follow(obs, terminated | truncated, actions, taken)
+        choice.follow(obs, terminated | truncated, actions, taken)
         returns += rewards
         decisions += taken
         finished = np.flatnonzero(terminated | truncated)
