@@ -14,6 +14,9 @@ ARENA_LIVE_ID = "soulslab/ArenaLive-v0"
 IUDEX_ID = "soulslab/DarkSouls3Iudex-v0"
 IUDEX_DEMO_ID = "soulslab/DarkSouls3IudexDemo-v0"
 
+#: The id in EldenGym's documentation.
+ELDENGYM_ID = "EldenGym-v0"
+
 #: Of real games: game, boss, and what the id asks for beside them.
 SOULS_IDS: dict[str, dict[str, Any]] = {
     IUDEX_ID: {"game": "dark_souls_3", "boss": "iudex"},
@@ -34,7 +37,8 @@ _ENTRY_POINTS = {
 
 def register_all() -> None:
     """Register every environment of soulslab with Gymnasium; a second call changes nothing."""
-    entry_points = {**_ENTRY_POINTS, **dict.fromkeys(SOULS_IDS, _SOULS_ENTRY_POINTS)}
+    entry_points: dict[str, tuple[str, str | None]] = {**_ENTRY_POINTS, **dict.fromkeys(SOULS_IDS, _SOULS_ENTRY_POINTS)}
+    entry_points[ELDENGYM_ID] = ("soulslab.envs.eldengym:EldenGymEnv", None)
     for env_id, (entry_point, vector_entry_point) in entry_points.items():
         if env_id not in registry:
             # No TimeLimit wrapper: the environments count their own steps and report truncation themselves.

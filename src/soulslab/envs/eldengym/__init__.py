@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from soulslab.envs.eldengym.absent import OF_PACKAGE
 from soulslab.envs.eldengym.env import EldenGymEnv
 from soulslab.envs.eldengym.rewards import BossDefeatReward, CustomReward, RewardFunction, ScoreDeltaReward
-from soulslab.envs.eldengym.scenarios import list_envs, make
+from soulslab.envs.eldengym.scenarios import list_envs, make, register
 
 __all__ = [
     "BossDefeatReward",
@@ -24,6 +24,7 @@ __all__ = [
     "ScoreDeltaReward",
     "list_envs",
     "make",
+    "register",
 ]
 
 if not TYPE_CHECKING:  # for mypy, a module with it has every name

@@ -15,8 +15,7 @@ def _each(advice: Mapping[tuple[str, ...], str]) -> Mapping[str, str]:
 #: Of the package.
 OF_PACKAGE: Final = _each(
     {
-        ("register", "registry", "envs"): "Gymnasium has it: gymnasium.register('MyFight-v0', "
-        "entry_point='soulslab.envs.eldengym:EldenGymEnv', kwargs={...})",
+        ("registry", "envs"): "list_envs() returns the names, register() adds one",
         ("EldenClient",): "env.client has its properties",
         ("SiphonClient",): "env.session reads and writes the game; soulslab.siphon.rpc.client.connect(address) is one "
         "with a game on a server",
@@ -43,15 +42,12 @@ OF_PACKAGE: Final = _each(
 #: Of ``env.client``.
 OF_CLIENT: Final = _each(
     {
-        ("set_game_speed",): "time is the environment's: step_ms is how much of it a step is, game_speed how fast it "
-        "passes",
         ("launch_game",): "make(..., launch_game=True) starts the game",
         ("scenarios",): "list_envs() has their names, soulslab.games.boss_facts what is known of them",
-        ("start_scenario", "enter_menu", "quit_to_title"): "env.reset() gets to a fight from whatever the game is at; "
+        ("enter_menu", "quit_to_title"): "env.reset() gets to a fight from whatever the game is at; "
         "EldenRing(env.session) has enter_world() and leave_world()",
         ("copy_save_file",): "soulslab.games.save_files has backup() and restore()",
         (
-            "load_config_from_file",
             "set_process_config",
             "init_all",
             "initialize_memory",

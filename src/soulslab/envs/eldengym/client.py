@@ -2,31 +2,93 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from soulslab.envs.eldengym.absent import OF_CLIENT
 from soulslab.envs.eldengym.attributes import PUBLIC_ATTRIBUTES
+from soulslab.envs.eldengym.names import boss_of
 from soulslab.envs.eldengym.observation import IN_BLOCK, PLAYER, positions
-from soulslab.errors import UnknownAttributeError
+from soulslab.errors import EnvironmentUsageError, UnknownAttributeError
 from soulslab.games.axes import Position, from_memory, to_memory
 from soulslab.siphon.session import Session
+
+_log = logging.getLogger(__name__)
+
+
+class Fighting(Protocol):
+    """The part of the environment that the client needs."""
+
+    scenario_name: str | Path
+
+    def set_game_speed(self, speed: float) -> None:
+        """Set the game seconds per wall second."""
+
+    def reset(self) -> Any:
+        """Begin a fight."""
 
 
 class EldenClient:
     """Reads and writes the game, as the methods of those names in eldengym 0.6.0 do.
 
-    It takes names of ours, too. What fails raises, where there it answers ``success=False`` or 0. Keys and time are the
-    environment's alone; whoever asks for a method that is not here is told what does it.
+    It also takes attribute names of soulslab. A failure raises an error, where EldenGym's client returns
+    ``success=False`` or 0. A method of EldenGym that does not exist here is an error that names the replacement.
 
     Args:
         session: Of the game.
+        env: The environment that plays it: sets the speed and starts fights.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, env: Fighting) -> None:
         self._session = session
+        self._env = env
+
+    def set_game_speed(self, speed: float) -> None:
+        """Set the speed of the game; see `EldenGymEnv.set_game_speed`."""
+        self._env.set_game_speed(speed)
+
+    def start_scenario(self, scenario_name: str | Path = "") -> None:
+        """Begin a fight of the environment, as its ``reset`` does.
+
+        Args:
+            scenario_name: The environment's own scenario, in any of its spellings; by default that one.
+
+        Raises:
+            EnvironmentUsageError: It is another scenario.
+            SiphonError: The start failed, also after retries.
+        """
+        own = self._env.scenario_name
+        if scenario_name and boss_of(scenario_name) != boss_of(own):
+            raise EnvironmentUsageError(f"start_scenario: the environment is for {own}; make one for {scenario_name}")
+        self._env.reset()
+
+    def load_config_from_file(self, config_filepath: str | Path, wait_time: float = 2) -> dict[str, dict[str, Any]]:
+        """Return what the session is attached to, in the form of EldenGym's method; it is attached if it is not yet.
+
+        The file is not read, because the profile of soulslab describes the game.
+
+        Args:
+            config_filepath: Accepted so that calls need no change.
+            wait_time: Accepted and without effect: attaching waits as long as it has to.
+
+        Returns:
+            ``config``, ``memory``, ``input`` and ``capture``, each with ``success`` and ``message``.
+
+        Raises:
+            SiphonError: The game cannot be attached to.
+        """
+        del wait_time
+        info = self._session.info
+        _log.info("%s is not read: the profile of %s describes the game", config_filepath, self._session.profile.name)
+        width, height = info.window_px
+        memory = {"process_id": info.pid}
+        capture = {"window_width": width, "window_height": height}
+        parts: dict[str, dict[str, Any]] = {"config": {}, "memory": memory, "input": {}, "capture": capture}
+        return {name: {"success": True, "message": "attached", **part} for name, part in parts.items()}
 
     def get_attribute(self, name: str) -> dict[str, Any]:
         """Return a value as ``{"success": True, "message": "", "value": ...}``.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import gymnasium
+import msgspec
 from gymnasium import spaces
 
 from soulslab.envs.arguments import reset_options_of
@@ -20,6 +21,7 @@ from soulslab.envs.eldengym.observation import View
 from soulslab.envs.eldengym.options import split_options
 from soulslab.envs.eldengym.rewards import call, is_over
 from soulslab.envs.live.actions import Keys
+from soulslab.envs.live.options import check_number
 from soulslab.envs.live.timing import Lockstep, Look
 from soulslab.envs.process_start import Deadline
 from soulslab.envs.souls.env import SoulsDuelEnv
@@ -177,10 +179,11 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
         before, self._info = self._info, self._info_of(result)
         self._info["late_s"] = self._late_s
         self.step_count += 1
+        is_last = self.max_steps is not None and self.step_count >= self.max_steps
         observation = self._observation(result)
-        reward, is_done = call(self.reward_function, observation, self._info, before)
+        reward, is_done = call(self.reward_function, observation, self._info, before, is_last_step=is_last)
         is_terminated = is_done or is_over(self._info)
-        is_truncated = not is_terminated and self.max_steps is not None and self.step_count >= self.max_steps
+        is_truncated = is_last and not is_terminated
         self._is_ready = not (is_terminated or is_truncated)
         return observation, reward, is_terminated, is_truncated, dict(self._info)
 
@@ -207,7 +210,23 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
     @property
     def client(self) -> EldenClient:
         """What EldenGym's wrappers read and write the game by."""
-        return EldenClient(self.session)
+        return EldenClient(self.session, self)
+
+    def set_game_speed(self, speed: float) -> None:
+        """Set the game seconds per wall second from the next step on; a step lasts the same game time as before.
+
+        It has an effect where the game's own speed steps it (``info["clock"]`` is ``"scaled"``); in true lockstep a
+        step always runs as fast as the game can.
+
+        Args:
+            speed: Factor, 0.01 to 1000.
+
+        Raises:
+            EnvironmentUsageError: It is out of range.
+        """
+        check_number("set_game_speed: speed", speed, 0.01, 1000)
+        self._timing = Lockstep(msgspec.structs.replace(self._duel.options.times, speed=float(speed)))
+        self._timing.begin(self.session)
 
     # --- a step ---------------------------------------------------------------------------------------------
 

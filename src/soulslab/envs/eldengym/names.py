@@ -20,15 +20,19 @@ def scenario_names() -> Mapping[str, str]:
 def boss_of(scenario: str | Path) -> str | Path:
     """Return the boss of a scenario: its name, or the path of a boss's file as it is.
 
+    ``Margit-v0``, ``Margit`` and ``margit`` name the same scenario, as in EldenGym's documentation.
+
     Raises:
         EnvironmentUsageError: There is no such scenario (did you mean ...).
     """
     if str(scenario).endswith(".toml"):
         return Path(scenario)
     known = scenario_names()
-    if not isinstance(scenario, str) or scenario not in known:
+    by_name: dict[str, str] = {**known} | {name.removesuffix(_VERSION): boss for name, boss in known.items()}
+    by_name |= {boss: boss for boss in known.values()}
+    if not isinstance(scenario, str) or scenario not in by_name:
         raise EnvironmentUsageError(f"unknown scenario {scenario!r}{did_you_mean(str(scenario), known)}")
-    return known[scenario]
+    return by_name[scenario]
 
 
 def _in_capitals(boss: str) -> str:

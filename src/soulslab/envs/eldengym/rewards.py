@@ -6,9 +6,10 @@ and defaults are EldenGym 0.6.0's (MIT). A score that ``info`` does not have is 
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from soulslab.errors import EnvironmentUsageError, did_you_mean
@@ -133,37 +134,97 @@ class CustomReward(_OverWithDeath):
         return shares + alive + _at_the_end(info, self.win_bonus, self.loss_penalty)
 
 
-def checked(function: Any) -> Any:
-    """Return a reward function, if it is one; any object with both methods is.
+class PlainReward(_OverWithDeath):
+    """A plain function as a reward function, as EldenGym's documentation has it.
+
+    Args:
+        function: Takes ``(obs, info, terminated, truncated)``, or ``(obs, info, prev_info)`` or ``(obs, info)`` as
+            `RewardFunction.calculate` does, and returns the reward of a step.
 
     Raises:
-        EnvironmentUsageError: It lacks one of them, or is a class.
+        EnvironmentUsageError: It takes other arguments.
     """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = str(getattr(function, "__qualname__", repr(function)))
+        self._function = function
+        self.takes_ends = _takes(function, 4)
+        self._takes_previous = _takes(function, 3)
+        if not (self.takes_ends or self._takes_previous or _takes(function, 2)):
+            raise EnvironmentUsageError(
+                f"reward_function {self.name} must take (obs, info, terminated, truncated), (obs, info, prev_info) or "
+                f"(obs, info), and return a number"
+            )
+
+    def calculate(self, obs: Observation, info: Info, prev_info: Info | None = None) -> float:
+        """See `RewardFunction.calculate`; for a function that does not take the ends of an episode."""
+        result: float = self._function(obs, info, prev_info) if self._takes_previous else self._function(obs, info)
+        return result
+
+    def calculate_with_ends(self, obs: Observation, info: Info, *, terminated: bool, truncated: bool) -> float:
+        """Return the reward of a step, for a function that takes whether the episode ends with it."""
+        result: float = self._function(obs, info, terminated, truncated)
+        return result
+
+
+def _takes(function: Callable[..., Any], n_arguments: int) -> bool:
+    """Return whether a function can be called with so many arguments."""
+    try:
+        inspect.signature(function).bind(*range(n_arguments))
+    except TypeError:
+        return False
+    except ValueError:  # a builtin without a signature
+        return n_arguments == 3
+    return True
+
+
+def checked(function: Any) -> Any:
+    """Return a reward function: an object with both methods as it is, a plain function as `PlainReward`.
+
+    Raises:
+        EnvironmentUsageError: It is neither, or is a class.
+    """
+    if callable(function) and not isinstance(function, type) and not hasattr(function, "calculate"):
+        return PlainReward(function)
     is_one = all(callable(getattr(function, name, None)) for name in ("calculate", "is_done"))
     if isinstance(function, type) or not is_one:
         raise EnvironmentUsageError(
             f"reward_function must be an object with calculate(obs, info, prev_info) and is_done(obs, info), such as "
-            f"ScoreDeltaReward(), not {function!r}"
+            f"ScoreDeltaReward(), or a function, not {function!r}"
         )
     return function
 
 
-def call(function: Any, obs: Observation, info: Info, prev_info: Info) -> tuple[float, bool]:
-    """Return what a reward function pays for a step, and whether it ends the episode.
+def call(
+    function: Any, obs: Observation, info: Info, prev_info: Info, *, is_last_step: bool = False
+) -> tuple[float, bool]:
+    """Return the reward of a step, and whether the reward function ends the episode.
+
+    Args:
+        function: A reward function that `checked` returned.
+        obs: Observation after the step.
+        info: ``info`` after the step.
+        prev_info: ``info`` before the step.
+        is_last_step: Whether the step reaches the limit of steps.
 
     Raises:
-        EnvironmentUsageError: It pays no finite number.
+        EnvironmentUsageError: The reward is not a finite number.
     """
-    paid = function.calculate(obs, info, prev_info)
+    name = f"{type(function).__name__}.calculate"
+    is_done = bool(function.is_done(obs, info))
+    if isinstance(function, PlainReward):
+        name = f"reward_function {function.name}"
+    if isinstance(function, PlainReward) and function.takes_ends:
+        paid: Any = function.calculate_with_ends(obs, info, terminated=is_done, truncated=is_last_step and not is_done)
+    else:
+        paid = function.calculate(obs, info, prev_info)
     try:
         reward = float(paid)
     except (TypeError, ValueError) as error:
-        raise EnvironmentUsageError(
-            f"{type(function).__name__}.calculate must return a number, not {paid!r}"
-        ) from error
+        raise EnvironmentUsageError(f"{name} must return a number, not {paid!r}") from error
     if not math.isfinite(reward):
-        raise EnvironmentUsageError(f"{type(function).__name__}.calculate must return a finite number, not {reward}")
-    return reward, bool(function.is_done(obs, info))
+        raise EnvironmentUsageError(f"{name} must return a finite number, not {reward}")
+    return reward, is_done
 
 
 def is_over(info: Info) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from shapely.geometry import Polygon
 
 from soulslab.envs.eldengym.attributes import PUBLIC_ATTRIBUTES
-from soulslab.errors import ReadOnlyError, UnknownAttributeError
+from soulslab.errors import EnvironmentUsageError, ReadOnlyError, UnknownAttributeError
 
 
 @pytest.fixture
@@ -59,6 +59,31 @@ def test_what_cannot_be_is_told(env):
         env.client.get_attribute("HeroHP")
     with pytest.raises(ReadOnlyError):
         env.client.set_attribute("NpcMaxHp", 5)
+
+
+def test_the_speed_is_that_of_the_wall_not_of_a_step(env):
+    env.client.set_game_speed(3.0)
+    before = wait(env)[4]["game_time_s"]
+    assert wait(env)[4]["game_time_s"] - before == pytest.approx(1 / 60, abs=1e-5)
+    with pytest.raises(EnvironmentUsageError, match=r"set_game_speed: speed must be a number from 0\.01"):
+        env.client.set_game_speed(0)
+
+
+def test_a_scenario_is_started_as_a_reset_does(env, session):
+    session.write({"player.hp": 0})
+    assert wait(env)[2]
+    env.client.start_scenario()
+    assert not wait(env)[2]
+    with pytest.raises(EnvironmentUsageError, match="make one for Godrick"):
+        env.client.start_scenario("Godrick-v0")
+
+
+def test_what_it_is_attached_to_has_the_form_of_eldengym(env, session):
+    parts = env.client.load_config_from_file("ER_1_16_1.toml", wait_time=2)
+    assert set(parts) == {"config", "memory", "input", "capture"}
+    assert all(part["success"] for part in parts.values())
+    assert parts["memory"]["process_id"] == session.info.pid
+    assert (parts["capture"]["window_width"], parts["capture"]["window_height"]) == session.info.window_px
 
 
 def test_methods_of_eldengym_s_client_that_are_not_here_are_told_what_does_it(env):

@@ -333,7 +333,7 @@ def test_use_before_the_first_reset_is_refused(make):
 
 def test_names_of_eldengym_that_are_not_here_are_told_what_does_it():
     ours = set(eldengym.__all__) & set(public.__all__)
-    assert ours == {"EldenGymEnv", "RewardFunction", *REWARDS, "make", "list_envs"}
+    assert ours == {"EldenGymEnv", "RewardFunction", *REWARDS, "make", "list_envs", "register"}
     for name in set(public.__all__) - ours:
         with pytest.raises(ImportError, match=f"eldengym has no '{name}'; "):
             getattr(eldengym, name)
@@ -341,6 +341,31 @@ def test_names_of_eldengym_that_are_not_here_are_told_what_does_it():
         from soulslab.envs.eldengym import HPRefundWrapper  # noqa: F401, PLC0415  (it is what is tried)
     with pytest.raises(AttributeError):
         eldengym.Margit  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["Margit-v0", "Margit", "margit"])
+def test_the_id_of_its_documentation(name):
+    env = gymnasium.make("EldenGym-v0", scenario_name=name, reward_function=lambda _obs, _info, _over, _cut: 0.0)
+    assert isinstance(env.unwrapped, eldengym.EldenGymEnv)
+    assert env.action_space == gymnasium.spaces.MultiBinary(13)
+    with pytest.raises(EnvironmentUsageError, match="unknown scenario 'margot'"):
+        gymnasium.make("EldenGym-v0", scenario_name="margot")
+
+
+def test_register_is_eldengym_s(session, margit):
+    seen = []
+    fight = {"scenario_name": margit, "session": session, "frame_px": None}
+    eldengym.register("Registered-v0", eldengym.EldenGymEnv, fight, max_episode_steps=7, setup_hook=seen.append)
+    env = eldengym.make("Registered-v0", step_ms=100)
+    assert seen == [env]
+    assert env.max_steps == 7
+    assert eldengym.make("Registered-v0", max_steps=9).max_steps == 9
+    assert "Registered-v0" in eldengym.list_envs()
+    with pytest.raises(EnvironmentUsageError, match="'Registered-v0' exists"):
+        eldengym.register("Registered-v0")
+    eldengym.register("Registered-v0", kwargs=fight, force=True)
+    with pytest.raises(EnvironmentUsageError, match="'Margit-v0' exists"):
+        eldengym.register("Margit-v0", force=True)
 
 
 def test_gymnasium_registers_a_fight_of_ones_own(session, margit):

@@ -88,7 +88,7 @@ def test_one_of_ones_own_is_derived_from_the_base_or_from_none():
         RewardFunction()
 
 
-@pytest.mark.parametrize("wrong", [ScoreDeltaReward, "ScoreDeltaReward", lambda *_: 1.0, object()])
+@pytest.mark.parametrize("wrong", [ScoreDeltaReward, "ScoreDeltaReward", object()])
 def test_what_is_no_reward_function_is_refused(wrong):
     with pytest.raises(EnvironmentUsageError, match="reward_function must be an object with calculate"):
         checked(wrong)
@@ -102,3 +102,38 @@ def test_what_is_no_number_is_refused(paid):
 
     with pytest.raises(EnvironmentUsageError, match=r"Odd.calculate must return a"):
         call(Odd(), {}, info(), info())
+
+
+def of_the_documentation(_obs, info, terminated, truncated):
+    return info["score"] + 10 * terminated + 20 * truncated
+
+
+def of_calculate(_obs, info, prev_info=None):
+    return info["score"] - prev_info["score"]
+
+
+def of_two(obs, info):
+    return info["score"] + obs["NpcHp"]
+
+
+@pytest.mark.parametrize(
+    ("plain", "paid"),
+    [(of_the_documentation, (3.0, 13.0, 23.0)), (of_calculate, (1.0, 1.0, 1.0)), (of_two, (5.0, 5.0, 5.0))],
+)
+def test_a_plain_function_pays(plain, paid):
+    function = checked(plain)
+    before, alive, dead = ({**info(hp), "score": score} for hp, score in ((1.0, 2.0), (1.0, 3.0), (0.0, 3.0)))
+    obs = {"NpcHp": 2}
+    assert call(function, obs, alive, before) == (paid[0], False)
+    assert call(function, obs, dead, before, is_last_step=True) == (paid[1], True)
+    assert call(function, obs, alive, before, is_last_step=True) == (paid[2], False)
+
+
+def test_a_plain_function_with_other_arguments_is_refused_by_name():
+    def shaped(step):
+        return step
+
+    with pytest.raises(EnvironmentUsageError, match=r"reward_function .*shaped must take \(obs, info, terminated"):
+        checked(shaped)
+    with pytest.raises(EnvironmentUsageError, match=r"reward_function .*<lambda> must return a number, not None"):
+        call(checked(lambda _obs, _info: None), {}, info(), info())
