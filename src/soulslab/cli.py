@@ -27,6 +27,7 @@ from soulslab.cli_games import games
 from soulslab.cli_policies import join, remove_tokens
 from soulslab.cli_serve import serve
 from soulslab.cli_siphon import siphon
+from soulslab.cli_siphon_control import shell as _shell  # noqa: F401 (adds its commands to siphon)
 from soulslab.cli_tune import tune
 from soulslab.cli_verify import compare, verify
 from soulslab.errors import ConfigError, EnvironmentUsageError, SoulslabError

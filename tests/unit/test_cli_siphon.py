@@ -10,6 +10,7 @@ import pytest
 from soulslab import cli
 
 NAMES = ("attach", "watch", "read", "write", "scan", "capture", "record", "serve", "verify", "compare")
+NAMES += ("tap", "hold", "toggle", "move", "stream", "shell")
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +64,11 @@ def test_help_loads_nothing_heavy():
     [
         (["wacth", "doom"], 'Did you mean "watch"?'),
         (["attach"], "requires an argument"),
+        (["tap", "doom", "W", "--hold-ms", "-1"], "Must be >= 0"),
+        (["hold", "doom", "W", "--seconds", "0"], "Must be > 0"),
+        (["move", "doom", "5"], "requires an argument"),
+        (["move", "no_such_game", "-5", "-7"], "no game of that name"),
+        (["stream", "doom", "frames", "--rate-hz", "0"], "Must be > 0"),
         (["attach", "no_such_game"], "no game of that name"),
         (["attach", "dom"], "did you mean 'doom'?"),
         (["attach", "doom", "--pid", "7", "--start"], "either names a running game or starts one"),

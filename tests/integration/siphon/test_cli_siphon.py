@@ -171,3 +171,24 @@ def test_a_served_game_is_reached_by_its_address(tmp_path):
         done = subprocess.run(status, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
         assert "Server Status" in done.stdout
     assert not (tmp_path / "doom.sock").exists()
+
+
+def test_a_game_is_played_by_hand(doom, tmp_path):
+    at = ("--pid", doom.pid)
+    angle = float(soulslab("read", "doom", "angle", *at).split()[2])
+    soulslab("tap", "doom", "LEFT_ARROW", "--hold-ms", "300", *at)
+    turned = float(soulslab("read", "doom", "angle", *at).split()[2])
+    assert turned != angle
+    soulslab("hold", "doom", "LEFT_ARROW", "--seconds", "0.3", *at)
+    held = float(soulslab("read", "doom", "angle", *at).split()[2])
+    assert held != turned
+    said = soulslab("toggle", "doom", "LEFT_ARROW", *at, lines="\n")
+    assert said.splitlines() == ["down: LEFT_ARROW; Enter releases, Ctrl-D ends", "down: (none)"]
+    soulslab("move", "doom", "-30", "5", "--steps", "3", *at)
+    frames = tmp_path / "frames"
+    said = soulslab("stream", "doom", frames, "--frames", "2", "--size-px", "160", "120", *at)
+    assert said.startswith("2 frames of 160x120 px")
+    assert len(list(frames.glob("*.png"))) == 2
+    said = soulslab("shell", "doom", *at, lines="get health\ntoggle left_arrow\nwait 0.2\ntoggle left_arrow\nquit\n")
+    assert said.splitlines()[0].startswith("health = ")
+    assert "unknown command" in soulslab("shell", "doom", *at, lines="gett health\n", code=2)

@@ -1,0 +1,211 @@
+"""``soulslab siphon tap``, ``hold``, ``toggle``, ``move``, ``stream`` and ``shell``: a running game by hand."""
+
+# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from soulslab.cli_siphon import AttachFlags, ClientFlags, PositiveFloat, open_game, siphon
+
+MAX_HOLD_MS = 3_600_000
+Milliseconds = Annotated[int, Parameter(validator=Number(gte=0, lte=MAX_HOLD_MS))]
+Count = Annotated[int, Parameter(validator=Number(gte=1, lte=1_000_000))]
+Pixels = Annotated[int, Parameter(allow_leading_hyphen=True)]
+
+
+@siphon.command
+def tap(
+    game: Path,
+    *keys: str,
+    flags: AttachFlags | None = None,
+    client: ClientFlags | None = None,
+    hold_ms: Milliseconds = 100,
+    delay_ms: Milliseconds = 0,
+) -> None:
+    """Press keys of a game together and release them.
+
+    Args:
+        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
+        keys: Names such as W, SPACE, LEFT_ARROW, MOUSE_LEFT.
+        flags: Which game to attach to.
+        client: How to reach the server, if the game is that of one.
+        hold_ms: Game time for which all keys are down.
+        delay_ms: Game time between two presses and between two releases.
+    """
+    from soulslab.siphon.manual_control import ManualControl
+
+    with (
+        open_game(game, flags, client, is_read_only=False, with_window=True) as session,
+        ManualControl(session) as control,
+    ):
+        control.tap(keys, hold_s=hold_ms / 1000, delay_s=delay_ms / 1000)
+
+
+@siphon.command
+def hold(
+    game: Path,
+    *keys: str,
+    flags: AttachFlags | None = None,
+    client: ClientFlags | None = None,
+    seconds: PositiveFloat = 1.0,
+) -> None:
+    """Hold keys of a game down for a while; Ctrl-C releases them earlier.
+
+    Args:
+        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
+        keys: Names such as W, SPACE, LEFT_ARROW, MOUSE_LEFT.
+        flags: Which game to attach to.
+        client: How to reach the server, if the game is that of one.
+        seconds: Game time.
+    """
+    from soulslab.siphon.manual_control import ManualControl
+
+    with (
+        open_game(game, flags, client, is_read_only=False, with_window=True) as session,
+        ManualControl(session) as control,
+    ):
+        control.tap(keys, hold_s=seconds)
+
+
+@siphon.command
+def toggle(game: Path, *keys: str, flags: AttachFlags | None = None, client: ClientFlags | None = None) -> None:
+    """Press keys of a game; Enter releases and presses them in turn, Ctrl-D releases them and ends.
+
+    Args:
+        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
+        keys: Names such as W, SPACE, LEFT_ARROW, MOUSE_LEFT.
+        flags: Which game to attach to.
+        client: How to reach the server, if the game is that of one.
+    """
+    import sys
+
+    from rich.console import Console
+
+    from soulslab.siphon.manual_control import ManualControl
+
+    console = Console()
+    with (
+        open_game(game, flags, client, is_read_only=False, with_window=True) as session,
+        ManualControl(session) as control,
+    ):
+        control.toggle(keys)
+        console.print(f"down: {' '.join(control.down)}; Enter releases, Ctrl-D ends", markup=False)
+        for _ in sys.stdin:
+            control.toggle(keys)
+            console.print(f"down: {' '.join(control.down) or '(none)'}", markup=False)
+
+
+@siphon.command
+def move(
+    game: Path,
+    dx_px: Pixels,
+    dy_px: Pixels,
+    *,
+    flags: AttachFlags | None = None,
+    client: ClientFlags | None = None,
+    steps: Count = 1,
+) -> None:
+    """Move the mouse of a game relative to where it is.
+
+    Args:
+        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
+        dx_px: Pixels to the right; negative to the left.
+        dy_px: Pixels downwards; negative upwards.
+        flags: Which game to attach to.
+        client: How to reach the server, if the game is that of one.
+        steps: Number of equal parts, 10 ms apart.
+    """
+    from soulslab.siphon.manual_control import ManualControl
+
+    with open_game(game, flags, client, is_read_only=False, with_window=True) as session:
+        ManualControl(session).move(dx_px, dy_px, n_steps=steps)
+
+
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class StreamFlags:
+    """Which frames to take.
+
+    Attributes:
+        rate_hz: Frames per second.
+        frames: End by itself after so many.
+        size_px: Width and height of the frames; the window's own by default.
+        grey: Without colours.
+    """
+
+    rate_hz: PositiveFloat = 10.0
+    frames: Count | None = None
+    size_px: tuple[int, int] = (0, 0)
+    grey: bool = False
+
+
+@siphon.command
+def stream(
+    game: Path,
+    folder: Path | None = None,
+    *,
+    flags: AttachFlags | None = None,
+    client: ClientFlags | None = None,
+    what: StreamFlags | None = None,
+) -> None:
+    """Take frames of a game's window one after another; Ctrl-C ends it.
+
+    Args:
+        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
+        folder: Where each frame becomes a numbered PNG file; without it the frames are only counted.
+        flags: Which game to attach to.
+        client: How to reach the server, if the game is that of one.
+        what: Which frames to take.
+    """
+    from rich.console import Console
+
+    from soulslab.siphon.capture import FrameFormat
+    from soulslab.siphon.manual_control import ManualControl
+
+    what = what or StreamFlags()
+    frame = FrameFormat(*what.size_px, what.grey)
+    with open_game(game, flags, client, is_read_only=True, with_window=True) as session:
+        taken = ManualControl(session).stream(folder, frame, rate_hz=what.rate_hz, n_frames=what.frames)
+    width, height = taken.size_px
+    rate = taken.n_frames / max(taken.seconds, 1e-9)
+    Console(soft_wrap=True).print(
+        f"{taken.n_frames} frames of {width}x{height} px in {taken.seconds:.1f} s ({rate:.1f} Hz)"
+        f"{f' in {folder}' if folder else ''}",
+        markup=False,
+        highlight=False,
+    )
+
+
+@siphon.command
+def shell(game: Path, *, flags: AttachFlags | None = None, client: ClientFlags | None = None) -> None:
+    """Read, write, press keys and take pictures line by line; help lists the commands, Ctrl-D ends.
+
+    Lines may also come from a pipe or a file; then the first mistake ends it.
+
+    Args:
+        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
+        flags: Which game to attach to.
+        client: How to reach the server, if the game is that of one.
+    """
+    import sys
+
+    from rich.console import Console
+
+    from soulslab.siphon.manual_control import ManualControl, Shell
+    from soulslab.siphon.scanner.prompt import typed_lines
+
+    is_interactive = sys.stdin.isatty()
+    console = Console(soft_wrap=True)
+    with (
+        open_game(game, flags, client, is_read_only=False, with_window=True) as session,
+        ManualControl(session) as control,
+    ):
+        if is_interactive:
+            console.print(f"{session.profile.name}: process {session.info.pid}; help lists the commands", markup=False)
+        Shell(control, console).run(typed_lines() if is_interactive else sys.stdin, is_interactive=is_interactive)

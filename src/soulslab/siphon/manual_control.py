@@ -1,0 +1,320 @@
+"""Keys, mouse and frames of a running game by hand: single actions, and a shell that keeps keys down between lines.
+
+::
+
+    with ManualControl(session) as control:
+        control.tap(["W", "SPACE"], hold_s=0.1)
+        control.toggle(["SHIFT"])
+        control.move(100, 0, n_steps=10)
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from soulslab.errors import ConfigError, SoulslabError, did_you_mean
+from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.keys import key_named
+from soulslab.siphon.session import Session
+from soulslab.siphon.watch import info_table, parse_values, save_frame, shown
+
+#: A game that looks at its keys once a frame would miss a shorter tap.
+TAP_S: Final = 0.1
+#: Time between two parts of a movement of the mouse.
+MOVE_STEP_S: Final = 0.01
+PROMPT: Final = "> "
+
+
+class StreamResult(msgspec.Struct, frozen=True):
+    """Frames that `ManualControl.stream` took: how many, in how much wall time (s), and their width and height (px)."""
+
+    n_frames: int
+    seconds: float
+    size_px: tuple[int, int]
+
+
+class ManualControl:
+    """Sends keys and mouse movements to a game; leaving the context releases every key.
+
+    Times are game time. While the game runs they pass with it; while its clock is paused it is advanced by them.
+
+    Args:
+        session: The game, opened with its window.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._down: dict[str, None] = {}
+
+    def __enter__(self) -> ManualControl:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._down:
+            self._down.clear()
+            self._send()
+
+    @property
+    def down(self) -> tuple[str, ...]:
+        """Names of the keys that are down, in the order in which they were pressed."""
+        return tuple(self._down)
+
+    def tap(self, keys: Sequence[str], *, hold_s: float = TAP_S, delay_s: float = 0.0) -> None:
+        """Press keys in their order, hold all of them, and release them in the same order.
+
+        Args:
+            keys: Names of keys and mouse buttons, in capitals or not, or of actions in the profile's ``[keys]``.
+            hold_s: Time from the last press to the first release, s.
+            delay_s: Time between two presses and between two releases, s.
+
+        Raises:
+            UnknownKeyError: There is no such key; nothing was sent.
+            InputError: A key cannot be sent.
+        """
+        names = self._names(keys)
+        before = dict(self._down)
+        try:
+            for i, name in enumerate(names):
+                self.wait(delay_s if i else 0.0)
+                self._down[name] = None
+                self._send()
+            self.wait(hold_s)
+            for i, name in enumerate(names):
+                self.wait(delay_s if i else 0.0)
+                self._down.pop(name)
+                self._send()
+        finally:
+            if self._down != before:  # interrupted, or a key was down already
+                self._down = before
+                self._send()
+
+    def toggle(self, keys: Sequence[str]) -> None:
+        """Press the keys that are up and release those that are down. Raises as `tap`."""
+        for name in self._names(keys):
+            if name in self._down:
+                del self._down[name]
+            else:
+                self._down[name] = None
+        self._send()
+
+    def move(self, dx_px: int, dy_px: int, *, n_steps: int = 1) -> None:
+        """Move the mouse relative to where it is, in equal parts 10 ms apart. Raises as `tap`.
+
+        Args:
+            dx_px: To the right, px.
+            dy_px: Downwards, px.
+            n_steps: Number of parts, at least 1.
+        """
+        x = y = 0
+        for i in range(1, n_steps + 1):
+            self.wait(MOVE_STEP_S if i > 1 else 0.0)
+            to_x, to_y = round(dx_px * i / n_steps), round(dy_px * i / n_steps)
+            self.session.input.move_mouse(to_x - x, to_y - y)
+            x, y = to_x, to_y
+
+    def stream(
+        self, folder: Path | None, frame: FrameFormat, *, rate_hz: float, n_frames: int | None = None
+    ) -> StreamResult:
+        """Take frames at a rate, and write each as a numbered PNG file. Ctrl-C ends it.
+
+        Args:
+            folder: Where the files go, ``000001.png`` and so on; it is made if it does not exist. None: the frames are
+                taken, counted and dropped.
+            frame: Their size and colours.
+            rate_hz: Frames per second of wall time.
+            n_frames: How many; None until Ctrl-C.
+
+        Raises:
+            ConfigError: A file cannot be written.
+            WindowGoneError: The window was closed.
+        """
+        if folder is not None:
+            _make_folder(folder)
+        started_s = time.monotonic()
+        n, size_px = 0, (0, 0)
+        try:
+            while n_frames is None or n < n_frames:
+                taken = self.session.capture(frame)
+                n += 1
+                size_px = (taken.pixels.shape[1], taken.pixels.shape[0])
+                if folder is not None:
+                    save_frame(taken, folder / f"{n:06d}.png")
+                time.sleep(max(started_s + n / rate_hz - time.monotonic(), 0.0))
+        except KeyboardInterrupt:
+            pass  # the documented way to end it
+        return StreamResult(n, time.monotonic() - started_s, size_px)
+
+    def wait(self, seconds: float) -> None:
+        """Let game time pass (s), at least 0."""
+        if seconds <= 0.0:
+            return
+        speed = self.session.clock.speed
+        if speed > 0.0:
+            time.sleep(seconds / speed)
+        else:
+            self.session.clock.advance(seconds)
+
+    def _send(self) -> None:
+        self.session.input.set_held(tuple(self._down))
+
+    def _names(self, keys: Sequence[str]) -> list[str]:
+        """Return the names of the keys, each once; an action of the profile's ``[keys]`` stands for its key."""
+        if not keys:
+            raise ConfigError("is missing: name at least one key, such as W or SPACE", source="keys")
+        actions = self.session.profile.keys
+        return list(dict.fromkeys(key_named(actions.get(name, name.upper())).name for name in keys))
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot be made: {error.strerror or error}", source=folder) from error
+
+
+# --- the shell ----------------------------------------------------------------------------------------------
+
+
+class Shell:
+    """Commands on a running game, line by line.
+
+    Args:
+        control: The game.
+        console: Receives what the commands print.
+    """
+
+    def __init__(self, control: ManualControl, console: Console) -> None:
+        self._control = control
+        self._console = console
+
+    def run(self, lines: Iterable[str], *, is_interactive: bool) -> None:
+        """Carry out lines until they end or one says ``quit``.
+
+        Args:
+            lines: As typed.
+            is_interactive: Print an error and go on with the next line; otherwise the first error ends the shell.
+
+        Raises:
+            SoulslabError: A line of a script failed.
+        """
+        for number, line in enumerate(lines, 1):
+            text = line.strip()
+            if text in ("quit", "exit", "q"):
+                return
+            try:
+                if text and not text.startswith("#"):
+                    self.do(text)
+            except SoulslabError as error:
+                if not is_interactive:
+                    error.add_note(f"This was line {number}: {text}")
+                    raise
+                self._console.print(Text(str(error), style="red"))
+
+    def do(self, line: str) -> None:
+        """Carry out one line.
+
+        Raises:
+            ConfigError: There is no such command, or it takes other arguments.
+            SiphonError: It failed.
+        """
+        try:
+            name, *words = shlex.split(line)
+        except ValueError as error:
+            raise ConfigError(f"cannot be split into words: {error}", source=line) from error
+        if name not in COMMANDS:
+            raise ConfigError(f"unknown command{did_you_mean(name, COMMANDS)}", source=name)
+        usage, _, least, do = COMMANDS[name]
+        if len(words) < least:
+            raise ConfigError(f"needs more arguments: {usage}", source=line)
+        do(self, words)
+
+    def get(self, words: list[str]) -> None:
+        """Print attributes; all without names."""
+        for name, value in self._control.session.snapshot(tuple(words) or None).items():
+            self._console.print(Text(f"{name} = {shown(value)}"))
+
+    def set(self, words: list[str]) -> None:
+        """Write an attribute."""
+        session = self._control.session
+        session.write(parse_values(session.profile, {words[0]: " ".join(words[1:])}))
+
+    def hold(self, words: list[str]) -> None:
+        """Hold keys for so many seconds."""
+        self._control.tap(words[:-1], hold_s=_number(words[-1]))
+
+    def move(self, words: list[str]) -> None:
+        """Move the mouse."""
+        dx, dy, *steps = (round(_number(word)) for word in words[:3])
+        self._control.move(dx, dy, n_steps=max(steps[0] if steps else 1, 1))
+
+    def capture(self, words: list[str]) -> None:
+        """Write the window as a picture."""
+        save_frame(self._control.session.capture(), Path(words[0]))
+
+    def toggle(self, words: list[str]) -> None:
+        """Press or release keys, and print which are down."""
+        self._control.toggle(words)
+        self._console.print(Text(f"down: {' '.join(self._control.down) or '(none)'}"))
+
+    def set_speed(self, words: list[str]) -> None:
+        """Let the game run."""
+        self._control.session.clock.run(_number(words[0]) if words else 1.0)
+
+    def tap(self, words: list[str]) -> None:
+        """Press and release keys."""
+        self._control.tap(words)
+
+    def wait(self, words: list[str]) -> None:
+        """Let game time pass."""
+        self._control.wait(_number(words[0]))
+
+    def pause(self, _words: list[str]) -> None:
+        """Pause the game."""
+        self._control.session.clock.pause()
+
+    def info(self, _words: list[str]) -> None:
+        """Print what the session is attached to."""
+        self._console.print(info_table(self._control.session.info))
+
+    def help(self, _words: list[str]) -> None:
+        """Print the commands."""
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for usage, what, _, _ in COMMANDS.values():
+            table.add_row(Text(usage), what)
+        self._console.print(table)
+
+
+#: Usage, meaning, least number of arguments, and method of each command.
+COMMANDS: Final[dict[str, tuple[str, str, int, Callable[[Shell, list[str]], None]]]] = {
+    "get": ("get [NAME ...]", "print attributes; all without names", 0, Shell.get),
+    "set": ("set NAME VALUE", "write an attribute", 2, Shell.set),
+    "tap": ("tap KEY ...", "press keys together and release them", 1, Shell.tap),
+    "hold": ("hold KEY ... SECONDS", "hold keys for so much game time", 2, Shell.hold),
+    "toggle": ("toggle KEY ...", "press keys, or release those that are down", 1, Shell.toggle),
+    "move": ("move DX DY [STEPS]", "move the mouse by so many pixels", 2, Shell.move),
+    "capture": ("capture FILE", "write the window as a picture", 1, Shell.capture),
+    "wait": ("wait SECONDS", "let game time pass", 1, Shell.wait),
+    "pause": ("pause", "pause the game", 0, Shell.pause),
+    "run": ("run [SPEED]", "let the game run on", 0, Shell.set_speed),
+    "info": ("info", "print process, clock and window", 0, Shell.info),
+    "help": ("help", "print this list; quit ends the shell", 0, Shell.help),
+}
+
+
+def _number(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError as error:
+        raise ConfigError("is not a number", source=word) from error
