@@ -24,7 +24,7 @@ from soulslab.cli_bench import A_SEED, bench
 from soulslab.cli_fights import fights
 from soulslab.cli_files import TokenFile, check_json, check_run, token_options, token_overrides, write_json
 from soulslab.cli_games import games
-from soulslab.cli_policies import join, remove_tokens
+from soulslab.cli_policies import film, join, remove_tokens
 from soulslab.cli_serve import serve
 from soulslab.cli_siphon import siphon
 from soulslab.cli_siphon_control import shell as _shell  # noqa: F401 (adds its commands to siphon)
@@ -60,6 +60,7 @@ app.command(fights)
 app.command(games)
 app.command(join)
 app.command(remove_tokens)
+app.command(film)
 
 
 def main() -> None:

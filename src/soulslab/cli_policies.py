@@ -1,14 +1,16 @@
-"""``soulslab join`` and ``soulslab remove-tokens``: they parse, wire and exit with a code."""
+"""``soulslab join``, ``film`` and ``remove-tokens``: they parse, wire and exit with a code."""
 
 # ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from soulslab.cli_files import check_run
 
@@ -65,3 +67,42 @@ def remove_tokens(path: Path) -> int:
     if not removal.changed:
         _log.info("%s: no token found", path)
     return EXIT_FAILED if removal.left else EXIT_OK
+
+
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class FilmFlags:
+    """Which fight to film.
+
+    Attributes:
+        boss: A shipped boss, or the path of a boss file; by default the policy's own, or the judge.
+        phase: 1, 2 or full; by default the policy's own, or full.
+        seed: Seed of the first fight.
+        window: Film the window of the fight; by default the drawing from above.
+        won: Film the first fight that the policy wins, of at most 100.
+    """
+
+    boss: str | None = None
+    phase: str | None = None
+    seed: Annotated[int, Parameter(validator=Number(gte=0, lt=2**31))] = 0
+    window: Annotated[bool, Parameter(negative="")] = False
+    won: Annotated[bool, Parameter(negative="")] = False
+
+
+def film(policy: Path, file: Path = Path("fight.mp4"), *, flags: FilmFlags | None = None) -> int:
+    """Film a fight of a trained policy.
+
+    Args:
+        policy: Folder of a run, or a policy file.
+        file: MP4 file to write.
+        flags: Which fight to film.
+    """
+    from soulslab.film import film_policy
+    from soulslab.learn.players import load_player
+
+    flags = flags or FilmFlags()
+    fight = {"boss": flags.boss, "phase": flags.phase}
+    player = load_player(policy)
+    is_won = film_policy(player, file, fight, in_window=flags.window, seed=flags.seed, needs_win=flags.won)
+    _log.info("%s: a fight that was %s", file, "won" if is_won else "lost")
+    return EXIT_OK

@@ -154,10 +154,7 @@ def record_won_fight(
         NoWinError: None was won.
         VideoError: The film could not be encoded.
     """
-    if env.render_mode not in ("rgb_array", "rgb_array_list"):
-        raise EnvironmentUsageError(
-            f"render_mode must be 'rgb_array' or 'rgb_array_list' to record, not {env.render_mode!r}"
-        )
+    _check_render_mode(env)
     if max_attempts < 1:
         raise EnvironmentUsageError(f"max_attempts must be at least 1, not {max_attempts}")
     for attempt in range(max_attempts):
@@ -167,6 +164,36 @@ def record_won_fight(
                 return attempt + 1
         _log.info("fight %d of at most %d was lost; trying the next", attempt + 1, max_attempts)
     raise NoWinError(max_attempts)
+
+
+def record_fight(env: gymnasium.Env[Any, Any], act: Act, path: Path, *, seed: int = 0) -> bool:
+    """Play one fight and write it as an MP4, whatever its outcome.
+
+    Args:
+        env: See `record_won_fight`.
+        act: See `record_won_fight`.
+        path: The file; it is replaced when the film is complete.
+        seed: Of the fight.
+
+    Returns:
+        Whether the fight was won.
+
+    Raises:
+        EnvironmentUsageError: The environment renders no pictures.
+        VideoError: The film could not be encoded.
+    """
+    _check_render_mode(env)
+    with Mp4Writer(path, _fps(env)) as film:
+        is_won = _play(env, act, seed % SEEDS, film)
+        film.keep()
+    return is_won
+
+
+def _check_render_mode(env: gymnasium.Env[Any, Any]) -> None:
+    if env.render_mode not in ("rgb_array", "rgb_array_list"):
+        raise EnvironmentUsageError(
+            f"render_mode must be 'rgb_array' or 'rgb_array_list' to record, not {env.render_mode!r}"
+        )
 
 
 def _play(env: gymnasium.Env[Any, Any], act: Act, seed: int, film: Mp4Writer) -> bool:

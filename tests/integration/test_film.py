@@ -1,0 +1,57 @@
+"""``soulslab film``: a policy in the simulator and in the window, as an MP4 that can be read."""
+
+import av
+import pytest
+
+from soulslab import cli
+from soulslab.envs.registration import ARENA_ID
+from soulslab.errors import NoWinError
+from soulslab.film import film_policy
+from soulslab.learn.players import load_player
+from support.policies import q_policy
+
+
+@pytest.fixture
+def policy(tmp_path):
+    file = tmp_path / "policy.safetensors"
+    options = {"observation": "relative", "phase": "1"}
+    q_policy(1, env_id=ARENA_ID, n_features=73, n_actions=20, env_options=options).save(file)
+    return file
+
+
+def frames_of(path):
+    with av.open(str(path)) as file:
+        stream = file.streams.video[0]
+        pictures = [frame.to_ndarray(format="rgb24") for frame in file.decode(stream)]
+        return pictures, float(stream.average_rate)
+
+
+def test_the_simulator_is_filmed(policy, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("soulslab.log.configure", lambda _: None)
+    monkeypatch.chdir(tmp_path)
+    caplog.set_level("INFO", "soulslab.cli_policies")
+    assert cli.run(["film", policy.name, "films/fight.mp4", "--seed", "3"]) == 0
+    assert "films/fight.mp4: a fight that was lost" in caplog.text
+    pictures, rate = frames_of("films/fight.mp4")
+    assert rate == 30
+    assert len(pictures) > 100
+    assert pictures[0].std() > 10
+    assert (pictures[0] != pictures[60]).any()
+    assert cli.run(["film", "nothing.safetensors"]) in (1, 2)
+
+
+def test_a_won_fight_that_there_is_not_leaves_no_file(policy, tmp_path, monkeypatch):
+    monkeypatch.setattr("soulslab.film.MAX_ATTEMPTS", 2)
+    with pytest.raises(NoWinError):
+        film_policy(load_player(policy), tmp_path / "won.mp4", {}, needs_win=True)
+    assert not (tmp_path / "won.mp4").exists()
+
+
+def test_the_window_is_filmed(policy, tmp_path):
+    fight = {"boss": "trickster", "phase": "1"}
+    assert film_policy(load_player(policy), tmp_path / "window.mp4", fight, in_window=True, seed=1) in (True, False)
+    pictures, rate = frames_of(tmp_path / "window.mp4")
+    assert rate == 10
+    assert pictures[0].shape == (450, 800, 3)
+    assert len(pictures) > 20
+    assert pictures[-1].std() > 5
