@@ -358,6 +358,7 @@ def play(
     seed: Annotated[int | None, Parameter(validator=A_SEED)] = None,
     policy: Path | None = None,
     window: Annotated[bool, Parameter(negative="")] = False,
+    explain: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Fight a boss yourself in the terminal, or watch a policy do it; in a window you fight with soulslab arena.
 
@@ -367,6 +368,7 @@ def play(
         seed: Seed of the first fight; another one each time by default.
         policy: Folder of a run, or a policy file, that plays in your place.
         window: Watch the policy in the window of the fight, in real time.
+        explain: Show the policy's scores of the actions and the reward of each decision; P pauses, N plays one.
     """
     import gymnasium
 
@@ -380,6 +382,8 @@ def play(
         raise ConfigError("shows a policy: name one with --policy; by hand: soulslab arena", source="--window")
     if policy is not None:
         check_run(policy)
+    if explain and (window or policy is None):
+        raise ConfigError("is for a policy in the terminal: name one with --policy", source="--explain")
     player = load_player(policy) if policy else None
     env_id = ARENA_LIVE_ID if window else ARENA_ID
     fight = fight_options(env_id, player.header if player else None, boss=boss, phase=phase)
@@ -388,7 +392,8 @@ def play(
         _log.info("%d of %d fights won", tally.wins, tally.fights)
         return EXIT_OK
     env = gymnasium.make(env_id, **fight)
-    play_fights(env, seed=seed, act=act_of(player, env, str(policy)) if player else None)
+    act = act_of(player, env, str(policy)) if player else None
+    play_fights(env, seed=seed, act=act, describe=act.describe if act and explain else None)
     return EXIT_OK
 
 

@@ -12,7 +12,7 @@ import soulslab  # noqa: F401 (registers the arena)
 from soulslab.arena.vocabulary import ACTIONS, NOTHING, action_name
 from soulslab.errors import EnvironmentUsageError, TerminalError
 from soulslab.play.controls import BUFFER_S, HOLD_S, Controls
-from soulslab.play.game import play
+from soulslab.play.game import Pause, play
 from soulslab.play.terminal import Terminal, half_blocks
 
 OPEN = np.ones(len(ACTIONS), np.bool_)
@@ -152,6 +152,38 @@ def test_a_policy_plays_until_it_dies(pty):
     pty.type("q")
     assert end(process, pty, before) == ""
     assert process.returncode == 0
+
+
+EXPLAINED = """
+from soulslab.learn.inputs import ExtraInputs
+from soulslab.play.watching import act_of
+import sys; sys.path.insert(0, "tests"); from support.policies import q_policy
+player = q_policy(1, env_id="soulslab/Arena-v0", n_features=74, n_actions=20, env_options={"observation": "features"})
+act = act_of(player, env)
+play(env, seed=3, act=act, describe=act.describe)
+"""
+
+
+def test_a_watched_fight_is_explained_paused_and_stepped(pty):
+    before = pty.attributes()
+    process = start(pty, EXPLAINED)
+    pty.wait_for(r"value \[[a-z_+]+ -?\d+\.\d\d\] ")
+    pty.wait_for(r"reward [+-]\d+\.\d{3}   return [+-]\d+\.\d{3}")
+    pty.type("p")
+    for _ in range(2):
+        pty.type("n")
+        pty.wait_for(r"return [+-]\d+\.\d{3}")
+    pty.type("q")
+    assert end(process, pty, before) == ""
+
+
+def test_a_pause_lets_single_decisions_through():
+    pause = Pause()
+    assert (pause.press("x"), pause.is_on) == (False, False)
+    assert (pause.press("n"), pause.is_on) == (False, True)  # the first N pauses
+    assert (pause.press("n"), pause.is_on) == (True, True)
+    assert (pause.press("P"), pause.is_on) == (False, False)
+    assert (pause.press("pn"), pause.is_on) == (True, True)
 
 
 def test_sigterm_restores_the_terminal(pty):

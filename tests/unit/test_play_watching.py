@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import soulslab  # noqa: F401 (registers the environments)
-from soulslab.arena.vocabulary import N_ACTIONS
+from soulslab.arena.vocabulary import N_ACTIONS, NOTHING, action_name
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.errors import IncompatibleCheckpointError
 from soulslab.learn.demonstrations.episode import PlayerHands, play_episode
-from soulslab.learn.inputs import ExtraInputs
+from soulslab.learn.inputs import ExtraInputs, Inputs
 from soulslab.play.watching import act_of, fight_options
-from support.policies import q_policy
+from support.policies import actor_critic, q_policy
 
 EXTRAS = ExtraInputs(previous_actions=2, time_left_decisions=200)
 N_FEATURES = {"features": 74, "relative": 73}
@@ -101,3 +101,32 @@ def test_a_policy_that_sees_something_else():
         pytest.raises(IncompatibleCheckpointError, match="has 73 features, but soulslab/Arena-v0 has 74"),
     ):
         act_of(player, env, "policy.safetensors")
+
+
+def test_the_scores_are_those_that_the_choice_was_made_by():
+    rng = np.random.default_rng(0)
+    inputs = Inputs(rng.normal(size=(5, 6)).astype(np.float32))
+    mask = rng.random((5, 4)) < 0.6
+    mask[:, 0] = True
+    values = q_policy(1)
+    kind, numbers = values.scores(inputs, mask)
+    assert kind == "value"
+    np.testing.assert_array_equal(np.where(mask, numbers, -np.inf).argmax(1), values.act(inputs, mask))
+    actor = actor_critic(1, n_features=6, n_actions=4)
+    kind, numbers = actor.scores(inputs, mask)
+    assert kind == "probability"
+    np.testing.assert_allclose(numbers.sum(1), 1.0, rtol=1e-5)
+    assert (numbers[~mask] == 0).all()
+    np.testing.assert_array_equal(numbers.argmax(1), actor.act(inputs, mask))
+
+
+def test_a_choice_is_described():
+    player = arena_policy(skip_locked=True)
+    with closing(gymnasium.make(ARENA_ID, **fight_options(ARENA_ID, player.header))) as env:
+        act = act_of(player, env)
+        observed, info = env.reset(seed=5)
+        action = act(observed, info["action_mask"], 0)
+        assert act.describe().startswith(f"value [{action_name(action)} ")
+        only = np.arange(N_ACTIONS) == NOTHING
+        assert act(observed, only, 1) == NOTHING
+        assert act.describe() == "only nothing is open"

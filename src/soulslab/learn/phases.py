@@ -19,7 +19,7 @@ from soulslab.errors import ConfigError, CorruptCheckpointError, IncompatibleChe
 from soulslab.learn import policy as actor_critic
 from soulslab.learn.archive import Tensors, read_archive, write_archive
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.player import Header, different_names, parse_header
+from soulslab.learn.player import ActionScores, Header, Player, different_names, parse_header
 from soulslab.learn.policy import Policy
 from soulslab.learn.provenance import git_commit
 from soulslab.learn.rainbow import policy as action_values
@@ -171,6 +171,12 @@ class PhasePolicy:
             open_ = None if masks is None else masks[rows]
             actions[rows] = member.act(seen, open_, deterministic=deterministic)
         return actions if isinstance(obs, Inputs) else actions.reshape(np.shape(obs)[:-1])
+
+    def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:
+        """Return the scores of the policy of the present phase, for one observation (B = 1)."""
+        [number] = self.switch.phases(inputs.features)
+        member: Player = self.members[number]
+        return member.scores(inputs, mask)
 
     def seed(self, seed: int) -> None:
         """Seed the draws of :meth:`act`, each policy's differently."""

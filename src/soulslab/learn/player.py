@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -145,6 +145,18 @@ def parse_header(raw: Mapping[str, Any], path: Path, kind: type[H], versions: Co
     return header
 
 
+class ActionScores(NamedTuple):
+    """A number for each action.
+
+    Attributes:
+        kind: ``probability`` (0 to 1, masked actions 0) or ``value`` (expected discounted return, masked actions too).
+        numbers: float32 (B, A).
+    """
+
+    kind: str
+    numbers: NDArray[np.float32]
+
+
 class Player(Protocol):
     """A trained policy of any kind: an actor-critic, action values, one of either for each phase."""
 
@@ -165,6 +177,14 @@ class Player(Protocol):
 
         Returns:
             Actions, int64 (B,); for one observation, an array without axes.
+        """
+
+    def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:
+        """Return what the policy thinks of each action, for people to read; draws nothing.
+
+        Args:
+            inputs: What an :class:`soulslab.learn.inputs.Observer` made of the observations.
+            mask: True where an action is allowed, bool (B, A).
         """
 
     def seed(self, seed: int) -> None:

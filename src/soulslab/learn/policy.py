@@ -23,7 +23,7 @@ from soulslab.learn.archive import Tensors, check_shapes, read_archive, write_ar
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.network import ActorCritic, masked_log_probs, sample
 from soulslab.learn.normalise import RunningMoments
-from soulslab.learn.player import Header, parse_header
+from soulslab.learn.player import ActionScores, Header, parse_header
 from soulslab.learn.settings import NetworkSettings
 
 FORMAT: Final = "soulslab-policy"
@@ -131,6 +131,13 @@ class Policy:
             chosen = log_probs.argmax(-1) if deterministic else sample(log_probs, self._generator).squeeze(-1)
         actions: NDArray[np.int64] = chosen.numpy()
         return actions if isinstance(obs, Inputs) else actions.reshape(np.shape(obs)[:-1])
+
+    def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:
+        """Return the probability of each action; see :class:`soulslab.learn.player.Player`."""
+        with torch.inference_mode():
+            logits = self.network.logits(*self._tensors(inputs))
+            blocked = torch.zeros_like(logits, dtype=torch.bool) if mask is None else torch.from_numpy(~mask)
+            return ActionScores("probability", masked_log_probs(logits, blocked).exp().numpy())
 
     def seed(self, seed: int) -> None:
         """Seed the draws of :meth:`act`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import cv2
@@ -37,13 +37,21 @@ class Tally(msgspec.Struct):
     wins: int = 0
 
 
-def play(env: gymnasium.Env[Any, Any], *, seed: int | None = None, act: Act | None = None) -> Tally:
+def play(
+    env: gymnasium.Env[Any, Any],
+    *,
+    seed: int | None = None,
+    act: Act | None = None,
+    describe: Callable[[], str] | None = None,
+) -> Tally:
     """Fight in this process's terminal until the player quits.
 
     Args:
         env: ``soulslab/Arena-v0``; no render mode is needed.
         seed: Of the first fight; those after it follow from it.
-        act: Chooses the actions, and the person only watches; without it the keyboard does.
+        act: Chooses the actions, and the person only watches; without it the keyboard does. P pauses such a fight, and
+            N plays one decision of a paused one.
+        describe: Returns a line about the last choice of `act`, which is shown with the reward of each decision.
 
     Returns:
         What came of it.
@@ -59,33 +67,66 @@ def play(env: gymnasium.Env[Any, Any], *, seed: int | None = None, act: Act | No
     with Terminal() as terminal:
         observation, info = env.reset(seed=seed)
         controls, n_decisions = Controls(), 0
+        pause = None if act is None else Pause()
+        total = 0.0
         _show(terminal, arena.simulator, _footer(act))
-        while _wait(terminal, controls, DECISION_S):
+        while _wait(terminal, controls, DECISION_S, pause):
             mask = info["action_mask"]
             action = controls.action(mask, time.monotonic()) if act is None else act(observation, mask, n_decisions)
-            observation, _, terminated, truncated, info = env.step(action)
+            said: tuple[str, ...] = () if describe is None else (describe(),)
+            observation, reward, terminated, truncated, info = env.step(action)
             n_decisions += info["n_decisions"]
-            _show(terminal, arena.simulator, _footer(act))
+            total += float(reward)
+            if said:
+                said = (*said, f"reward {reward:+.3f}   return {total:+.3f}")
+            _show(terminal, arena.simulator, _footer(act), said)
             if terminated or truncated:
                 tally.fights += 1
                 tally.wins += bool(info["fight"]["won"])
                 if not _wants_another(terminal, arena.simulator):
                     break
                 observation, info = env.reset()
-                controls, n_decisions = Controls(), 0
+                controls, n_decisions, total = Controls(), 0, 0.0
     return tally
 
 
-def _wait(terminal: Terminal, controls: Controls, duration_s: float) -> bool:
-    """Take in keys until the next decision is due, by a clock that drawing does not slow; False to quit."""
+class Pause:
+    """Pause and single step of a fight that is watched.
+
+    Attributes:
+        is_on: Whether the fight is paused.
+    """
+
+    def __init__(self) -> None:
+        self.is_on = False
+
+    def press(self, keys: str) -> bool:
+        """Take in the characters that the terminal gave; return whether one decision is to be played now."""
+        for key in keys.lower():
+            if key == "p":
+                self.is_on = not self.is_on
+            elif key == "n":
+                was_on, self.is_on = self.is_on, True
+                if was_on:
+                    return True
+        return False
+
+
+def _wait(terminal: Terminal, controls: Controls, duration_s: float, pause: Pause | None = None) -> bool:
+    """Take in keys until the next decision is due, by a clock that drawing does not slow; False to quit.
+
+    While the fight is paused no decision is due, except for a single step.
+    """
     now_s = time.monotonic()
     # Decisions lie on a grid of the clock; one that comes late does not push the others back.
     end_s = now_s + duration_s - now_s % duration_s
-    while now_s < end_s:
-        keys = terminal.read_keys(end_s - now_s)
+    while now_s < end_s or (pause is not None and pause.is_on):
+        keys = terminal.read_keys(duration_s if pause is not None and pause.is_on else end_s - now_s)
         now_s = time.monotonic()
         if "q" in keys.lower():
             return False
+        if pause is not None and pause.press(keys):
+            return True
         controls.press(keys, now_s)
     return True
 
@@ -99,19 +140,20 @@ def _wants_another(terminal: Terminal, simulator: Simulator) -> bool:
 
 
 def _footer(act: Act | None) -> str:
-    return HELP if act is None else "watching a policy   Q quit"
+    return HELP if act is None else "watching a policy   P pause   N single step   Q quit"
 
 
-def _show(terminal: Terminal, simulator: Simulator, footer: str) -> None:
-    """Draw the fight as large as the terminal allows, and below it what the bars of the picture would say."""
+def _show(terminal: Terminal, simulator: Simulator, footer: str, said: Sequence[str] = ()) -> None:
+    """Draw the fight as large as the terminal allows, and below it the bars, the lines `said` and the footer."""
     columns, lines = terminal.size()
-    height = 2 * max(lines - _N_TEXT_LINES, 1)
+    height = 2 * max(lines - _N_TEXT_LINES - len(said), 1)
     width = min(columns, round(height * ASPECT))
     height = min(height, 2 * round(width / ASPECT / 2))
     fight, duel = simulator.fight[0], simulator.duels[0]
     drawn = draw_duel(simulator.boss, fight, duel, height_px=_OVERSAMPLING * height, has_hud=False)
     picture = np.asarray(cv2.resize(drawn, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
-    terminal.show(picture, _status(simulator, width, footer))
+    *status, last = _status(simulator, width, footer)
+    terminal.show(picture, [*status, *(line[:width] for line in said), last])
 
 
 def _status(simulator: Simulator, width: int, footer: str) -> list[str]:

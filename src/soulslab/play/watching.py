@@ -9,17 +9,20 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.arena.vocabulary import NOTHING, action_name
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.learn.demonstrations.episode import PlayerHands
 from soulslab.learn.environment import sizes_of_one
 from soulslab.learn.player import Header, Player
-from soulslab.play.game import Act
 
 #: Options of training that decide what a policy sees and can do; the others are up to those who watch.
 _SEEN: Final = {
     ARENA_ID: ("observation",),
     ARENA_LIVE_ID: ("observation", "pixels", "n_last_actions", "action_mode", "actions", "step_ms", "latency_ms"),
 }
+
+#: Actions that `PolicyAct.describe` shows beside the chosen one.
+N_OTHERS: Final = 4
 
 
 def fight_options(
@@ -45,7 +48,39 @@ def fight_options(
     }
 
 
-def act_of(player: Player, env: gymnasium.Env[Any, Any], path: str | Path = "policy") -> Act:
+class PolicyAct:
+    """Chooses the actions of a policy, and describes its last choice.
+
+    Args:
+        hands: Chooses.
+        skips_locked: Whether the policy was trained with ``skip_locked``, and so decides only where it has a choice.
+    """
+
+    def __init__(self, hands: PlayerHands, *, skips_locked: bool) -> None:
+        self._hands = hands
+        self._skips_locked = skips_locked
+        self._action = NOTHING
+        self._has_chosen = False
+
+    def __call__(self, observation: Any, mask: NDArray[np.bool_], n_decisions: int) -> int:
+        """Return an action; see `soulslab.play.game.Act`."""
+        # In training the environment passed over such moments: they are no part of what the policy remembers.
+        self._has_chosen = not (self._skips_locked and n_decisions and mask.sum() == 1)
+        self._action = self._hands(observation, mask, n_decisions) if self._has_chosen else int(mask.argmax())
+        return self._action
+
+    def describe(self) -> str:
+        """Return the last action and the actions with the highest scores, as one line of text."""
+        if not self._has_chosen:
+            return f"only {action_name(self._action)} is open"
+        kind, numbers = self._hands.scores()
+        scores = numbers[0]
+        others = [number for number in np.argsort(-scores, kind="stable").tolist() if number != self._action]
+        parts = [f"{action_name(number)} {scores[number]:.2f}" for number in (self._action, *others[:N_OTHERS])]
+        return f"{kind} [{parts[0]}] {'  '.join(parts[1:])}"
+
+
+def act_of(player: Player, env: gymnasium.Env[Any, Any], path: str | Path = "policy") -> PolicyAct:
     """Return what chooses a policy's actions in an environment.
 
     Args:
@@ -62,13 +97,4 @@ def act_of(player: Player, env: gymnasium.Env[Any, Any], path: str | Path = "pol
     header = player.header
     header.check_env(env_id, sizes_of_one(env), path, alike=alike)
     hands = PlayerHands(player, env.observation_space, env_id)
-    if not header.env_options.get("skip_locked", False):
-        return hands
-
-    def act_where_there_is_a_choice(observation: Any, mask: NDArray[np.bool_], n_decisions: int) -> int:
-        # In training the environment passed over such moments: they are no part of what the policy remembers.
-        if n_decisions and mask.sum() == 1:
-            return int(mask.argmax())
-        return hands(observation, mask, n_decisions)
-
-    return act_where_there_is_a_choice
+    return PolicyAct(hands, skips_locked=bool(header.env_options.get("skip_locked", False)))

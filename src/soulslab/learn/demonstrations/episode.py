@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.learn.inputs import Layout, Observer
-from soulslab.learn.player import Player
+from soulslab.learn.player import ActionScores, Player
 
 RECORDING: Final = 4
 """Purpose number of recordings in :func:`soulslab.learn.environment.environment_seed`, none of those used elsewhere:
@@ -99,6 +99,11 @@ class PlayerHands:
         self._observer = Observer(layout, 1, header.frame_stack, extras=header.extras, n_actions=header.n_actions)
         self._last = np.zeros(1, np.int64)
         self._n_decisions = 0
+        self._mask: NDArray[np.bool_] | None = None
+
+    def scores(self) -> ActionScores:
+        """Return what the policy thought of each action, float32 (1, A), when it last chose one."""
+        return self._player.scores(self._observer.inputs, self._mask)
 
     def __call__(self, observation: Any, mask: NDArray[np.bool_] | None, n_decisions: int) -> int:
         """Return the best open action."""
@@ -109,7 +114,8 @@ class PlayerHands:
             taken = np.array([n_decisions - self._n_decisions])
             self._observer.follow(batch, np.zeros(1, np.bool_), self._last, taken)
         self._n_decisions = n_decisions
-        self._last = self._player.act(self._observer.inputs, None if mask is None else mask[None])
+        self._mask = None if mask is None else mask[None].copy()
+        self._last = self._player.act(self._observer.inputs, self._mask)
         return int(self._last[0])
 
 

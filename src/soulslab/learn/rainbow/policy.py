@@ -16,7 +16,7 @@ from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsag
 from soulslab.learn.archive import Tensors, check_shapes, read_archive, write_archive
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.normalise import RunningMoments
-from soulslab.learn.player import Header, parse_header
+from soulslab.learn.player import ActionScores, Header, parse_header
 from soulslab.learn.rainbow.encoding import Encoding, check_bins
 from soulslab.learn.rainbow.network import QNetwork
 from soulslab.learn.rainbow.settings import QNetworkSettings
@@ -142,6 +142,14 @@ class QPolicy:
             chosen = torch.multinomial(policy, 1, generator=self._generator).squeeze(1)
         actions: NDArray[np.int64] = chosen.numpy()
         return actions if isinstance(obs, Inputs) else actions.reshape(np.shape(obs)[:-1])
+
+    def scores(
+        self,
+        inputs: Inputs,
+        mask: NDArray[np.bool_] | None = None,  # noqa: ARG002 (values do not depend on it)
+    ) -> ActionScores:
+        """Return the value of each action; see :class:`soulslab.learn.player.Player`."""
+        return ActionScores("value", self.values(inputs).numpy().copy())
 
     def seed(self, seed: int) -> None:
         """Seed the draws of :meth:`act`."""
