@@ -176,12 +176,26 @@ class SettingsFlags:
         return [*env, *(self.overrides or []), *token_overrides(self.token_file)]
 
 
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class ResumeFlags:
+    """Which run to go on with.
+
+    Attributes:
+        resume: Folder of a run to go on with, with the settings that it was started with.
+        trust: With --resume: the settings in the folder may choose programs, profiles, servers and modules.
+    """
+
+    resume: Path | None = None
+    trust: Annotated[bool, Parameter(negative="")] = False
+
+
 @app.command
 def train(
     *,
     flags: SettingsFlags | None = None,
     run_dir: Path | None = None,
-    resume: Path | None = None,
+    resuming: ResumeFlags | None = None,
     prometheus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None,
 ) -> int:
     """Train an agent.
@@ -189,15 +203,17 @@ def train(
     Args:
         flags: Settings of the run.
         run_dir: Folder for what the run leaves behind; runs/ and the time of day by default.
-        resume: Folder of a run to go on with, with the settings that it was started with.
+        resuming: Which run to go on with.
         prometheus: Port on this machine where Prometheus can read the run's numbers; 0 takes a free one.
     """
     from soulslab.learn.configs import config_path
     from soulslab.learn.runs import CONFIG_NAME, StopReason
     from soulslab.learn.sinks import run_sinks
     from soulslab.learn.training import load_new_run_settings, load_run_settings, train_run
+    from soulslab.learn.untrusted import check_stored_settings, trust_flag
 
-    flags = flags or SettingsFlags()
+    flags, resuming = flags or SettingsFlags(), resuming or ResumeFlags()
+    resume = resuming.resume
     if resume is not None and (flags.config is not None or run_dir is not None):
         raise ConfigError(
             "takes its settings and its folder from the run: no --config, no --run-dir", source="--resume"
@@ -205,6 +221,8 @@ def train(
     folder = resume or run_dir or _new_run_dir()
     if resume is not None:
         settings = load_run_settings(resume / CONFIG_NAME, flags.changes())
+        if not resuming.trust:
+            check_stored_settings(settings, resume / CONFIG_NAME, flags.changes())
     else:
         file = config_path(flags.config) if flags.config else None
         settings = load_new_run_settings(file, flags.changes())
@@ -213,7 +231,7 @@ def train(
     won = "" if result.win_rate is None else f", {100 * result.win_rate:.1f} % of fights won"
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
     if result.reason is StopReason.INTERRUPTED:
-        _log.info("to go on: soulslab train --resume %s", folder)
+        _log.info("to go on: soulslab train --resume %s%s", folder, trust_flag(settings))
         return EXIT_INTERRUPTED
     return EXIT_OK
 
@@ -236,6 +254,7 @@ class EvaluateFlags:
         json: Also write the tables to this file.
         token_file: File with the token of the environment's server; - asks for the token. By default it is in the
             environment variable SOULSLAB_TOKEN.
+        trust: The policy's file may choose programs, profiles, servers and modules of the environment.
     """
 
     fights: Annotated[int, Parameter(validator=Number(gte=1))] = 1000
@@ -249,15 +268,30 @@ class EvaluateFlags:
     sampled: Annotated[bool, Parameter(negative="")] = False
     json: Path | None = None
     token_file: TokenFile = None
+    trust: Annotated[bool, Parameter(negative="")] = False
 
-    def options(self, trained: dict[str, Any]) -> dict[str, Any]:
-        """Return the options of the environment, from those that the agent was trained with."""
+    def environment(self, trained_id: str, trained: dict[str, Any], source: Path) -> tuple[str, dict[str, Any]]:
+        """Return the environment's id and its options.
+
+        Args:
+            trained_id: Id of the environment that the agent was trained on.
+            trained: Options of that environment.
+            source: File of the policy, for messages.
+
+        Raises:
+            UntrustedFileError: The file decides what runs, and was not trusted.
+        """
         from soulslab.config import read_overrides
+        from soulslab.learn.untrusted import check_named_environment
 
         named = {name: value for name, value in (("boss", self.boss), ("phase", self.phase)) if value is not None}
+        named |= read_overrides(self.option or (), "--option")
         # Another environment has bosses of its own.
-        kept = {name: value for name, value in trained.items() if not (self.env and name == "boss")}
-        return {**kept, **named, **read_overrides(self.option or (), "--option"), **token_options(self.token_file)}
+        dropped = {*named, "boss"} if self.env else {*named}
+        kept = {name: value for name, value in trained.items() if name not in dropped}
+        if not self.trust:
+            check_named_environment("" if self.env else trained_id, kept, source)
+        return self.env or trained_id, {**kept, **named, **token_options(self.token_file)}
 
     def ways(self) -> list[str]:
         """Return the ways of choosing actions that were asked for; neither flag asks for both."""
@@ -286,8 +320,8 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
     check_json(flags.json)
     check_run(run)
     policy = load_player(run)
-    options = flags.options(_without_functions(policy.header.env_options))
-    env_id = flags.env or policy.header.env_id
+    header = policy.header
+    env_id, options = flags.environment(header.env_id, _without_functions(header.env_options), run)
     evaluations = {}
     sink = ConsoleSink()
     for way in flags.ways():

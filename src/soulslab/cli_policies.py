@@ -26,6 +26,7 @@ def join(
     at_most: Annotated[list[float], Parameter(negative="")],
     out: Path,
     phase: str = "full",
+    trust: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Join policies of the phases of a fight to one that switches between them.
 
@@ -35,12 +36,14 @@ def join(
         at_most: The next phase begins where the feature is at most this; once for each policy but the first.
         out: File of the joined policy.
         phase: What it is played on unless somebody says otherwise, where the fights have phases.
+        trust: The first policy's file may choose programs, profiles, servers and modules of the environment, which is
+            made where the feature is given by name.
     """
     from soulslab.learn.joining import join_runs
 
     for run in runs:
         check_run(run)
-    policy = join_runs(runs, feature, at_most, {"phase": phase})
+    policy = join_runs(runs, feature, at_most, {"phase": phase}, trust=trust)
     policy.save(out)
     switch = policy.switch
     what = switch.name or f"feature {switch.feature}"

@@ -43,6 +43,7 @@ class TuneFlags:
         seeds: Seeds of the runs of each candidate, in place of those in the file; 0 by default.
         token_file: File with the token of the environment's server; - asks for the token. By default it is in the
             environment variable SOULSLAB_TOKEN.
+        trust: With the folder of an existing study: its files may choose programs, profiles, servers and modules.
     """
 
     config: Path | None = None
@@ -53,6 +54,8 @@ class TuneFlags:
     trials: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     seeds: Annotated[list[int] | None, Parameter(validator=A_SEED, consume_multiple=True, negative="")] = None
     token_file: TokenFile = None
+
+    trust: Annotated[bool, Parameter(negative="")] = False
 
     def study(self) -> dict[str, Any]:
         """Return what changes in the table [study]."""
@@ -85,6 +88,7 @@ def tune(
     from soulslab.learn.tuning.folder import BEST_NAME
     from soulslab.learn.tuning.report import study_report, summary
     from soulslab.learn.tuning.running import tune as run_study
+    from soulslab.learn.untrusted import trust_flag
 
     flags = flags or TuneFlags()
     folder = study or _new_folder()
@@ -94,7 +98,7 @@ def tune(
     Console().print(study_report(result))
     _log.info("%s; see %s", summary(result), folder)
     if result.is_interrupted:
-        _log.info("to go on: soulslab tune --study %s", folder)
+        _log.info("to go on: soulslab tune --study %s%s", folder, trust_flag(settings))
         return EXIT_INTERRUPTED
     if result.best is None:
         return EXIT_FAILED
@@ -111,7 +115,7 @@ def _what(folder: Path, flags: TuneFlags) -> tuple[AnySettings, TuneSettings]:
     from soulslab.learn.configs import config_path
     from soulslab.learn.training import load_new_run_settings, with_env_options
     from soulslab.learn.tuning.folder import StudyFolder
-    from soulslab.learn.tuning.settings import StudySettings, load_tune_settings
+    from soulslab.learn.tuning.settings import StudySettings, check_stored_study, load_tune_settings
 
     held, token = StudyFolder(folder), token_options(flags.token_file)
     if flags.is_about_a_new_study() or not held.has_study():
@@ -119,6 +123,8 @@ def _what(folder: Path, flags: TuneFlags) -> tuple[AnySettings, TuneSettings]:
         settings = load_new_run_settings(file, flags.overrides or [])
         return with_env_options(settings, token), load_tune_settings(flags.space, flags.search or [], flags.study())
     settings, tuning = held.load()
+    if not flags.trust:
+        check_stored_study(settings, tuning, folder)
     table = {**msgspec.to_builtins(tuning.study), **flags.study()}
 
     def error(problem: str, place: str) -> ConfigError:

@@ -5,6 +5,7 @@
     SoulslabError
     ├── ConfigError              a setting is unknown, missing, of the wrong type or out of range
     │   ├── BossFileError        a boss file is malformed (path of the mistake)
+    │   ├── UntrustedFileError   a file decides what runs, and was not trusted (path of the setting)
     │   └── MissingFactError     nobody has published what is needed of a boss (how to record it)
     ├── EnvironmentUsageError    an environment was used wrongly
     │   ├── UnknownBossError     no boss of that name (did you mean ...)
@@ -150,6 +151,7 @@ from soulslab.errors.general import (
     UnknownBossError,
     UnknownOptionError,
     UnknownRewardError,
+    UntrustedFileError,
     VideoError,
     did_you_mean,
 )
@@ -220,6 +222,7 @@ __all__ = [
     "UnknownKeyError",
     "UnknownOptionError",
     "UnknownRewardError",
+    "UntrustedFileError",
     "VideoError",
     "WaitTimeoutError",
     "WindowError",

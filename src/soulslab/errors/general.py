@@ -27,6 +27,23 @@ class ConfigError(SoulslabError):
         super().__init__(f"{where}: {problem}" if where else problem)
 
 
+class UntrustedFileError(ConfigError):
+    """A file that was not said to be trusted decides what runs on this machine.
+
+    Attributes:
+        value: What the file asks for at ``path``.
+    """
+
+    def __init__(self, path: str, value: object, source: str | Path) -> None:
+        self.value = value
+        super().__init__(
+            f"{value!r:.200} decides what runs on this machine, and a file alone must not; give this setting on the "
+            "command line, or trust the file with --trust",
+            path=path,
+            source=source,
+        )
+
+
 class BossFileError(ConfigError):
     """A boss file is malformed; ``path`` names the place in the file."""
 

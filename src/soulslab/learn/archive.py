@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as pack_tensors
 
+from soulslab.config.input_files import parse_json, read_bytes
 from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError
 
 Tensors = dict[str, NDArray[Any]]
@@ -29,7 +31,8 @@ Tensors = dict[str, NDArray[Any]]
 _HEADER: Final = "soulslab"
 _DIGEST: Final = "sha256"
 _TEMPORARY: Final = re.compile(r"\..+\.(safetensors|toml|json)\.\d+\.tmp")
-_LARGEST_HEADER: Final = 2**28  # a length beyond this is that of no file of ours
+_MAX_HEADER_BYTES: Final = 64 << 20
+_MAX_FILE_BYTES: Final = 16 << 30
 
 
 def write_archive(path: Path, tensors: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> None:
@@ -62,19 +65,15 @@ def read_archive(path: Path) -> tuple[Tensors, dict[str, Any]]:
         CheckpointError: There is no such file, or it cannot be read.
         CorruptCheckpointError: It is truncated, altered, or no file of soulslab.
     """
+    data = read_bytes(path, _MAX_FILE_BYTES, partial(CheckpointError, path))
+    metadata = _read_metadata(data, path)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
-    try:
-        metadata = _metadata(data)
-        text, digest = metadata[_HEADER], metadata[_DIGEST]
         tensors: Tensors = parse_tensors(data)
-    except (SafetensorError, msgspec.MsgspecError, KeyError, ValueError) as error:
-        raise CorruptCheckpointError(path, f"is truncated or no checkpoint of soulslab ({error})") from error
-    if _digest(tensors, text) != digest:
+    except (SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
+        raise CorruptCheckpointError(path, f"is truncated or not a checkpoint of soulslab ({error})") from error
+    if _digest(tensors, metadata.soulslab) != metadata.sha256:
         raise CorruptCheckpointError(path, "has been altered: its SHA-256 does not match its contents")
-    return tensors, msgspec.json.decode(text, type=dict[str, Any])
+    return tensors, _parse_header(metadata.soulslab, path)
 
 
 def read_archive_header(path: Path) -> dict[str, Any]:
@@ -87,28 +86,21 @@ def read_archive_header(path: Path) -> dict[str, Any]:
         CheckpointError: There is no such file, or it cannot be read.
         CorruptCheckpointError: It is truncated, or no file of soulslab.
     """
-    try:
-        with path.open("rb") as file:
-            length = file.read(8)
-            data = length + file.read(min(int.from_bytes(length, "little"), _LARGEST_HEADER))
-    except OSError as error:
-        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
-    try:
-        return msgspec.json.decode(_metadata(data)[_HEADER], type=dict[str, Any])
-    except (msgspec.MsgspecError, KeyError, ValueError) as error:
-        raise CorruptCheckpointError(path, f"is truncated or no checkpoint of soulslab ({error})") from error
+    start = read_bytes(path, _MAX_FILE_BYTES, partial(CheckpointError, path), n_first_bytes=8 + _MAX_HEADER_BYTES)
+    return _parse_header(_read_metadata(start, path).soulslab, path)
 
 
 def check_shapes(tensors: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]], path: str | Path) -> None:
-    """Check that all tensors that are expected are there, in their shapes.
+    """Check that all tensors that are expected are there, in their shapes and types, without NaN or infinity.
 
     Args:
         tensors: The tensors by name; others may be among them.
-        expected: Tensors of the right shapes, by name.
+        expected: Tensors of the right shapes and types, by name.
         path: Where the tensors come from, for the message.
 
     Raises:
-        IncompatibleCheckpointError: A tensor is missing or has another shape.
+        CorruptCheckpointError: A number is NaN or infinite.
+        IncompatibleCheckpointError: A tensor is missing or has another shape or type.
     """
     for name, example in expected.items():
         if name not in tensors or tensors[name].shape != example.shape:
@@ -116,6 +108,32 @@ def check_shapes(tensors: Mapping[str, NDArray[Any]], expected: Mapping[str, NDA
             raise IncompatibleCheckpointError(
                 path, f"tensor {name!r} should have shape {example.shape}, but there is {found}"
             )
+        if tensors[name].dtype != example.dtype:
+            raise IncompatibleCheckpointError(
+                path, f"tensor {name!r} should be of type {example.dtype}, but is of type {tensors[name].dtype}"
+            )
+        if not np.isfinite(tensors[name]).all():
+            raise CorruptCheckpointError(path, f"tensor {name!r} holds NaN or infinity")
+
+
+def check_n_parameters(tensors: Mapping[str, NDArray[Any]], n_expected: int, path: str | Path) -> None:
+    """Check that a file holds as many parameters of a network as its header describes.
+
+    This comes before the network is built, which takes memory and time in proportion to what the header says.
+
+    Args:
+        tensors: The tensors by name; the names of the parameters begin with ``network/``.
+        n_expected: Number of parameters of the network that the header describes.
+        path: Where the tensors come from, for the message.
+
+    Raises:
+        IncompatibleCheckpointError: The file holds more or fewer.
+    """
+    n_found = sum(tensor.size for name, tensor in tensors.items() if name.startswith("network/"))
+    if n_found != n_expected:
+        raise IncompatibleCheckpointError(
+            path, f"its header describes a network of {n_expected} parameters, but the file holds {n_found}"
+        )
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -176,11 +194,31 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _metadata(data: bytes) -> dict[str, str]:
+class _Metadata(msgspec.Struct, frozen=True):
+    """Values of `_HEADER` and `_DIGEST`."""
+
+    soulslab: str
+    sha256: str
+
+
+class _SafetensorsHeader(msgspec.Struct, frozen=True):
+    metadata: _Metadata = msgspec.field(name="__metadata__")
+
+
+def _read_metadata(data: bytes, path: Path) -> _Metadata:
     """Return the metadata of a safetensors file: 8 bytes of length, then JSON with ``__metadata__``."""
     n_bytes = int.from_bytes(data[:8], "little")
-    header = msgspec.json.decode(data[8 : 8 + n_bytes], type=dict[str, Any])
-    return msgspec.convert(header["__metadata__"], dict[str, str])
+    if n_bytes > min(len(data) - 8, _MAX_HEADER_BYTES):
+        raise CorruptCheckpointError(path, "is truncated or not a checkpoint of soulslab (its header is too long)")
+    return parse_json(data[8 : 8 + n_bytes], _SafetensorsHeader, partial(_not_an_archive, path)).metadata
+
+
+def _parse_header(text: str, path: Path) -> dict[str, Any]:
+    return parse_json(text, dict[str, Any], partial(_not_an_archive, path))
+
+
+def _not_an_archive(path: Path, problem: str) -> CorruptCheckpointError:
+    return CorruptCheckpointError(path, f"is truncated or not a checkpoint of soulslab: {problem}")
 
 
 def _digest(tensors: Mapping[str, NDArray[Any]], text: str) -> str:

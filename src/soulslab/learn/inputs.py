@@ -38,9 +38,9 @@ class PixelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         n_channels: C, frames that the environment has stacked included.
     """
 
-    height_px: int
-    width_px: int
-    n_channels: int
+    height_px: Annotated[int, Meta(ge=1, le=16384)]
+    width_px: Annotated[int, Meta(ge=1, le=16384)]
+    n_channels: Annotated[int, Meta(ge=1, le=1024)]
 
     def __str__(self) -> str:
         return f"{self.height_px}x{self.width_px}x{self.n_channels}"

@@ -15,12 +15,18 @@ from soulslab.learn.player import Header
 from soulslab.learn.players import load_player
 from soulslab.learn.policy import Policy
 from soulslab.learn.rainbow.policy import QPolicy
+from soulslab.learn.untrusted import check_named_environment
 
 _log = logging.getLogger(__name__)
 
 
 def join_runs(
-    runs: Sequence[Path], feature: str, at_most: Sequence[float], changes: Mapping[str, Any] | None = None
+    runs: Sequence[Path],
+    feature: str,
+    at_most: Sequence[float],
+    changes: Mapping[str, Any] | None = None,
+    *,
+    trust: bool = False,
 ) -> PhasePolicy:
     """Make one policy of those of several runs.
 
@@ -31,6 +37,7 @@ def join_runs(
         at_most: The second phase begins where the feature is at most the first of these, and so on.
         changes: Options of the environment in which the joined policy plays, where these are others than the policies
             were trained with. Those that the environment of training had not been given are left out.
+        trust: Make the environment that the first policy's file names, whatever it runs.
 
     Returns:
         The joined policy.
@@ -39,11 +46,14 @@ def join_runs(
         CheckpointError: A run has no policy, or its file cannot be used.
         ConfigError: There are too few policies, no such feature, or not one threshold for each policy but the first.
         IncompatibleCheckpointError: The policies look at different things, or one is joined already.
+        UntrustedFileError: The environment has to be made, and the file decides what runs.
     """
     if len(runs) < 2:
         raise ConfigError(f"needs policies of two phases or more, not {len(runs)}; name a run for each", source="join")
     members = [_load_member(run) for run in runs]
     headers = [member.header for member in members]
+    if not trust and not feature.isdecimal():
+        check_named_environment(headers[0].env_id, _without_functions(headers[0].env_options), runs[0])
     switch = find_switch(headers[0], feature, at_most)
     known = {name for header in headers for name in header.env_options}
     given = {name: value for name, value in (changes or {}).items() if name in known}
@@ -64,13 +74,7 @@ def find_switch(header: Header, feature: str, at_most: Sequence[float]) -> Switc
     """
     if feature.isdecimal():
         return Switch(feature=int(feature), at_most=tuple(at_most))
-    # How it was rewarded by a function is no matter of what it sees, and a file does not hold the function.
-    options = {
-        name: value
-        for name, value in header.env_options.items()
-        if not (isinstance(value, str) and value.startswith("<function "))
-    }
-    with closing(make_vector(header.env_id, 1, options)) as env:
+    with closing(make_vector(header.env_id, 1, _without_functions(header.env_options))) as env:
         names = feature_names(env)
     if not names:
         raise ConfigError(
@@ -83,6 +87,15 @@ def find_switch(header: Header, feature: str, at_most: Sequence[float]) -> Switc
             f"{header.env_id} has no feature {feature!r}{did_you_mean(feature, names)}", path="switch.feature"
         )
     return Switch(feature=names.index(feature), at_most=tuple(at_most), name=feature)
+
+
+def _without_functions(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out Python functions, which a file does not hold; a reward does not change what is observed."""
+    return {
+        name: value
+        for name, value in options.items()
+        if not (isinstance(value, str) and value.startswith("<function "))
+    }
 
 
 def _load_member(run: Path) -> Member:

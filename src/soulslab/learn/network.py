@@ -131,19 +131,13 @@ class Eye(nn.Module):
 
     def __init__(self, pixels: tuple[int, int, int], settings: NetworkSettings, generator: torch.Generator) -> None:
         super().__init__()
-        height_px, width_px, n_in = pixels
+        n_in = pixels[2]
         layers: list[nn.Module] = []
         for n_out, kernel_px, stride_px in settings.convolutions:
-            height_px, width_px = (height_px - kernel_px) // stride_px + 1, (width_px - kernel_px) // stride_px + 1
-            if height_px < 1 or width_px < 1:
-                raise EnvironmentUsageError(
-                    f"pixels of {pixels[0]}x{pixels[1]} are too few for network.convolutions = "
-                    f"{settings.convolutions}; use larger frames, or smaller kernels and strides"
-                )
             layers += [_convolution(n_in, n_out, (kernel_px, stride_px), generator), nn.ReLU()]
             n_in = n_out
         self.layers = nn.Sequential(*layers, nn.Flatten())
-        self.n_outputs = n_in * height_px * width_px
+        self.n_outputs = _n_seen(pixels, settings)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Return what is seen, float32 (B, n_outputs), of pixels uint8 (B, H, W, C)."""
@@ -151,6 +145,25 @@ class Eye(nn.Module):
         scaled = pixels.permute(0, 3, 1, 2).to(torch.float32).mul_(_PER_LEVEL)
         result: Tensor = self.layers(scaled)
         return result
+
+
+def count_parameters(
+    n_features: int, n_actions: int, settings: NetworkSettings, pixels: tuple[int, int, int] | None = None
+) -> int:
+    """Return the number of parameters that an `ActorCritic` of these arguments has, without building it.
+
+    Raises:
+        EnvironmentUsageError: The pixels are too few for the convolutions.
+    """
+    n_eye, n_inputs = 0, n_features
+    if pixels is not None:
+        n_in = pixels[2]
+        for n_out, kernel_px, _ in settings.convolutions:
+            n_eye += (n_in * kernel_px**2 + 1) * n_out
+            n_in = n_out
+        n_inputs += _n_seen(pixels, settings)
+    n_trunk = sum((n_in + 1) * n_out for n_in, n_out in pairwise((n_inputs, *settings.widths)))
+    return n_eye + n_trunk * (1 if settings.shared else 2) + (settings.widths[-1] + 1) * (n_actions + 1)
 
 
 def masked_log_probs(logits: Tensor, blocked: Tensor) -> Tensor:
@@ -188,6 +201,23 @@ def sample(log_probs: Tensor, generator: torch.Generator) -> Tensor:
     uniform = torch.rand(len(log_probs), 1, generator=generator)
     threshold = (1.0 - uniform) * cumulative[:, -1:]
     return torch.searchsorted(cumulative, threshold)
+
+
+def _n_seen(pixels: tuple[int, int, int], settings: NetworkSettings) -> int:
+    """Return the length of what the convolutions make of pixels.
+
+    Raises:
+        EnvironmentUsageError: The pixels are too few.
+    """
+    height_px, width_px, _ = pixels
+    for _, kernel_px, stride_px in settings.convolutions:
+        height_px, width_px = (height_px - kernel_px) // stride_px + 1, (width_px - kernel_px) // stride_px + 1
+        if height_px < 1 or width_px < 1:
+            raise EnvironmentUsageError(
+                f"pixels of {pixels[0]}x{pixels[1]} are too few for network.convolutions = "
+                f"{settings.convolutions}; use larger frames, or smaller kernels and strides"
+            )
+    return settings.convolutions[-1][0] * height_px * width_px
 
 
 def _trunk(n_features: int, settings: NetworkSettings, generator: torch.Generator) -> nn.Sequential:

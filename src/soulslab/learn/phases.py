@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from soulslab.errors import ConfigError, CorruptCheckpointError, IncompatibleCheckpointError
-from soulslab.learn import policy as actor_critic
 from soulslab.learn.archive import Tensors, read_archive, write_archive
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.player import ActionScores, Header, Player, different_names, parse_header
@@ -103,7 +103,7 @@ class PhaseHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True)
     format: str = FORMAT
     version: int = FORMAT_VERSION
     switch: Switch
-    members: tuple[dict[str, Any], ...]
+    members: Annotated[tuple[dict[str, Any], ...], Meta(min_length=2, max_length=64)]
 
 
 class PhasePolicy:
@@ -237,13 +237,8 @@ def _read_member(raw: Mapping[str, Any], tensors: Tensors, number: int, path: Pa
     """Return the policy of one phase."""
     prefix = f"{number}/"
     own = {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-    member: Member
-    if raw.get("format") == action_values.FORMAT:
-        member = QPolicy(action_values.read_header(raw, path))
-    else:
-        member = Policy(actor_critic.read_header(raw, path))
-    member.load_state(own, path)
-    return member
+    kind: type[Member] = QPolicy if raw.get("format") == action_values.FORMAT else Policy
+    return kind.from_tensors(raw, own, path)
 
 
 def _check_alike(headers: Sequence[Header], names: Sequence[str | Path]) -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from soulslab.config import without_secrets
-from soulslab.errors import CorruptCheckpointError, IncompatibleCheckpointError
+from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.learn.environment import Sizes
 from soulslab.learn.inputs import ExtraInputs, Inputs, PixelShape
+
+Count = Annotated[int, Meta(ge=0, le=2**31)]
+Positive = Annotated[int, Meta(ge=1, le=2**31)]
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -38,15 +43,15 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     env_id: str
     env_options: dict[str, Any]
-    n_features: int
-    n_actions: int
+    n_features: Count
+    n_actions: Positive
     pixels: PixelShape | None = None
-    frame_stack: int = 1
+    frame_stack: Annotated[int, Meta(ge=1, le=64)] = 1
     extras: ExtraInputs = ExtraInputs()
     soulslab: str
     commit: str
-    env_steps: int = 0
-    n_envs: int = 0
+    env_steps: Annotated[int, Meta(ge=0)] = 0
+    n_envs: Annotated[int, Meta(ge=0, le=65536)] = 0
     feature_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -155,6 +160,19 @@ class ActionScores(NamedTuple):
 
     kind: str
     numbers: NDArray[np.float32]
+
+
+@contextmanager
+def header_errors(path: Path) -> Iterator[None]:
+    """Turn the error of a check of a policy's settings into one that names the file whose header holds them.
+
+    Raises:
+        CorruptCheckpointError: A check failed.
+    """
+    try:
+        yield
+    except (ConfigError, EnvironmentUsageError) as error:
+        raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
 
 
 class Player(Protocol):

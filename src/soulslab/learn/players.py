@@ -11,13 +11,15 @@ import torch
 from soulslab.errors import CheckpointError, IncompatibleCheckpointError
 from soulslab.learn import checkpoint, phases
 from soulslab.learn import policy as actor_critic
-from soulslab.learn.archive import read_archive, read_archive_header
+from soulslab.learn.archive import check_shapes, read_archive, read_archive_header
 from soulslab.learn.phases import PhasePolicy
 from soulslab.learn.player import Player
 from soulslab.learn.policy import Policy
 from soulslab.learn.rainbow import policy as action_values
 from soulslab.learn.rainbow.policy import QPolicy
 from soulslab.learn.runs import CHECKPOINTS_NAME, POLICY_NAME, part
+
+_AVERAGE: Final = "learner/average"
 
 
 def _load_checkpoint(path: Path) -> Player:
@@ -28,13 +30,13 @@ def _load_checkpoint(path: Path) -> Player:
         raise IncompatibleCheckpointError(
             path, f"does not say what its policy is, as an older soulslab wrote it; take the run's {POLICY_NAME}"
         )
+    held = part(tensors, "policy")
     if header.get("format") != action_values.FORMAT:
-        actor = Policy(actor_critic.read_header(header, path))
-        actor.load_state(part(tensors, "policy"), path)
-        return actor
-    values = QPolicy(action_values.read_header(header, path))
-    values.load_state(part(tensors, "policy"), path)
-    values.network.parameters_flat.copy_(torch.from_numpy(tensors["learner/average"]))
+        return Policy.from_tensors(header, held, path)
+    values = QPolicy.from_tensors(header, held, path)
+    flat = values.network.parameters_flat
+    check_shapes(tensors, {_AVERAGE: flat.numpy()}, path)
+    flat.copy_(torch.from_numpy(tensors[_AVERAGE]))
     return values
 
 

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from soulslab.config import Secret
 from soulslab.errors import ConfigError, EnvironmentUsageError
-from soulslab.learn.archive import Tensors, check_shapes, read_archive, write_archive
+from soulslab.learn.archive import Tensors, check_n_parameters, check_shapes, read_archive, write_archive
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.network import ActorCritic, masked_log_probs, sample
+from soulslab.learn.network import ActorCritic, count_parameters, masked_log_probs, sample
 from soulslab.learn.normalise import RunningMoments
-from soulslab.learn.player import ActionScores, Header, parse_header
+from soulslab.learn.player import ActionScores, Header, header_errors, parse_header
 from soulslab.learn.settings import NetworkSettings
 
 FORMAT: Final = "soulslab-policy"
@@ -188,7 +188,26 @@ class Policy:
             IncompatibleCheckpointError: It is no policy, or one of a format that this soulslab does not know.
         """
         tensors, raw = read_archive(path)
-        policy = cls(read_header(raw, path))
+        return cls.from_tensors(raw, tensors, path)
+
+    @classmethod
+    def from_tensors(cls, raw: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], path: Path) -> Policy:
+        """Build a policy from the header and the tensors of a file.
+
+        Args:
+            raw: The header as the file holds it.
+            tensors: From :meth:`state`; others may be among them.
+            path: The file, for messages.
+
+        Raises:
+            CorruptCheckpointError: The header is malformed, or a number is NaN or infinite.
+            IncompatibleCheckpointError: The header is of another format, or does not describe the tensors.
+        """
+        header = read_header(raw, path)
+        sizes = (header.n_features, header.n_actions, header.network, header.stacked_pixels)
+        with header_errors(path):
+            check_n_parameters(tensors, count_parameters(*sizes), path)
+        policy = cls(header)
         policy.load_state(tensors, path)
         return policy
 

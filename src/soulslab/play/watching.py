@@ -14,6 +14,7 @@ from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.learn.demonstrations.episode import PlayerHands
 from soulslab.learn.environment import sizes_of_one
 from soulslab.learn.player import Header, Player
+from soulslab.learn.untrusted import check_named_environment
 
 #: Options of training that decide what a policy sees and can do; the others are up to those who watch.
 _SEEN: Final = {
@@ -35,11 +36,17 @@ def fight_options(
         header: Of the policy that plays; None for a person.
         boss: Against whom; by default the policy's own, or the judge.
         phase: 1, 2 or full; by default the policy's own, or full.
+
+    Raises:
+        UntrustedFileError: The policy's file names a path, such as that of a boss file.
     """
     trained_on = {} if header is None else header.env_options
     seen: tuple[str, ...] = ()
     if header is not None and header.env_id in (ARENA_ID, env_id):
         seen = _SEEN[header.env_id]
+    own = {"boss", "phase", *seen} - {name for name, value in (("boss", boss), ("phase", phase)) if value}
+    named = {name: trained_on[name] for name in own if name in trained_on}
+    check_named_environment("", named, "the policy")
     return {
         "boss": boss or trained_on.get("boss", "judge"),
         "phase": phase or trained_on.get("phase", "full"),

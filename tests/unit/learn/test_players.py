@@ -48,7 +48,7 @@ def test_other_files(tmp_path):
     ):
         load_player(path)
     path.write_bytes(b"PK\x03\x04 a zip file")
-    with pytest.raises(CorruptCheckpointError, match="is truncated or no checkpoint of soulslab"):
+    with pytest.raises(CorruptCheckpointError, match="is truncated or not a checkpoint of soulslab"):
         load_player(path)
     q_policy().save(path)
     path.write_bytes(path.read_bytes()[:-3])

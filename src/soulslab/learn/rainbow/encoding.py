@@ -67,7 +67,7 @@ class Encoding:
         for i, each in enumerate(bins):
             centres[i, : each.n], widths[i] = bin_grid(each)
         self._bins = (plan, centres, widths)
-        self.n_outputs = n_inputs + int((plan[:, _N] * np.maximum(1, plan[:, _N_TIMES])).sum())
+        self.n_outputs = count_outputs(n_inputs, bins)
         zeros, ones = np.zeros(self.n_outputs, np.float32), np.ones(self.n_outputs, np.float32)
         self._unmoved: _Vectors = (zeros, ones, zeros)
         self._moved = self._unmoved
@@ -185,6 +185,12 @@ def check_bins(bins: Sequence[BinsSettings], n_features: int, env_id: str) -> No
             raise ConfigError(
                 f"{each.n} bins from {each.low:g} to {each.high:g} cannot be told apart in 32-bit numbers", path=path
             )
+
+
+def count_outputs(n_inputs: int, bins: Sequence[BinsSettings]) -> int:
+    """Return how many numbers the network sees (O) of F features with bins; see :class:`Encoding`."""
+    n_times = [int(_plan_row(each)[_N_TIMES]) for each in bins]
+    return n_inputs + sum(each.n * max(1, n) for each, n in zip(bins, n_times, strict=True))
 
 
 def bin_grid(bins: BinsSettings) -> tuple[NDArray[np.float32], np.float32]:

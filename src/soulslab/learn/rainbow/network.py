@@ -299,16 +299,8 @@ class ImpalaEye(nn.Module):
             EnvironmentUsageError: The pixels are too few for so many stages.
         """
         super().__init__()
-        height_px, width_px, n_in = pixels
-        for _ in channels:
-            height_px, width_px = (height_px + 1) // 2, (width_px + 1) // 2
-        if min(pixels[:2]) < 2 ** len(channels):
-            raise EnvironmentUsageError(
-                f"pixels of {pixels[0]}x{pixels[1]} are too few for {len(channels)} stages of network.channels; take "
-                "larger pictures or fewer stages"
-            )
-        self.stages = nn.ModuleList(_Stage(*sizes) for sizes in zip((n_in, *channels), channels, strict=False))
-        self.n_outputs = height_px * width_px * channels[-1]
+        self.n_outputs = _n_seen(pixels, channels)
+        self.stages = nn.ModuleList(_Stage(*sizes) for sizes in pairwise((pixels[2], *channels)))
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Return what is seen, float32 (B, n_outputs), in pixels, uint8 (B, H, W, C)."""
@@ -332,6 +324,42 @@ class _Stage(nn.Module):
             inner = self.blocks[i + 1](torch.relu(self.blocks[i](torch.relu(seen))))
             seen = seen + inner
         return seen
+
+
+def count_parameters(
+    n_features: int, n_actions: int, settings: QNetworkSettings, pixels: tuple[int, int, int] | None = None
+) -> int:
+    """Return the number of parameters that a `QNetwork` of these arguments has, without building it.
+
+    Raises:
+        EnvironmentUsageError: The pixels are too few for the convolutions.
+    """
+    n_eye, n_inputs = 0, n_features
+    if pixels is not None:
+        for n_in, n_out in pairwise((pixels[2], *settings.channels)):
+            n_eye += (9 * n_in + 1) * n_out + 4 * (9 * n_out + 1) * n_out
+        n_inputs += _n_seen(pixels, settings.channels)
+    n_hidden = sum((n_in + 1) * n_out for n_in, n_out in pairwise((n_inputs, *settings.widths)))
+    n_norms = 2 * sum(settings.widths) if settings.has_layer_norm else 0
+    n_heads = (n_actions + 1 if settings.is_dueling else n_actions) * settings.n_quantiles
+    return n_eye + n_hidden + n_norms + (settings.widths[-1] + 1) * n_heads * (2 if settings.is_noisy else 1)
+
+
+def _n_seen(pixels: tuple[int, int, int], channels: tuple[int, ...]) -> int:
+    """Return the length of what the residual stages make of pixels.
+
+    Raises:
+        EnvironmentUsageError: The pixels are too few.
+    """
+    height_px, width_px, _ = pixels
+    if min(height_px, width_px) < 2 ** len(channels):
+        raise EnvironmentUsageError(
+            f"pixels of {height_px}x{width_px} are too few for {len(channels)} stages of network.channels; take "
+            "larger pictures or fewer stages"
+        )
+    for _ in channels:
+        height_px, width_px = (height_px + 1) // 2, (width_px + 1) // 2
+    return height_px * width_px * channels[-1]
 
 
 def _grad(parameter: Tensor) -> Tensor:

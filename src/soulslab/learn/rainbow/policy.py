@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
 import torch
+from msgspec import Meta
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError
-from soulslab.learn.archive import Tensors, check_shapes, read_archive, write_archive
+from soulslab.errors import EnvironmentUsageError
+from soulslab.learn.archive import Tensors, check_n_parameters, check_shapes, read_archive, write_archive
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.normalise import RunningMoments
-from soulslab.learn.player import ActionScores, Header, parse_header
-from soulslab.learn.rainbow.encoding import Encoding, check_bins
-from soulslab.learn.rainbow.network import QNetwork
+from soulslab.learn.player import ActionScores, Header, header_errors, parse_header
+from soulslab.learn.rainbow.encoding import Encoding, check_bins, count_outputs
+from soulslab.learn.rainbow.network import QNetwork, count_parameters
 from soulslab.learn.rainbow.settings import QNetworkSettings
 from soulslab.learn.rainbow.targets import BLOCKED_VALUE, masked_log_policy, mean_values
 
@@ -42,7 +43,7 @@ class QHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
     format: str = FORMAT
     version: int = FORMAT_VERSION
     network: QNetworkSettings
-    temperature: float = 0.03
+    temperature: Annotated[float, Meta(gt=0.0, le=1e6)] = 0.03
 
 
 class QPolicy:
@@ -217,7 +218,27 @@ class QPolicy:
             IncompatibleCheckpointError: It is no policy of action values, or of a format unknown to this soulslab.
         """
         tensors, raw = read_archive(path)
-        policy = cls(read_header(raw, path))
+        return cls.from_tensors(raw, tensors, path)
+
+    @classmethod
+    def from_tensors(cls, raw: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], path: Path) -> QPolicy:
+        """Build a policy from the header and the tensors of a file.
+
+        Args:
+            raw: The header as the file holds it.
+            tensors: From :meth:`state`; others may be among them.
+            path: The file, for messages.
+
+        Raises:
+            CorruptCheckpointError: The header is malformed, or a number is NaN or infinite.
+            IncompatibleCheckpointError: The header is of another format, or does not describe the tensors.
+        """
+        header = read_header(raw, path)
+        n_outputs = count_outputs(header.n_inputs, header.network.bins)
+        with header_errors(path):
+            n_expected = count_parameters(n_outputs, header.n_actions, header.network, header.stacked_pixels)
+            check_n_parameters(tensors, n_expected, path)
+        policy = cls(header)
         policy.load_state(tensors, path)
         return policy
 
@@ -233,8 +254,6 @@ def read_header(raw: Mapping[str, Any], path: Path) -> QHeader:
         IncompatibleCheckpointError: It is no policy of action values, or of a format unknown to this soulslab.
     """
     header = parse_header(raw, path, QHeader, (FORMAT_VERSION,))
-    try:
+    with header_errors(path):
         check_bins(header.network.bins, header.n_features, header.env_id)
-    except ConfigError as error:
-        raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
     return header

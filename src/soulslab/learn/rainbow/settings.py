@@ -152,7 +152,7 @@ class QNetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     n_quantiles: Annotated[int, Meta(ge=1, le=512)] = 16
     is_noisy: bool = False
     channels: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=4)] = (16, 32, 32)
-    bins: tuple[BinsSettings, ...] = ()
+    bins: Annotated[tuple[BinsSettings, ...], Meta(max_length=1024)] = ()
 
 
 class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -24,8 +24,10 @@ from msgspec import Meta
 
 from soulslab.config.checking import check, join_place
 from soulslab.config.loading import read_toml
-from soulslab.errors import ConfigError, did_you_mean
+from soulslab.errors import ConfigError, UntrustedFileError, did_you_mean
 from soulslab.learn.settings import Positive, Share
+from soulslab.learn.training import AnySettings
+from soulslab.learn.untrusted import check_named_environment, check_stored_settings
 
 Objective = Literal["win_rate", "decisions_to_50", "decisions_to_80", "return"]
 Pruner = Literal["median", "halving", "none"]
@@ -124,6 +126,28 @@ def load_tune_settings(
         return ConfigError(problem, path=place, source=said)
 
     return check(data, TuneSettings, error)
+
+
+def check_stored_study(settings: AnySettings, tuning: TuneSettings, folder: Path) -> None:
+    """Check that the files of a study that goes on do not decide what runs.
+
+    Args:
+        settings: What the study starts from.
+        tuning: What it searches.
+        folder: The study, for messages.
+
+    Raises:
+        UntrustedFileError: They name a module, or an option that decides what runs.
+    """
+    check_stored_settings(settings, folder)
+    for name, dimension in tuning.search.items():
+        for value in (*(dimension.choices or ()), dimension.low, dimension.high):
+            if name == "env.id":
+                check_named_environment(str(value), {}, folder)
+            elif name.startswith("env.options."):
+                check_named_environment("", {name.split(".")[2]: value}, folder)
+            elif name in ("env", "env.options"):
+                raise UntrustedFileError(name, value, folder)
 
 
 def parse_search(text: str, source: str) -> tuple[str, dict[str, Any]]:

@@ -1,0 +1,140 @@
+"""Reading files that others may have written: limits first, then one error for every failure.
+
+A reader passes the function that makes its own error. Nothing else is raised here for a file that is damaged, hostile
+or too large. Time and memory grow at most linearly with the size of the input.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeVar
+
+import msgspec
+
+from soulslab.errors import SoulslabError
+
+T = TypeVar("T")
+
+Fail: TypeAlias = Callable[[str], SoulslabError]
+"""Return the error for a problem, such as ``"cannot be read: Permission denied"``."""
+
+MAX_TEXT_BYTES: Final = 512 << 10
+"""Largest TOML file, or JSON file that people write: 512 KiB, which tomllib reads within 2 s; profiles have 50 KiB."""
+
+MAX_DEPTH: Final = 64
+"""Largest number of tables and lists within one another."""
+
+_MAX_KEY_PARTS: Final = 32
+# tomllib needs quadratic time and memory in the number of parts of a dotted key.
+_KEY_PART: Final = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*"""
+_LONG_KEY: Final = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_KEY_PART}){{{_MAX_KEY_PARTS}}}")
+_SHOWN_ERROR_CHARACTERS: Final = 300
+
+
+def read_bytes(path: Path, max_bytes: int, fail: Fail, *, n_first_bytes: int | None = None) -> bytes:
+    """Read a regular file that is not too large.
+
+    Args:
+        path: The file. A pipe, a device or a folder is refused without waiting for it.
+        max_bytes: Largest accepted size of the file.
+        fail: Makes the error.
+        n_first_bytes: Read the first bytes only; None reads all.
+
+    Raises:
+        SoulslabError: What `fail` makes of the problem.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise fail("cannot be read: it is not a regular file")
+            if status.st_size > max_bytes:
+                raise fail(f"is too large: {status.st_size} bytes, the limit is {max_bytes}")
+            data = file.read(max_bytes + 1 if n_first_bytes is None else n_first_bytes)
+    except (OSError, ValueError) as error:  # a ValueError: a name that holds a zero character
+        raise fail(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if len(data) > max_bytes:  # it grew
+        raise fail(f"is too large: more than {max_bytes} bytes")
+    return data
+
+
+def read_text(path: Path, fail: Fail, max_bytes: int = MAX_TEXT_BYTES) -> str:
+    """Read a UTF-8 file; see `read_bytes`."""
+    data = read_bytes(path, max_bytes, fail)
+    try:
+        return data.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise fail(f"is not UTF-8 text (byte {error.start})") from error
+
+
+def read_toml_table(path: Path, fail: Fail) -> dict[str, Any]:
+    """Return the tables of a TOML file; see `read_bytes` and `parse_toml`."""
+    return parse_toml(read_text(path, fail), fail)
+
+
+def parse_toml(text: str, fail: Fail) -> dict[str, Any]:
+    """Return the tables of a TOML document.
+
+    Args:
+        text: The document.
+        fail: Makes the error.
+
+    Raises:
+        SoulslabError: What `fail` makes of the problem: it is not TOML, too long, or nested too deeply.
+    """
+    if len(text) > MAX_TEXT_BYTES:
+        raise fail(f"is too large: {len(text)} characters, the limit is {MAX_TEXT_BYTES}")
+    if _LONG_KEY.search(text):
+        raise fail(f"is not accepted: a key has more than {_MAX_KEY_PARTS} parts")
+    try:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError: also numbers with more than 4300 digits
+        raise fail(f"is not valid TOML: {_short(error)}") from error
+    _check_depth(data, fail)
+    return data
+
+
+def parse_json(data: bytes | str, kind: type[T], fail: Fail) -> T:
+    """Return a JSON document as a type.
+
+    Args:
+        data: The document; the caller limits its size.
+        kind: What `msgspec` converts it to.
+        fail: Makes the error.
+
+    Raises:
+        SoulslabError: What `fail` makes of the problem: it is not JSON, of another type, or nested too deeply.
+    """
+    try:
+        value = msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or a huge number
+        raise fail(f"is not valid JSON of the expected form: {_short(error)}") from error
+    _check_depth(value, fail)
+    return value
+
+
+def _check_depth(value: Any, fail: Fail) -> None:
+    """Refuse tables and lists that are nested too deeply for a function that calls itself."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return
+    raise fail(f"is not accepted: tables or lists are nested more than {MAX_DEPTH} deep")
+
+
+def _short(error: BaseException) -> str:
+    """Return the message of an error, cut where it is long."""
+    text = str(error)
+    return text if len(text) <= _SHOWN_ERROR_CHARACTERS else f"{text[:_SHOWN_ERROR_CHARACTERS]}..."
