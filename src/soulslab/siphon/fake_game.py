@@ -12,6 +12,7 @@ from soulslab.errors import ProcessExitedError
 from soulslab.siphon.capture.fake import FakeCapture
 from soulslab.siphon.clock.fake import FakeClock
 from soulslab.siphon.input.fake import FakeInput
+from soulslab.siphon.launch import check_options
 from soulslab.siphon.local import Attributes
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import SessionInfo, SessionOptions
@@ -84,7 +85,8 @@ class FakeOpener:
         self._start = start
 
     def check(self, profile: Profile, options: SessionOptions) -> None:
-        """See `soulslab.siphon.local.GameOpener.check`: all options will do."""
+        """See `soulslab.siphon.local.GameOpener.check`."""
+        check_options(profile.process, options.options)
 
     def open(self, profile: Profile, options: SessionOptions) -> FakeGame:
         """See `soulslab.siphon.local.GameOpener.open`."""

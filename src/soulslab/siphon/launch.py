@@ -62,6 +62,7 @@ PADDED_BYTES = 4096
 ADDR_NO_RANDOMIZE = 0x0040000
 QUERY_PERSONALITY = 0xFFFFFFFF
 
+_MAX_OPTION_CHARACTERS = 4096
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
@@ -317,11 +318,24 @@ def _program(name: str) -> str:
     return str(Path(program).absolute())
 
 
+def check_options(process: Process, options: Mapping[str, str]) -> None:
+    """Check that a program can be started with some options.
+
+    Raises:
+        ConfigError: The profile has no such option, or a value cannot stand on a command line.
+    """
+    for name, value in options.items():
+        if name not in process.options:
+            raise ConfigError(f"unknown option{did_you_mean(name, process.options)}", path=f"options.{name:.64}")
+        if "\0" in value or len(value) > _MAX_OPTION_CHARACTERS:
+            raise ConfigError(
+                f"has a zero character or more than {_MAX_OPTION_CHARACTERS} characters", path=f"options.{name}"
+            )
+
+
 def _chosen(process: Process, options: Mapping[str, str]) -> dict[str, str]:
     """Return the value of each option."""
-    for name in options:
-        if name not in process.options:
-            raise ConfigError(f"unknown option{did_you_mean(name, process.options)}", path=f"options.{name}")
+    check_options(process, options)
     return {**process.options, **options}
 
 

@@ -238,6 +238,7 @@ class LocalSession:
                 changed = msgspec.structs.replace(changed, options=dict(options))
             if seed is not None:
                 changed = msgspec.structs.replace(changed, deterministic=True, seed=seed)
+            # Before the game is closed: options with which it cannot start again must not end it.
             self._opener.check(self.profile, changed)
             game, self._game = self._game, None
             if game is not None:

@@ -32,7 +32,7 @@ from soulslab.siphon.held_start import BOOT_S, EPOCH_S, HeldStart
 from soulslab.siphon.image import Image, read_image
 from soulslab.siphon.input import Input
 from soulslab.siphon.input.open import open_input
-from soulslab.siphon.launch import SILENT, GameProcess, start_command
+from soulslab.siphon.launch import SILENT, GameProcess, check_options, start_command
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.places import CompleteCode, resolve_places
 from soulslab.siphon.process import check_version, executable_of, find_process, has_ended, refuse_anti_cheat
@@ -164,6 +164,8 @@ class RealGameOpener:
     def check(self, profile: Profile, options: SessionOptions) -> None:
         """See `soulslab.siphon.local.GameOpener.check`."""
         _check(options)
+        if _is_to_start(profile, options):
+            check_options(profile.process, options.options)
         if options.deterministic and not _wants_lockstep(profile, options):
             raise ConfigError(
                 "needs a game that the session starts (process.command in the profile, no pid) and the clock grade "

@@ -239,7 +239,7 @@ def test_the_tensors_of_every_policy_are_checked(path):
     missing = next(name for name in tensors if name.startswith("1/"))
     del tensors[missing]
     write_archive(path, tensors, header)
-    with pytest.raises(IncompatibleCheckpointError, match=f"tensor '{missing[2:]}' should have shape"):
+    with pytest.raises(IncompatibleCheckpointError, match="parameters, but the file holds"):
         PhasePolicy.load(path)
 
 

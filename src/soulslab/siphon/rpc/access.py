@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import logging
 import os
 import secrets
 import threading
@@ -89,6 +90,19 @@ def read_pem(path: Path, setting: str) -> bytes:
     if b"-----BEGIN" not in data:
         raise ConfigError(f"{path} is no PEM file", path=setting)
     return data
+
+
+def shorten_metadata_errors() -> None:
+    """Keep gRPC from logging a traceback for each call whose metadata is not UTF-8; one line says so."""
+    logging.getLogger("grpc._cython.cygrpc").addFilter(_without_traceback)
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    if str(record.msg).startswith("Invalid encoding on"):
+        record.msg, record.args = f"{record.getMessage():.200}", ()
+        record.exc_info = record.exc_text = None
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+    return True
 
 
 class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no types

@@ -39,6 +39,8 @@ T = TypeVar("T")
 FrameEncoding: TypeAlias = Literal["raw", "jpeg"]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0.0, le=3600.0)]
 Keys: TypeAlias = Annotated[tuple[Annotated[str, Meta(max_length=64)], ...], Meta(max_length=256)]
+Speed: TypeAlias = Annotated[float, Meta(ge=0.001, le=1000.0)]
+OptionText: TypeAlias = Annotated[str, Meta(max_length=4096, pattern=r"^[^\x00]*$")]
 Pixels: TypeAlias = Annotated[int, Meta(ge=-(2**15), le=2**15)]
 
 
@@ -228,7 +230,7 @@ class Time(Request, frozen=True, tag="time"):
 class Run(Request, frozen=True, tag="run"):
     """`Clock.run`: gives `Done`."""
 
-    speed: float
+    speed: Speed
 
 
 class Pause(Request, frozen=True, tag="pause"):
@@ -240,13 +242,13 @@ class DoAdvance(Request, frozen=True, tag="advance"):
 
     seconds: Seconds
     deadline_s: Seconds
-    speed: float | None = None
+    speed: Speed | None = None
 
 
 class Restart(Request, frozen=True, tag="restart"):
     """`Session.restart`: gives `Done`."""
 
-    options: dict[str, str] | None
+    options: Annotated[dict[OptionText, OptionText], Meta(max_length=256)] | None
     seed: Annotated[int, Meta(ge=0, le=2**32 - 1)] | None = None
 
 
@@ -281,14 +283,14 @@ class Watch(Message, frozen=True):
     """Asks for a stream of `Look`.
 
     Attributes:
-        rate_hz: Looks per second of wall time; some are left out where the client cannot follow.
+        rate_hz: Looks per second of wall time, 0.001 to 1000; some are left out where the client cannot follow.
         attributes: What to read; None for all.
         frame: What picture to take; None for none.
         frames: How pictures travel.
         jpeg_quality: Of pictures that are sent as JPEG.
     """
 
-    rate_hz: Annotated[float, Meta(gt=0.0, le=1000.0)]
+    rate_hz: Annotated[float, Meta(ge=0.001, le=1000.0)]
     attributes: tuple[str, ...] | None = None
     frame: FrameFormat | None = None
     frames: FrameEncoding = "raw"

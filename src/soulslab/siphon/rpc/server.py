@@ -25,7 +25,7 @@ import msgspec
 
 from soulslab.config import Secret, reveal
 from soulslab.errors import ConfigError
-from soulslab.siphon.rpc.access import AccessCheck, make_token, server_credentials
+from soulslab.siphon.rpc.access import AccessCheck, make_token, server_credentials, shorten_metadata_errors
 from soulslab.siphon.rpc.address import Address, parse_address
 from soulslab.siphon.rpc.clients import Clients
 from soulslab.siphon.rpc.messages import MAX_ANSWER_BYTES, MAX_REQUEST_BYTES
@@ -167,6 +167,7 @@ def serve(source: Session | Callable[[], Session], options: ServerOptions | None
         pool.shutdown()
         game.close_session()
         raise
+    shorten_metadata_errors()
     server.start()
     running = RunningServer(server, pool, game, address)
     running.token = Secret(token)

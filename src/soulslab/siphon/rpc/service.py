@@ -165,6 +165,8 @@ class SessionService:
                 due_s = max(due_s + 1.0 / watch.rate_hz, time.monotonic())
         except SoulslabError as error:
             abort(context, error)
+        except Exception as error:  # noqa: BLE001  (the same)
+            abort(context, _as_bug(error))
 
 
 def _read_hello(data: bytes) -> m.Hello:
