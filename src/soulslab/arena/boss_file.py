@@ -6,8 +6,8 @@ mistake is a `BossFileError` that names its place, such as ``moves[2].windows[0]
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.arena.vocabulary import BOSS_ATTACKS
+from soulslab.config.input_files import parse_toml, read_text
 from soulslab.errors import BossFileError, UnknownBossError
 
 BOSS_DIR = Path(__file__).parent / "bosses"
@@ -217,19 +218,12 @@ def load_boss(boss: str | Path, knock_backs: Sequence[str]) -> Boss:
         path = BOSS_DIR / f"{boss}.toml"
         if str(boss) not in boss_names():
             raise UnknownBossError(str(boss), boss_names())
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise BossFileError(f"cannot be read: {error}", source=path) from error
-    return parse_boss(text, path, knock_backs)
+    return parse_boss(read_text(path, partial(BossFileError, source=path)), path, knock_backs)
 
 
 def parse_boss(text: str, source: str | Path, knock_backs: Sequence[str]) -> Boss:
     """Check the text of a boss file; ``source`` names it in errors (see `load_boss`)."""
-    try:
-        data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also numbers of too many digits, tables too deep
-        raise BossFileError(f"is not valid TOML: {error}", source=source) from error
+    data = parse_toml(text, partial(BossFileError, source=source))
     for path, problem in _wild_numbers(data):
         raise BossFileError(problem, path=path, source=source)
     try:

@@ -91,7 +91,7 @@ def parse_toml(text: str, fail: Fail) -> dict[str, Any]:
     if len(text) > MAX_TEXT_BYTES:
         raise fail(f"is too large: {len(text)} characters, the limit is {MAX_TEXT_BYTES}")
     if _LONG_KEY.search(text):
-        raise fail(f"is not accepted: a key has more than {_MAX_KEY_PARTS} parts")
+        raise fail(f"is nested too deeply: a key has more than {_MAX_KEY_PARTS} parts")
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: also numbers with more than 4300 digits
@@ -131,7 +131,7 @@ def _check_depth(value: Any, fail: Fail) -> None:
         ]
         if not level:
             return
-    raise fail(f"is not accepted: tables or lists are nested more than {MAX_DEPTH} deep")
+    raise fail(f"is nested too deeply: tables or lists are more than {MAX_DEPTH} deep")
 
 
 def _short(error: BaseException) -> str:

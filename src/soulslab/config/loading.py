@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from soulslab.config.checking import check
+from soulslab.config.input_files import read_toml_table
 from soulslab.errors import ConfigError
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -79,19 +81,9 @@ def read_toml(path: Path, error_type: type[ConfigError] = ConfigError) -> dict[s
         error_type: What to raise.
 
     Raises:
-        ConfigError: It cannot be read, is not UTF-8, or is not TOML.
+        ConfigError: It cannot be read, is not UTF-8 or not TOML, or exceeds a limit of `soulslab.config.input_files`.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise error_type(f"is not UTF-8 text (byte {error.start})", source=path) from error
-    except (OSError, ValueError) as error:  # a ValueError: a name that holds a zero character
-        raise error_type(f"cannot be read: {getattr(error, 'strerror', None) or error}", source=path) from error
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        # A TOMLDecodeError is a ValueError; so is a 5000-digit number.
-        raise error_type(f"is not valid TOML: {error}", source=path) from error
+    return read_toml_table(path, partial(error_type, source=path))
 
 
 def _parse_override(text: str, source: str) -> tuple[Keys, Any]:

@@ -16,9 +16,10 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 from urllib.parse import quote
 
 import h5py
@@ -26,12 +27,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.config.hdf5_files import Hdf5Node, Hdf5Reader
 from soulslab.errors import RecordingError
 from soulslab.siphon.profile import Attribute, Value
 
 Pixels: TypeAlias = NDArray[np.uint8]
 
 FORMAT = 1
+_FRAME_AXES: Final = 4
 HASH_BYTES = 32
 #: The fastest level; frames of games are compressed several times as slowly as they are drawn at higher ones.
 GZIP_LEVEL = 1
@@ -321,11 +324,12 @@ def read_trace(path: Path) -> Trace:
     Raises:
         RecordingError: There is none, or it is damaged or of another format.
     """
+    with Hdf5Reader() as reader:
+        file = reader.read(path, partial(_unreadable, path), skip=("frames",))
     try:
-        with h5py.File(path, "r") as file:
-            return _read(path, file)
-    except (OSError, KeyError, ValueError, RuntimeError) as error:
-        raise RecordingError(path, f"cannot be read as a trace: {error}") from error
+        return _read(path, file)
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
+        raise _unreadable(path, str(error)) from error
 
 
 def read_frame(path: Path, step: int) -> Pixels:
@@ -338,44 +342,51 @@ def read_frame(path: Path, step: int) -> Pixels:
     Raises:
         RecordingError: It cannot be read.
     """
-    try:
-        with h5py.File(path, "r") as file:
-            return np.asarray(file["frames"][step], np.uint8)
-    except (OSError, KeyError, ValueError, RuntimeError) as error:
-        raise RecordingError(path, f"the frame of step {step + 1} cannot be read: {error}") from error
+    with Hdf5Reader() as reader:
+        file = reader.read(path, partial(_frame_unreadable, path, step), only=["frames"], rows=(step, step + 1))
+    frames = file.items["frames"].values
+    if frames is None or len(frames) != 1 or frames.dtype != np.uint8 or frames.ndim != _FRAME_AXES:
+        raise _frame_unreadable(path, step, "there is none")
+    frame: Pixels = frames[0]
+    return frame
 
 
-def _read(path: Path, file: Any) -> Trace:
-    facts = {name: value.item() if isinstance(value, np.generic) else value for name, value in file.attrs.items()}
+def _unreadable(path: Path, problem: str) -> RecordingError:
+    return RecordingError(path, f"cannot be read as a trace: {problem.removeprefix('cannot be read: ')}")
+
+
+def _frame_unreadable(path: Path, step: int, problem: str) -> RecordingError:
+    problem = problem.removeprefix("cannot be read: ")
+    return RecordingError(path, f"the frame of step {step + 1} cannot be read: {problem}")
+
+
+def _read(path: Path, file: Hdf5Node) -> Trace:
+    facts = dict(file.attrs)
     kind, number = facts.pop("kind", None), facts.pop("format", None)
     if (kind, number) != ("trace", FORMAT):
         raise RecordingError(
             path, f"is no trace of format {FORMAT}; traces are written by: soulslab siphon verify --record"
         )
-    missing = [name for name in _DATA_SETS if name not in file]
+    missing = [name for name in _DATA_SETS if name not in file.items]
     if missing:
         raise RecordingError(path, f"it has no {', '.join(missing)}; record the trace again")
-    held = [tuple(keys.split()) for keys in file["keys"].asstr()[:]]
-    lengths = {len(file[name]) for name in ("unreadable", "frame_hashes", "frames")} | {len(held)}
+    held = [tuple(keys.split()) for keys in file.array("keys")]
+    lengths = {*(file.items[name].shape[0] for name in ("unreadable", "frame_hashes", "frames")), len(held)}
     if len(lengths) > 1:
         raise RecordingError(path, f"its parts have different lengths: {sorted(lengths)}; record the trace again")
     return Trace(
         facts=facts,
         held=held,
         columns=_read_columns(file),
-        frame_hashes=file["frame_hashes"][:],
+        frame_hashes=file.array("frame_hashes"),
         frame=lambda step: read_frame(path, step),
     )
 
 
-def _read_columns(file: Any) -> dict[str, Column]:
+def _read_columns(file: Hdf5Node) -> dict[str, Column]:
     """Return the columns in the order in which they were written."""
-    unreadable = file["unreadable"]
-    named = unreadable.attrs["attribute_names"]
-    names = [] if isinstance(named, h5py.Empty) else [str(name) for name in named]
-    is_readable = unreadable[:] == 0
-    values = {}
-    for data_set in file["values"].values():
-        is_text = h5py.check_string_dtype(data_set.dtype) is not None
-        values[data_set.attrs["attribute"]] = data_set.asstr()[:] if is_text else data_set[:]
+    names = [str(name) for name in file.items["unreadable"].attrs["attribute_names"]]
+    is_readable = file.array("unreadable") == 0
+    found = file.items["values"]
+    values = {data_set.attrs["attribute"]: found.array(name) for name, data_set in found.items.items()}
     return {name: Column(values[name], is_readable[:, i]) for i, name in enumerate(names)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import msgspec
 
 from soulslab.config import load_settings
+from soulslab.config.loading import read_toml
 from soulslab.errors import ConfigError, did_you_mean
 from soulslab.learn.configs import default_config
 from soulslab.learn.rainbow.settings import RainbowSettings
@@ -100,11 +100,7 @@ def _algorithm(path: Path | None, overrides: Sequence[str]) -> str:
         return given
     if path is None:
         return "ppo"
-    try:
-        name = tomllib.loads(path.read_text(encoding="utf-8")).get("algorithm", "ppo")
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
-        return "ppo"  # whoever reads the settings says what is wrong with the file
-    return str(name)
+    return str(read_toml(path).get("algorithm", "ppo"))
 
 
 def _override(overrides: Sequence[str], name: str) -> str | None:

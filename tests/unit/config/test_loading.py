@@ -69,7 +69,7 @@ def test_override_values(text, value):
         ("[learner]\nlr = 1\nlr = 2\n", "", "is not valid TOML: Cannot overwrite a value (at line 3"),
         ("x = ", "", "is not valid TOML"),
         (b"\xff\xfe", "", "is not UTF-8 text (byte 0)"),
-        ("a." * 3000 + "b = 1", "a", "unknown setting"),
+        ("a." * 3000 + "b = 1", "", "nested too deeply"),
         ("[options]\n" + "a." * 3000 + "b = 1", "", "nested too deeply"),
     ],
 )

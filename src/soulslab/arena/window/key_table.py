@@ -6,7 +6,6 @@ named by what an American keyboard prints there.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from typing import Final
 
 from soulslab.arena.window.gamepad import BUTTON_NAMES
 from soulslab.arena.window.settings import COMMANDS
+from soulslab.config.loading import read_toml
 from soulslab.errors import ConfigError, did_you_mean
 from soulslab.siphon.keys import KEYS
 
@@ -138,10 +138,7 @@ def read_keys(path: Path) -> tuple[dict[str, str], dict[str, str]]:
     Raises:
         ConfigError: It cannot be read, or holds something else.
     """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot be read: {error}", source=path) from error
+    data = read_toml(path)
     pad = data.pop("pad", {})
     if not isinstance(pad, dict):
         raise ConfigError("must be a table", path="pad", source=path)

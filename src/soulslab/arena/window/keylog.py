@@ -8,15 +8,18 @@ line can be played again, also if the game died.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, TypeAlias, cast
+from typing import Annotated, BinaryIO, Final, Literal, TypeAlias, cast
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from soulslab.arena.live_fight import HISTORY_TICKS, LiveFight, Stage
 from soulslab.arena.state import DUEL, TICKS_PER_S
+from soulslab.config.input_files import read_bytes
 from soulslab.errors import KeyLogError
 
 FORMAT: Final = 1
@@ -48,9 +51,9 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     boss: str
     phase: Phase
     random_pose: bool
-    seed: int | None = None
-    generator: int | None = None
-    first_tick: int = 0
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+    generator: Annotated[int, Meta(ge=0)] | None = None
+    first_tick: Annotated[int, Meta(ge=0, lt=2**53)] = 0
 
 
 class Ticks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="ticks"):
@@ -62,7 +65,7 @@ class Ticks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         digest: `LiveFight.digest` after the last of them; None if that is not known.
     """
 
-    runs: tuple[tuple[int, int], ...]
+    runs: tuple[tuple[Annotated[int, Meta(ge=1, le=2**31)], Annotated[int, Meta(ge=0, le=255)]], ...]
     stages: tuple[tuple[int, Stage], ...] = ()
     digest: int | None = None
 
@@ -225,6 +228,9 @@ def runs_of(codes: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple((len(list(same)), code) for code, same in groupby(codes))
 
 
+_MAX_BYTES: Final = 256 << 20
+_MAX_TICKS: Final = TICKS_PER_S * 3600 * 100
+_DAMAGE: Final = (msgspec.DecodeError, ValueError, RecursionError)  # ValueError: text that is not UTF-8
 _HEADER = msgspec.json.Decoder(Header)
 _LINE: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Ticks | State)
 
@@ -235,29 +241,29 @@ def read_key_log(path: Path) -> KeyLog:
     Raises:
         KeyLogError: It cannot be read, is none, or one of another version.
     """
-    try:
-        texts = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise KeyLogError(path, f"cannot be read: {error.strerror}") from error
+    texts = read_bytes(path, _MAX_BYTES, partial(KeyLogError, path)).split(b"\n")
     # What follows the last line break is a line that was cut off, or nothing.
     whole = texts[:-1]
     header = _header(path, whole[0] if whole else texts[0])
-    lines = []
+    lines, n_ticks = [], 0
     for i, text in enumerate(whole[1:], start=2):
         try:
             line = _LINE.decode(text)
-        except msgspec.DecodeError as error:
+        except _DAMAGE as error:
             raise KeyLogError(path, f"line {i} is damaged: {error}") from error
         if isinstance(line, State) and len(line.duel) != DUEL.itemsize:
             raise KeyLogError(path, f"line {i} is damaged: a state of {len(line.duel)} bytes, not {DUEL.itemsize}")
         lines.append(line)
+        n_ticks += sum(n for n, _ in line.runs) if isinstance(line, Ticks) else 0
+        if n_ticks > _MAX_TICKS:
+            raise KeyLogError(path, f"line {i} is damaged: it is more than {_MAX_TICKS} ticks after the first")
     return KeyLog(source=path, header=header, lines=tuple(lines))
 
 
 def _header(path: Path, text: bytes) -> Header:
     try:
         version = msgspec.json.decode(text, type=_Version)
-    except msgspec.DecodeError as error:
+    except _DAMAGE as error:
         raise KeyLogError(path, f"is no key log: {error}") from error
     if version.format != FORMAT:
         raise KeyLogError(path, f"its format is {version.format}; this soulslab reads format {FORMAT}")
@@ -265,7 +271,7 @@ def _header(path: Path, text: bytes) -> Header:
         raise KeyLogError(path, f"it was played by rules {version.rules}; this soulslab plays by rules {RULES}")
     try:
         return _HEADER.decode(text)
-    except msgspec.DecodeError as error:
+    except _DAMAGE as error:
         raise KeyLogError(path, f"line 1 is damaged: {error}") from error
 
 

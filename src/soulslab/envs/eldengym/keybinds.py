@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -18,6 +18,7 @@ import numpy as np
 from msgspec import Meta
 
 from soulslab.config.checking import check, join_place
+from soulslab.config.input_files import parse_json, read_text
 from soulslab.errors import ConfigError, EnvironmentUsageError, InvalidActionError, UnknownKeyError, did_you_mean
 from soulslab.games.elden_ring.keybinds import Keybind, load_keybinds
 from soulslab.siphon.keys import key_of_public_name
@@ -108,12 +109,8 @@ def read_keybinds(given: Given = None) -> tuple[dict[str, Keybind], str]:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror or error}", source=path) from error
-    except (ValueError, RecursionError) as error:  # a JSONDecodeError and a UnicodeDecodeError are ValueErrors
-        raise ConfigError(f"is not valid JSON: {error}", source=path) from error
+    fail = partial(ConfigError, source=path)
+    data: Any = parse_json(read_text(path, fail), object, fail)
     if not isinstance(data, dict):
         raise ConfigError(f"must be a table with the actions, not {type(data).__name__}", source=path)
     return data

@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 import io
+import math
 import os
-import tomllib
 import zipfile
+import zlib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from soulslab.config.input_files import read_bytes
+from soulslab.config.loading import read_toml
 from soulslab.envs.wrappers.boundary import Boundary
 from soulslab.errors import ConfigError, EnvironmentUsageError
 
 FORMAT = 1
+_MAX_BYTES: Final = 64 << 20
+_NPY_HEADERS: Final[dict[tuple[int, int], Callable[[Any], Any]]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+_DAMAGE: Final = (
+    OSError,
+    ValueError,
+    EOFError,
+    RuntimeError,
+    KeyError,
+    IndexError,
+    TypeError,
+    SyntaxError,
+    OverflowError,
+    zlib.error,
+    zipfile.BadZipFile,
+)
+"""What zipfile and numpy raise for a file that is not what it should be."""
 
 
 def save_boundary(boundary: Boundary, path: str | Path) -> None:
@@ -67,11 +92,36 @@ def read_npz(path: Path) -> dict[str, Any]:
     Raises:
         ConfigError: It cannot be read, or is damaged.
     """
+    fail = partial(ConfigError, source=path)
+    data = read_bytes(path, _MAX_BYTES, fail)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return dict(file.items())
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise ConfigError(f"cannot be read: {getattr(error, 'strerror', None) or error}", source=path) from error
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = archive.infolist()
+            if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
+                raise fail("cannot be read: it is compressed in a way that numpy does not use")
+            if sum(member.file_size for member in members) > _MAX_BYTES:
+                raise fail(f"is too large: its arrays have more than {_MAX_BYTES} bytes")
+            return {member.filename.removesuffix(".npy"): _parse_npy(archive.read(member)) for member in members}
+    except _DAMAGE as error:
+        raise fail(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _parse_npy(data: bytes) -> NDArray[Any]:
+    """Return the array of an npy file, whose header must describe no more than follows it.
+
+    Raises:
+        ValueError, SyntaxError, OverflowError: It is damaged, or holds objects.
+    """
+    file = io.BytesIO(data)
+    version = np.lib.format.read_magic(file)
+    if version not in _NPY_HEADERS:
+        raise ValueError(f"version {version} of npy is not known")
+    shape, is_fortran, dtype = _NPY_HEADERS[version](file)
+    n_bytes = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or min(shape, default=0) < 0 or n_bytes != len(data) - file.tell():
+        raise ValueError(f"an array of shape {shape} and type {dtype} does not follow its header")
+    array = np.frombuffer(data, dtype, offset=file.tell())
+    return array.reshape(shape, order="F" if is_fortran else "C").copy()
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -103,10 +153,7 @@ def _toml(boundary: Boundary) -> str:
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot be read: {getattr(error, 'strerror', None) or error}", source=path) from error
+    data = read_toml(path)
     rings = data.get("rings", [])
     if not isinstance(rings, list) or not all(isinstance(ring, dict) and "points" in ring for ring in rings):
         raise ConfigError("must be tables with points = [[x, y], ...]", path="rings", source=path)

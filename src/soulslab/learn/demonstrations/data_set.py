@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec import Meta
 
 from soulslab.config import without_secrets
+from soulslab.config.input_files import parse_json, read_text
 from soulslab.errors import DemonstrationError, MissingDependencyError
 from soulslab.learn.policy import describe_options
 
@@ -55,9 +57,11 @@ class _Metadata(msgspec.Struct, frozen=True):
     observation_space: str
     action_space: str
     data_format: str
-    total_episodes: int
-    total_steps: int
+    total_episodes: Annotated[int, Meta(ge=0, le=1_000_000)]
+    total_steps: Annotated[int, Meta(ge=0, lt=2**53)]
     algorithm_name: str = ""
+    jpeg_encoding: bool = True
+    minari_version: str = ""
     soulslab: Origin = Origin()
 
 
@@ -71,6 +75,10 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
         player: Who played.
         n_episodes: How many episodes it holds.
         n_steps: How many environment steps.
+        observation_space: Space of the observations, as Minari writes it.
+        action_space: Space of the actions, as Minari writes it.
+        has_jpeg: Images are encoded as JPEG, which changes them.
+        minari_version: Version of Minari that wrote it.
         origin: What soulslab added; empty for a data set of others.
     """
 
@@ -80,6 +88,10 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     player: str
     n_episodes: int
     n_steps: int
+    observation_space: str
+    action_space: str
+    has_jpeg: bool
+    minari_version: str
     origin: Origin
 
     def check_env(self, env_id: str, options: Mapping[str, Any], alike: Collection[str] = ()) -> None:
@@ -156,15 +168,14 @@ def describe(path: str | Path) -> Description:
         MissingDependencyError: Minari is not installed.
     """
     folder = find_folder(path)
-    try:
-        data = msgspec.json.decode((folder / METADATA_NAME).read_bytes(), type=_Metadata)
-        spec = msgspec.json.decode(data.env_spec, type=_EnvSpec)
-    except OSError as error:
-        raise DemonstrationError(folder, f"{METADATA_NAME} cannot be read: {error.strerror}") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise DemonstrationError(
-            folder, f"{METADATA_NAME} does not describe recorded episodes of an environment: {error}"
-        ) from error
+
+    def fail(problem: str) -> DemonstrationError:
+        return DemonstrationError(
+            folder, f"{METADATA_NAME} does not describe recorded episodes of an environment: it {problem}"
+        )
+
+    data = parse_json(read_text(folder / METADATA_NAME, fail), _Metadata, fail)
+    spec = parse_json(data.env_spec, _EnvSpec, fail)
     if data.data_format != _DATA_FORMAT:
         raise DemonstrationError(folder, f"has the format {data.data_format!r}; only {_DATA_FORMAT!r} is read here")
     if data.soulslab.format != FORMAT:
@@ -180,6 +191,10 @@ def describe(path: str | Path) -> Description:
         player=data.algorithm_name,
         n_episodes=data.total_episodes,
         n_steps=data.total_steps,
+        observation_space=data.observation_space,
+        action_space=data.action_space,
+        has_jpeg=data.jpeg_encoding,
+        minari_version=data.minari_version,
         origin=data.soulslab,
     )
 

@@ -5,7 +5,10 @@ Shapes: T steps of an episode, A actions.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,8 +19,9 @@ from gymnasium.spaces import Dict as DictSpace
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from soulslab.config.hdf5_files import Hdf5Node, Hdf5Reader
 from soulslab.errors import DemonstrationError
-from soulslab.learn.demonstrations.data_set import Description, describe, require_minari
+from soulslab.learn.demonstrations.data_set import DATA_NAME, Description, describe, require_minari
 from soulslab.learn.demonstrations.episode import Episode
 from soulslab.learn.environment import layout, sizes
 from soulslab.learn.inputs import ExtraInputs, Layout, Observer
@@ -25,7 +29,9 @@ from soulslab.learn.replay.elements import Outcome, StepShape, row_type
 from soulslab.learn.settings import EnvSettings
 
 _DAMAGE: Final = (OSError, KeyError, ValueError, TypeError, AssertionError, RuntimeError, IndexError, AttributeError)
-"""What h5py and Minari raise for a file that is not what it should be."""
+"""What is raised for a file that is not what it should be."""
+
+_OUTCOMES: Final = ("total_steps", "seed", "total_reward", "is_won")
 
 
 def read_demonstrations(
@@ -89,41 +95,47 @@ def read_outcomes(description: Description) -> list[dict[str, Any]]:
     Raises:
         DemonstrationError: It is damaged.
     """
-    with _Damage(description.folder):
-        from minari import MinariDataset  # noqa: PLC0415  (learn works without Minari)
+    with Hdf5Reader() as reader:
+        path = description.folder / DATA_NAME
+        root = reader.read(path, partial(_damaged, description.folder), only=_names(description), rows=(0, 0))
+    return [{name: node.attrs[name] for name in _OUTCOMES if name in node.attrs} for node in root.items.values()]
 
-        data = MinariDataset(str(description.folder))
-        return list(data.storage.get_episode_metadata(range(description.n_episodes)))
+
+def _damaged(folder: Path, problem: str, episode: int | None = None) -> DemonstrationError:
+    return DemonstrationError(folder, f"is damaged, cut off or no data set of episodes ({problem})", episode=episode)
 
 
-class _Damage:
-    """A context that turns what Minari says of a damaged file into an error that names it."""
+@contextmanager
+def _damage(folder: Path, episode: int | None = None) -> Iterator[None]:
+    """Turn what is raised for a damaged file into an error that names it."""
+    try:
+        yield
+    except _DAMAGE as error:
+        raise _damaged(folder, str(error) or type(error).__name__, episode) from error
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.episode: int | None = None
 
-    def __enter__(self) -> _Damage:
-        require_minari()
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, _DAMAGE):
-            said = str(error) or type(error).__name__
-            raise DemonstrationError(
-                self._folder, f"is damaged, cut off or no data set of episodes ({said})", episode=self.episode
-            ) from error
+def _names(description: Description) -> list[str]:
+    """Return the names of the episodes in the file."""
+    return [f"episode_{number}" for number in range(description.n_episodes)]
 
 
 def _read_episodes(description: Description, env: VectorEnv[Any, Any, Any]) -> Iterator[Episode]:
     """Yield the episodes as they stand in the file; their spaces are checked."""
-    with _Damage(description.folder) as damage:
-        from minari import MinariDataset  # noqa: PLC0415  (learn works without Minari)
+    require_minari()
+    from minari import supported_dataset_versions  # noqa: PLC0415  (learn works without Minari)
+    from minari.serialization import deserialize_space  # noqa: PLC0415  (as above)
 
-        data = MinariDataset(str(description.folder))
+    if description.minari_version not in supported_dataset_versions:
+        raise DemonstrationError(
+            description.folder,
+            f"was written by Minari {description.minari_version or 'of unknown version'}, which the installed Minari "
+            "does not read; install another version of Minari",
+        )
+    with _damage(description.folder):
+        spaces = [deserialize_space(text) for text in (description.observation_space, description.action_space)]
     for what, theirs, ours in (
-        ("observations", data.observation_space, env.single_observation_space),
-        ("actions", data.action_space, env.single_action_space),
+        ("observations", spaces[0], env.single_observation_space),
+        ("actions", spaces[1], env.single_action_space),
     ):
         if theirs != ours:
             bounds = ", with other bounds" if _in_short(theirs) == _in_short(ours) else ""
@@ -132,32 +144,66 @@ def _read_episodes(description: Description, env: VectorEnv[Any, Any, Any]) -> I
                 f"its {what} are {_in_short(theirs)}, but those of {description.env_id} are {_in_short(ours)} here"
                 f"{bounds}; check env.options, or record anew",
             )
-    for number in range(description.n_episodes):
-        with damage:
-            damage.episode = number
-            episode = _episode_of(data[number])
-        yield episode
+    path, n_read = description.folder / DATA_NAME, 0
+    with Hdf5Reader() as reader:
+        nodes = reader.read_items(
+            path, lambda problem: _damaged(description.folder, problem, n_read), _names(description)
+        )
+        for _, node in nodes:
+            with _damage(description.folder, n_read):
+                episode = _episode_of(node, env.single_observation_space, has_jpeg=description.has_jpeg)
+            yield episode
+            n_read += 1
 
 
-def _episode_of(data: Any) -> Episode:
-    infos = data.infos or {}
-    n_steps = len(data.actions)
-    over = data.terminations | data.truncations
-    if n_steps == 0 or len(data.rewards) != n_steps or len(over) != n_steps or over[:-1].any():
+def _episode_of(node: Hdf5Node, space: Space[Any], *, has_jpeg: bool) -> Episode:
+    infos = node.items["infos"] if "infos" in node.items else Hdf5Node(attrs={})
+    actions, rewards, terminations = (node.array(name) for name in ("actions", "rewards", "terminations"))
+    n_steps = len(actions)
+    over = terminations.astype(np.bool_) | node.array("truncations").astype(np.bool_)
+    if n_steps == 0 or rewards.shape != (n_steps,) or over.shape != (n_steps,) or over[:-1].any():
         raise ValueError("its columns are of different lengths, or it goes on after its end")
     # Minari's own collector and ours tell of the reset too, others of the steps alone.
-    n_decisions = np.asarray(infos.get("n_decisions", np.ones(n_steps)), np.int64)[-n_steps:]
+    taken = infos.array("n_decisions") if "n_decisions" in infos.items else np.ones(n_steps)
+    n_decisions = np.asarray(taken, np.int64)[-n_steps:]
     if n_decisions.shape != (n_steps,):
         raise ValueError(f"it has {n_steps} steps, but infos/n_decisions tells of {len(n_decisions)}")
-    masks = infos.get("action_mask")
     return Episode(
-        observations=data.observations,
-        actions=np.asarray(data.actions, np.int64),
-        rewards=np.asarray(data.rewards, np.float64),
-        masks=None if masks is None else np.asarray(masks, np.bool_),
+        observations=_observations(node.items["observations"], space, has_jpeg=has_jpeg),
+        actions=np.asarray(actions, np.int64),
+        rewards=np.asarray(rewards, np.float64),
+        masks=np.asarray(infos.array("action_mask"), np.bool_) if "action_mask" in infos.items else None,
         n_decisions=n_decisions,
-        is_terminated=bool(data.terminations[-1]),
+        is_terminated=bool(terminations[-1]),
     )
+
+
+def _observations(node: Hdf5Node, space: Space[Any], *, has_jpeg: bool) -> Any:
+    """Return the observations of an episode, in the shape and type of their space.
+
+    Raises:
+        ValueError: They are not of this space.
+    """
+    from minari.dataset.minari_storage import is_image_space  # noqa: PLC0415  (learn works without Minari)
+
+    if isinstance(space, DictSpace):
+        return {name: _observations(node.items[name], part, has_jpeg=has_jpeg) for name, part in space.spaces.items()}
+    values = node.values
+    if values is not None and has_jpeg and is_image_space(space):
+        values = np.stack([_picture(bytes(data), space.shape or ()) for data in values])
+    if values is None or values.shape[1:] != space.shape or values.dtype != space.dtype:
+        raise ValueError(f"its observations are not of {_in_short(space)}")
+    return values
+
+
+def _picture(data: bytes, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """Return a picture that Minari has encoded as JPEG; its size is compared before it is decoded."""
+    from PIL import Image  # noqa: PLC0415  (comes with Minari)
+
+    with Image.open(io.BytesIO(data), formats=("JPEG",)) as image:
+        if (image.height, image.width) != shape[:2]:
+            raise ValueError(f"it has a picture of {image.width}x{image.height} px")
+        return np.asarray(image, np.uint8)
 
 
 def _check(episode: Episode, number: int, folder: Path, n_actions: int, *, is_masked: bool) -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import msgspec
 
+from soulslab.config.input_files import read_bytes
 from soulslab.errors import CheckpointError, CorruptCheckpointError
 from soulslab.learn.archive import writing
 from soulslab.learn.telemetry import Message
+
+_MAX_BYTES: Final = 4 << 30
 
 _log = logging.getLogger(__name__)
 
@@ -81,15 +85,12 @@ def read_json_lines(path: Path) -> Iterator[Message]:
         CheckpointError: The file cannot be read.
         CorruptCheckpointError: A line is no message.
     """
-    try:
-        *lines, rest = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise CheckpointError(path, f"cannot be read: {error.strerror or error}") from error
+    *lines, rest = read_bytes(path, _MAX_BYTES, partial(CheckpointError, path)).split(b"\n")
     decoder = msgspec.json.Decoder(Message)
     for number, line in enumerate(lines, start=1):
         try:
             yield decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise CorruptCheckpointError(
                 path, f"line {number} is no message of a run ({error}); remove that line, or the file"
             ) from error

@@ -38,6 +38,8 @@ MIN_FOR_IMPORTANCE: Final = 8
 
 _N_TOP: Final = 4
 _NAME: Final = "tune"
+_DAMAGE: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What Optuna raises for a journal that is not what it should be."""
 _OUTCOME: Final = "outcome"
 _RETRY_OF: Final = "retry_of"
 _ATTEMPT: Final = "attempt"
@@ -261,7 +263,15 @@ def _open(path: Path, settings: StudySettings) -> Study:
             seed=int(np.random.SeedSequence([settings.sampler_seed, n_before]).generate_state(1)[0]),
         )
         study = optuna.load_study(storage=storage, study_name=_NAME, sampler=sampler, pruner=_pruner(settings))
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError) as error:
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise StudyError(path, f"is damaged ({error}); begin a new study in another folder") from error
     version = study.user_attrs.get("format", FORMAT_VERSION)
     if version != FORMAT_VERSION:
@@ -286,7 +296,7 @@ def _mend(path: Path) -> None:
     for number, line in enumerate(lines, start=1):
         try:
             msgspec.json.decode(line)
-        except msgspec.DecodeError as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             # Optuna passes over a last line that is none, and all that is appended to it is lost.
             raise StudyError(
                 path, f"line {number} is no event ({error}); begin a new study in another folder"

@@ -17,11 +17,13 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import msgspec
 
+from soulslab.config.input_files import read_bytes
 from soulslab.errors import RecordingError
 
 if sys.platform != "win32":
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 PAGE = 4096
 JOURNAL_FORMAT = 1
+_MAX_JOURNAL_BYTES = 1 << 30
 
 
 class _Journal(msgspec.Struct, frozen=True, array_like=True):
@@ -217,7 +220,7 @@ def finish_commit(path: Path) -> bool:
         with path.open("r+b") as file:
             if not _lock(file):
                 return False
-            commit = _read_journal(journal)
+            commit = _read_journal(journal, os.fstat(file.fileno()).st_size)
             # A journal that is incomplete was never begun to be carried out.
             if commit is not None:
                 for page, data in commit.pages.items():
@@ -251,16 +254,20 @@ def _write_journal(path: Path, journal: _Journal) -> None:
         raise
 
 
-def _read_journal(path: Path) -> _Journal | None:
-    """Return the journal; None if it is incomplete."""
-    data = path.read_bytes()
+def _read_journal(path: Path, n_bytes: int) -> _Journal | None:
+    """Return the journal of a file of some bytes; None if it is incomplete, or not one of this file."""
+    data = read_bytes(path, _MAX_JOURNAL_BYTES, partial(RecordingError, path))
     if zlib.crc32(data[4:]).to_bytes(4, "little") != data[:4]:
         return None
     try:
         journal = msgspec.msgpack.decode(data[4:], type=_Journal)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, ValueError):
         return None
-    return journal if journal.format == JOURNAL_FORMAT else None
+    # A whole journal changes what is there, and makes the file longer by its own pages at most.
+    limit = n_bytes + (len(journal.pages) + 1) * PAGE
+    is_whole = journal.format == JOURNAL_FORMAT and 0 <= journal.size <= limit
+    is_near = all(0 <= page * PAGE <= limit and len(data) <= PAGE for page, data in journal.pages.items())
+    return journal if is_whole and is_near else None
 
 
 def _pages_of(position: int, n: int) -> Iterator[tuple[int, int, int]]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import av
-import h5py
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.config.hdf5_files import Hdf5Node, Hdf5Reader
 from soulslab.errors import RecordingError
 from soulslab.siphon.recording.committed_file import finish_commit, is_being_written
 from soulslab.siphon.recording.hdf5 import FORMAT
@@ -69,12 +70,13 @@ def read_recording(path: Path, *, with_frames: bool = True) -> Recording:
     end_s = time.monotonic() + COMMIT_DEADLINE_S
     while True:
         try:
-            with h5py.File(path, "r") as file:
-                return _read(path, file, with_frames)
-        except (OSError, KeyError, ValueError, RuntimeError) as error:
+            with Hdf5Reader() as reader:
+                file = reader.read(path, partial(_UnreadableError, path), skip=() if with_frames else ("frames",))
+            return _read(path, file)
+        except (_UnreadableError, KeyError, ValueError, TypeError, IndexError) as error:
             # A commit may have come in between the parts that were read.
             if time.monotonic() >= end_s or not is_being_written(path):
-                raise RecordingError(path, f"cannot be read as a recording: {error}") from error
+                raise error if isinstance(error, _UnreadableError) else _UnreadableError(path, str(error)) from error
 
 
 def video_frames(path: Path) -> Iterator[NDArray[np.uint8]]:
@@ -91,50 +93,51 @@ def video_frames(path: Path) -> Iterator[NDArray[np.uint8]]:
         raise RecordingError(path, f"cannot be read as a film: {error}") from error
 
 
-def _read(path: Path, file: Any, with_frames: bool) -> Recording:
-    facts = {name: _plain(value) for name, value in file.attrs.items()}
+class _UnreadableError(RecordingError):
+    """The file is damaged, or is just being written."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(path, f"cannot be read as a recording: {problem.removeprefix('cannot be read: ')}")
+
+
+def _read(path: Path, file: Hdf5Node) -> Recording:
+    facts = file.attrs
     if facts.get("format") != FORMAT:
         raise RecordingError(path, f"its format is {facts.get('format')!r}; this soulslab reads format {FORMAT}")
-    missing = [name for name in _REQUIRED if name not in file]
+    missing = [name for name in _REQUIRED if name not in file.items]
     if missing:
         raise RecordingError(path, f"it has no {', '.join(missing)}")
     video = facts.get("video")
+    unreadable, inputs = file.items["unreadable"], file.items["inputs"]
     return Recording(
         path=path,
         facts=facts,
-        wall_time_ms=file["timestamps"][:],
-        game_time_s=file["game_time_s"][:],
+        wall_time_ms=file.array("timestamps"),
+        game_time_s=file.array("game_time_s"),
         attributes=_attributes(file),
-        unreadable=_named_columns(file["unreadable"], "attribute_names", np.bool_),
-        keys={
-            name: down for name, down in _named_columns(file["inputs"], "key_mapping", np.bool_).items() if any(down)
-        },
-        latencies_ms=file["latencies"][:],
-        frames=file["frames"][:] if with_frames and "frames" in file else None,
+        unreadable=_named_columns(unreadable, "attribute_names", np.bool_),
+        keys={name: down for name, down in _named_columns(inputs, "key_mapping", np.bool_).items() if any(down)},
+        latencies_ms=file.array("latencies"),
+        frames=file.items["frames"].values if "frames" in file.items else None,
         video=path.with_name(video) if video else None,
     )
 
 
-def _attributes(file: Any) -> dict[str, NDArray[Any]]:
+def _attributes(file: Hdf5Node) -> dict[str, NDArray[Any]]:
     """Return the attributes in the order in which they were recorded, each from its most exact place."""
-    found = _named_columns(file["memory_data"], "attribute_names", np.float32)
-    for data_set in file.get("values", {}).values():
-        is_text = h5py.check_string_dtype(data_set.dtype) is not None
-        found[data_set.attrs["attribute"]] = data_set.asstr("utf-8", "replace")[:] if is_text else data_set[:]
-    return {name: found[name] for name in _names(file["unreadable"], "attribute_names")}
+    found = _named_columns(file.items["memory_data"], "attribute_names", np.float32)
+    if "values" in file.items:
+        values = file.items["values"]
+        found |= {data_set.attrs["attribute"]: values.array(name) for name, data_set in values.items.items()}
+    return {name: found[name] for name in _names(file.items["unreadable"], "attribute_names")}
 
 
-def _named_columns(data_set: Any, attribute: str, dtype: Any) -> dict[str, NDArray[Any]]:
+def _named_columns(data_set: Hdf5Node, attribute: str, dtype: Any) -> dict[str, NDArray[Any]]:
     """Return the columns of a table by their names."""
-    table = data_set[:]
-    return {name: table[:, i].astype(dtype) for i, name in enumerate(_names(data_set, attribute)) if name}
+    if data_set.values is None:
+        raise ValueError("a table is a group")
+    return {name: data_set.values[:, i].astype(dtype) for i, name in enumerate(_names(data_set, attribute)) if name}
 
 
-def _names(data_set: Any, attribute: str) -> list[str]:
-    names = data_set.attrs[attribute]
-    return [] if isinstance(names, h5py.Empty) else [str(name) for name in names]
-
-
-def _plain(value: Any) -> Any:
-    """Return a number or a text as Python has it."""
-    return value.item() if isinstance(value, np.generic) else value
+def _names(data_set: Hdf5Node, attribute: str) -> list[str]:
+    return [str(name) for name in data_set.attrs[attribute]]

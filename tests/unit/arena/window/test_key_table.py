@@ -69,7 +69,7 @@ def test_pad_buttons_can_be_given_to_others():
     ("text", "said"),
     [
         ("roll = 3", "roll: must be a name"),
-        ("roll =", "cannot be read"),
+        ("roll =", "is not valid TOML"),
         ("pad = 1", "pad: must be a table"),
         ("[pad]\nroll = 1", r"pad\.roll: must be a name"),
     ],
