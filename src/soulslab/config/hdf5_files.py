@@ -89,7 +89,7 @@ _messages = msgspec.msgpack.Decoder(_Message)
 
 
 class Hdf5Reader:
-    """A process that reads one file after another; a new one is started after each failure.
+    """A process that reads one file after another; a new one is started after it was ended.
 
     Raises:
         MissingDependencyError: h5py is not installed.
@@ -168,6 +168,9 @@ class Hdf5Reader:
                     node = _receive(message.node, stdout)
                 yield message.name, node
             is_whole = True
+        except _RefusedError as error:
+            is_whole = True  # the process waits for the next request
+            raise fail(f"cannot be read: {error}") from error
         except (_ReaderError, OSError, msgspec.MsgspecError, ValueError, TypeError, MemoryError) as error:
             raise fail(f"cannot be read: {error}") from error
         finally:
@@ -203,7 +206,11 @@ class Hdf5Reader:
 
 
 class _ReaderError(Exception):
-    """The process says why a file cannot be read, or has ended."""
+    """The process has ended, or its answer is malformed."""
+
+
+class _RefusedError(_ReaderError):
+    """The process says why a file cannot be read."""
 
 
 class _Deadline:
@@ -262,7 +269,7 @@ def _length(stdout: IO[bytes]) -> int:
     """Return the length of what follows."""
     n_bytes = int.from_bytes(_take(stdout, 8), "little")
     if n_bytes == FAILED:
-        raise _ReaderError(_messages.decode(_take(stdout, _length(stdout))).error)
+        raise _RefusedError(_messages.decode(_take(stdout, _length(stdout))).error)
     if n_bytes > _MAX_MESSAGE_BYTES:
         raise _ReaderError(f"its description has {n_bytes} bytes")
     return n_bytes

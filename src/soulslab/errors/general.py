@@ -6,6 +6,14 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
+_SHOWN_CHARACTERS = 8000
+
+
+def cut(text: str) -> str:
+    """Return a text for a message, cut in its middle where it is long: a file may hold names of any length."""
+    half = _SHOWN_CHARACTERS // 2
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:half]}...{text[-half:]}"
+
 
 class SoulslabError(Exception):
     """Root of all errors that soulslab raises on purpose."""
@@ -23,8 +31,8 @@ class ConfigError(SoulslabError):
         self.problem = problem
         self.path = path
         self.source = str(source)
-        where = ": ".join(part for part in (self.source, path) if part)
-        super().__init__(f"{where}: {problem}" if where else problem)
+        where = ": ".join(cut(part) for part in (self.source, path) if part)
+        super().__init__(f"{where}: {cut(problem)}" if where else cut(problem))
 
 
 class UntrustedFileError(ConfigError):
@@ -143,7 +151,7 @@ class CheckpointError(SoulslabError):
 
     def __init__(self, path: str | Path, problem: str) -> None:
         self.path = Path(path)
-        super().__init__(f"{path}: {problem}")
+        super().__init__(f"{path}: {cut(problem)}")
 
 
 class CorruptCheckpointError(CheckpointError):

@@ -135,9 +135,9 @@ def parse_header(raw: Mapping[str, Any], path: Path, kind: type[H], versions: Co
     if raw.get("format") != known or raw.get("version") not in versions:
         raise IncompatibleCheckpointError(
             path,
-            f"has format {raw.get('format')!r} version {raw.get('version')!r}; this soulslab reads {known!r} version "
-            f"{' or '.join(map(str, versions))}; "
-            f"it was written by soulslab {raw.get('soulslab', 'of unknown version')}",
+            f"has format {raw.get('format')!r:.100} version {raw.get('version')!r:.100}; "
+            f"this soulslab reads {known!r} version {' or '.join(map(str, versions))}; "
+            f"it was written by soulslab {raw.get('soulslab', 'of unknown version')!s:.100}",
         )
     try:
         header = msgspec.convert(raw, kind)

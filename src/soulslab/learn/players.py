@@ -68,6 +68,8 @@ def load_player(path: Path) -> Player:
         hint = "it has checkpoints: resume the run" if has_begun else "is it the folder of a run?"
         raise CheckpointError(path, f"holds no {POLICY_NAME}; {hint}")
     kind = read_archive_header(file).get("format")
-    if kind not in _LOADERS:
-        raise IncompatibleCheckpointError(file, f"is no policy (format {kind!r}, not one of {', '.join(_LOADERS)})")
+    if not isinstance(kind, str) or kind not in _LOADERS:
+        raise IncompatibleCheckpointError(
+            file, f"is no policy (format {kind!r:.100}, not one of {', '.join(_LOADERS)})"
+        )
     return _LOADERS[kind](file)
