@@ -1,19 +1,33 @@
-"""Builds the clock libraries of `soulslab.siphon.clock`: plain shared libraries in C, on Linux only.
+"""Build the clock libraries of `soulslab.siphon.clock`: plain shared libraries in C, on Linux only.
 
-All else about the package stands in pyproject.toml. The libraries are optional: without a C compiler everything but the
-lockstep clock works, and that one says what to install.
+All other metadata is in pyproject.toml. The libraries are optional: without a C compiler everything but the lockstep
+clock works, and its error names the packages to install.
 """
 
 import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 NATIVE = "src/soulslab/siphon/clock/native"
-# Loaded into the game, so it must neither bring symbols of its own into it nor need anything but libc.
-FLAGS = ["-std=gnu11", "-O2", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wshadow"]
+# The library is loaded into the game, so it exports no symbols by default and needs nothing but libc.
+# _FORTIFY_SOURCE stays off: it turns calls into __read_chk and __poll_chk, which the library itself defines.
+FLAGS = ["-std=gnu11", "-O2", "-fvisibility=hidden", "-fstack-protector-strong", "-Wall", "-Wextra", "-Wshadow"]
+# All symbols are resolved at load time, and the tables of their addresses are read-only afterwards.
+LINK_FLAGS = ["-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"]
+RUN_PATH_FLAGS = ("-Wl,-rpath", "-Wl,-R")
 CONTROL_SIDE = ["control.c", "still.c"]
 GAME_SIDE = sorted({path.name for path in Path(NATIVE).glob("*.c")} - set(CONTROL_SIDE))
+
+
+class BuildWithoutRunPath(build_ext):
+    """Link without a run path: some Pythons record a folder of the build machine, from which libraries would load."""
+
+    def build_extensions(self) -> None:
+        """Remove the run path from the linker's command line, then build."""
+        self.compiler.linker_so = [word for word in self.compiler.linker_so if not word.startswith(RUN_PATH_FLAGS)]
+        super().build_extensions()
 
 
 def library(name: str, sources: list[str]) -> Extension:
@@ -21,15 +35,18 @@ def library(name: str, sources: list[str]) -> Extension:
     return Extension(
         f"soulslab.siphon.clock.{name}",
         sources=[f"{NATIVE}/{source}" for source in sources],
-        depends=sorted(path.as_posix() for path in Path(NATIVE).glob("*.h")),
+        # setup.py is among them because it holds the flags.
+        depends=["setup.py", *sorted(path.as_posix() for path in Path(NATIVE).glob("*.h"))],
         extra_compile_args=FLAGS,
+        extra_link_args=LINK_FLAGS,
         libraries=["dl", "pthread"],
         optional=True,
     )
 
 
 setup(
+    cmdclass={"build_ext": BuildWithoutRunPath},
     ext_modules=[library("_preload", GAME_SIDE), library("_control", CONTROL_SIDE)]
     if sys.platform.startswith("linux")
-    else []
+    else [],
 )

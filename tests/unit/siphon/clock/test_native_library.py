@@ -1,4 +1,8 @@
-"""What is said where the clock library is missing or broken."""
+"""The clock libraries: how they are linked, and the errors where they are missing or broken."""
+
+import re
+import subprocess
+import sys
 
 import pytest
 
@@ -31,3 +35,18 @@ def test_a_library_that_is_broken(folder, monkeypatch):
     (folder / "_control.so").write_bytes(b"no library")
     with pytest.raises(ClockUnavailableError, match="cannot be loaded"):
         native_library.native_library()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the clock libraries are built on Linux only")
+@pytest.mark.parametrize("name", ["_preload", "_control"])
+def test_the_libraries_are_hardened(name):
+    path = native_library.library_path(name)
+    command = ["readelf", "--wide", "--dynamic", "--segments", "--dyn-syms", str(path)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert re.search(r"GNU_RELRO", text)
+    assert re.search(r"\(FLAGS\) .*BIND_NOW", text)
+    assert re.search(r"\(FLAGS_1\) .*NOW", text)
+    assert "__stack_chk_fail" in text
+    assert not re.search(r"\((RUNPATH|RPATH)\)", text)
+    stack = next(line for line in text.splitlines() if "GNU_STACK" in line)
+    assert " RW " in stack
