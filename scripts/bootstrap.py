@@ -6,8 +6,9 @@
     python3 scripts/bootstrap.py test -- -k config  # what stands after the command goes to the tool it runs
     python3 scripts/bootstrap.py check|docs|bench|setup|pin
 
-The first run creates ``.venv`` and installs the versions that ``constraints.txt`` names. Later runs see
-from a stamp that nothing has changed and start at once. Where packages come from is up to pip's settings.
+The first run creates ``.venv`` and installs the versions that ``constraints.txt`` names. pip compares each file with
+the SHA-256 hashes in ``requirements.txt``; only torch, whose builds differ, is pinned by its version alone. Later runs
+see from a stamp that nothing has changed and start at once. Where packages come from is up to pip's settings.
 ``test`` and ``bench`` also need some Debian packages (``system_packages.py``), and install what is missing.
 
 Standard library only. Any Python from 3.7 on can read the file, so that one that is too old is told so.
@@ -36,13 +37,12 @@ STAMP = VENV / "soulslab.stamp"
 UNFINISHED = VENV / "soulslab.unfinished"  # there while a set-up runs, and after one that was killed
 LOCK = ROOT / ".bootstrap.lock"
 CONSTRAINTS = ROOT / "constraints.txt"
+REQUIREMENTS = ROOT / "requirements.txt"
 NATIVE = "src/soulslab/siphon/clock/native"
 
 OLDEST = (3, 11)
 NEWER_PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # tried in this order: the first is the one CI runs
 EXTRAS = "siphon,window,learn,tune,peers,dev,docs"
-#: Installed without the packages that it asks for: it imports none of anthropic and ipykernel, nor a second OpenCV.
-ALONE = "eldengym==0.6.0"
 LOG_LINES_ON_FAILURE = 25
 
 TESTS = ["pytest", "-n", "logical", "--dist", "worksteal"]
@@ -267,10 +267,10 @@ def fingerprint() -> str:
     """
     # pyvenv.cfg names the interpreter that made the environment, and its version. The C sources and setup.py are
     # compiled when soulslab is installed, if there is a compiler by then.
-    files = [ROOT / "pyproject.toml", CONSTRAINTS, VENV / "pyvenv.cfg", ROOT / "setup.py"]
+    files = [ROOT / "pyproject.toml", CONSTRAINTS, REQUIREMENTS, VENV / "pyvenv.cfg", ROOT / "setup.py"]
     files += sorted((ROOT / NATIVE).glob("*.[ch]"))
     parts = [file.read_bytes() for file in files]
-    parts += [str(ROOT).encode(), EXTRAS.encode(), ALONE.encode(), str(system_packages.has_compiler()).encode()]
+    parts += [str(ROOT).encode(), EXTRAS.encode(), str(system_packages.has_compiler()).encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
@@ -292,13 +292,14 @@ def set_up() -> None:
         if not program("python").exists():
             ensure_venv_module()
             install_phase("virtual environment", [sys.executable, "-m", "venv", str(VENV)])
-        # torch goes first and by itself: its builds differ only in a suffix, and nothing that is resolved
-        # together with it may trade the one that was chosen for another.
         pip = [str(program("python")), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+        # requirements.txt lists every package, so no dependency is looked up, and none is installed without a hash.
+        install_phase("packages", [*pip, "--no-deps", "--require-hashes", "-r", str(REQUIREMENTS)])
+        # torch is installed by itself: its builds differ in their hashes and in the packages that they need.
         pip += ["-c", str(CONSTRAINTS)]
         install_phase(f"torch {pinned('torch')}", [*pip, f"torch=={pinned('torch')}"])
-        install_phase("soulslab and its packages", [*pip, "-e", f"{ROOT}[{EXTRAS}]"])
-        install_phase(ALONE.replace("==", " "), [*pip, "--no-deps", ALONE])
+        # The pinned setuptools builds the clock libraries; an isolated build would download one without a hash.
+        install_phase("soulslab", [*pip, "--no-build-isolation", "-e", f"{ROOT}[{EXTRAS}]"])
     except SetupError:
         UNFINISHED.unlink(missing_ok=True)  # pip has tidied up after its own failure
         raise

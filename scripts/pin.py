@@ -1,34 +1,52 @@
-"""Writes ``constraints.txt`` from what is installed; run it after trying newer packages: ``make pin``.
+"""Write ``constraints.txt`` and ``requirements.txt`` from the installed packages; run it with ``make pin``.
+
+``constraints.txt`` holds the versions. ``requirements.txt`` holds the same versions with the SHA-256 hashes of all
+files of a release, so that the set-up on any system and Python refuses a file that was altered. ``uv`` looks up the
+hashes; it has to be on PATH or in the virtual environment (``.venv/bin/pip install uv``).
 
 To raise every version: ``.venv/bin/pip install --upgrade -e .[siphon,window,learn,tune,peers,dev,docs]``, then
-``make pin``, then ``make check test``. Use the oldest Python that soulslab runs on, as packages drop old ones
-all the time.
+``make pin``, then ``make check test``. Use the oldest Python that soulslab supports, because packages drop old ones.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from importlib.metadata import distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-CONSTRAINTS = Path(__file__).resolve().parent.parent / "constraints.txt"
+ROOT = Path(__file__).resolve().parent.parent
+CONSTRAINTS = ROOT / "constraints.txt"
+REQUIREMENTS = ROOT / "requirements.txt"
+OLDEST_PYTHON = "3.11"
 ROOT_PACKAGE = "soulslab[siphon,window,learn,tune,peers,dev,docs]"
-# They belong to the virtual environment; torch asks for setuptools only on newer Pythons.
-NOT_PINNED = {"soulslab", "pip", "setuptools", "wheel"}
-HEADER = """\
+#: EldenGym is installed without its dependencies: it imports none of anthropic and ipykernel, nor a second OpenCV.
+#: setuptools builds the clock libraries.
+WITHOUT_DEPENDENCIES = ("eldengym", "setuptools")
+#: pip and wheel belong to the virtual environment.
+NOT_PINNED = {"soulslab", "pip", "wheel"}
+#: Its builds for different processors have the same version and different hashes.
+NOT_HASHED = "torch"
+CONSTRAINTS_HEADER = """\
 # Exact versions of every package that soulslab is built, tested and measured with. Written by scripts/pin.py.
+"""
+REQUIREMENTS_HEADER = """\
+# The packages of constraints.txt but torch, with the hashes of their files. Written by scripts/pin.py.
 """
 
 
 def pins() -> dict[str, str]:
-    """Return the installed version of each package that soulslab needs, directly or not.
+    """Return the installed version of each package that soulslab needs, directly or indirectly.
 
-    The part of a version after "+" is left out: it names a build (torch's "+cpu"), and which one fits is for the
-    machine to say.
+    The part of a version after "+" is left out: it names a build (torch's "+cpu"), and which one fits depends on the
+    machine.
     """
-    found: dict[str, str] = {}
+    found = {name: distribution(name).version for name in WITHOUT_DEPENDENCIES}
     seen: set[str] = set()
     waiting = [Requirement(ROOT_PACKAGE)]
     while waiting:
@@ -46,6 +64,37 @@ def pins() -> dict[str, str]:
     return {name: found[name] for name in sorted(found) if name not in NOT_PINNED}
 
 
+def with_hashes(lines: list[str]) -> str:
+    """Return requirements with the hashes of all files of each release.
+
+    Args:
+        lines: Requirements as ``name==version``.
+
+    Returns:
+        The text of a requirements file.
+
+    Raises:
+        SystemExit: ``uv`` is not installed, or it failed.
+    """
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+    uv = shutil.which("uv", path=path)
+    if uv is None:
+        sys.exit("error: uv is not installed; it looks up the hashes. Run: .venv/bin/pip install uv")
+    command = [uv, "pip", "compile", "--quiet", "--no-deps", "--universal", "--generate-hashes", "--no-header"]
+    command += ["--no-annotate", "--python-version", OLDEST_PYTHON, "-"]
+    done = subprocess.run(command, input="\n".join(lines), stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
+    if done.returncode != 0:
+        sys.exit(f"error: uv failed with exit status {done.returncode}; {REQUIREMENTS.name} is unchanged")
+    return done.stdout
+
+
+def main() -> None:
+    """Write both files; neither is changed if the hashes cannot be looked up."""
+    lines = [f"{name}=={version}" for name, version in pins().items()]
+    hashed = with_hashes([line for line in lines if not line.startswith(f"{NOT_HASHED}==")])
+    CONSTRAINTS.write_text(CONSTRAINTS_HEADER + "".join(f"{line}\n" for line in lines), encoding="utf-8")
+    REQUIREMENTS.write_text(REQUIREMENTS_HEADER + hashed, encoding="utf-8")
+
+
 if __name__ == "__main__":
-    lines = [f"{name}=={version}\n" for name, version in pins().items()]
-    CONSTRAINTS.write_text(HEADER + "".join(lines), encoding="utf-8")
+    main()

@@ -24,6 +24,7 @@ def bootstrap(tmp_path, monkeypatch):
     (tmp_path / bootstrap.NATIVE).mkdir(parents=True)
     (tmp_path / bootstrap.NATIVE / "clock.c").write_text("int x;\n")
     (tmp_path / "constraints.txt").write_text("torchvision==1.0\ntorch==2.13.0\n")
+    (tmp_path / "requirements.txt").write_text("torchvision==1.0 --hash=sha256:00\n")
     venv = tmp_path / ".venv"
     places = {
         "ROOT": tmp_path,
@@ -33,6 +34,7 @@ def bootstrap(tmp_path, monkeypatch):
         "UNFINISHED": venv / "soulslab.unfinished",
         "LOCK": tmp_path / ".bootstrap.lock",
         "CONSTRAINTS": tmp_path / "constraints.txt",
+        "REQUIREMENTS": tmp_path / "requirements.txt",
     }
     for name, value in places.items():
         monkeypatch.setattr(bootstrap, name, value)
@@ -68,13 +70,13 @@ def calls(bootstrap, make_venv, monkeypatch):
     return recorded
 
 
-def test_a_set_up_installs_torch_first_and_alone(bootstrap, calls):
+def test_a_set_up_checks_hashes_and_installs_torch_alone(bootstrap, calls):
     bootstrap.set_up()
     assert [command[2:3] for command in calls] == [["venv"], ["pip"], ["pip"], ["pip"]]
-    assert calls[1][-1] == "torch==2.13.0"
-    assert calls[2][-2:] == ["-e", f"{bootstrap.ROOT}[{bootstrap.EXTRAS}]"]
-    assert calls[3][-2:] == ["--no-deps", bootstrap.ALONE]
-    assert all("constraints.txt" in " ".join(command) for command in calls[1:])
+    assert calls[1][-4:] == ["--no-deps", "--require-hashes", "-r", str(bootstrap.REQUIREMENTS)]
+    assert calls[2][-1] == "torch==2.13.0"
+    assert calls[3][-3:] == ["--no-build-isolation", "-e", f"{bootstrap.ROOT}[{bootstrap.EXTRAS}]"]
+    assert all("constraints.txt" in " ".join(command) for command in calls[2:])
     assert bootstrap.is_current()
     assert not bootstrap.UNFINISHED.exists()
 
@@ -84,6 +86,7 @@ def test_a_set_up_installs_torch_first_and_alone(bootstrap, calls):
     [
         "pyproject.toml",
         "constraints.txt",
+        "requirements.txt",
         ".venv/pyvenv.cfg",
         "setup.py",
         "src/soulslab/siphon/clock/native/clock.c",
@@ -320,6 +323,13 @@ def pins():
 def test_everything_declared_is_pinned():
     declared = {normal(re.match(r"[\w.-]+", line)[0]) for line in metadata.requires("soulslab")}
     assert declared <= {normal(name) for name in pins()}
+
+
+def test_every_pin_but_torch_has_hashes():
+    blocks = re.split(r"\n(?=\w)", (ROOT / "requirements.txt").read_text())[1:]
+    hashed = dict(block.split()[0].split("==") for block in blocks)
+    assert hashed == {name: version for name, version in pins().items() if name != "torch"}
+    assert all(re.search(r"--hash=sha256:[0-9a-f]{64}\b", block) for block in blocks)
 
 
 def test_pins_name_no_build():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from importlib import import_module
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -51,3 +51,13 @@ def test_every_command_line_is_one(page):
 def test_there_are_some():
     assert sum(len(blocks(page, "python")) for page in PAGES) > 20
     assert sum(len(command_lines(page)) for page in PAGES) > 20
+
+
+def test_the_licence_page_lists_every_package_that_a_user_installs():
+    listed = set(
+        re.findall(r"^\| `([\w.-]+)`", (ROOT / "docs" / "licences.md").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    for requirement in metadata.requires("soulslab"):
+        extra = re.search(r"extra == [\"'](\w+)[\"']", requirement)
+        if extra is None or extra[1] in {"siphon", "window", "learn", "tune"}:
+            assert re.match(r"[\w.-]+", requirement)[0] in listed
