@@ -30,7 +30,7 @@ from soulslab.cli_siphon import siphon
 from soulslab.cli_siphon_control import shell as _shell  # noqa: F401 (adds its commands to siphon)
 from soulslab.cli_tune import tune
 from soulslab.cli_verify import compare, verify
-from soulslab.errors import ConfigError, EnvironmentUsageError, SoulslabError
+from soulslab.errors import ConfigError, EnvironmentUsageError, SoulslabError, missing_dependency
 from soulslab.version import VERSION
 
 EXIT_OK = 0
@@ -106,10 +106,11 @@ def _launch(
     configure(verbose)
     try:
         return app(tokens, exit_on_error=False, result_action="return_value") or EXIT_OK
-    except (SoulslabError, gymnasium.error.Error) as error:
-        if verbose >= TRACEBACK_VERBOSITY:
+    except (SoulslabError, gymnasium.error.Error, ModuleNotFoundError) as error:
+        missing = missing_dependency(error) if isinstance(error, ModuleNotFoundError) else None
+        if verbose >= TRACEBACK_VERBOSITY or (isinstance(error, ModuleNotFoundError) and missing is None):
             raise
-        sys.stderr.write(f"soulslab: {error}\n")
+        sys.stderr.write(f"soulslab: {missing or error}\n")
         is_usage = isinstance(error, ConfigError | EnvironmentUsageError | gymnasium.error.UnregisteredEnv)
         return EXIT_USAGE if is_usage else EXIT_FAILED
     except KeyboardInterrupt:
@@ -123,17 +124,10 @@ def _launch(
 @app.command
 def envs() -> None:
     """List the environments."""
-    import gymnasium
-    from gymnasium.envs.registration import load_env_creator
-    from rich.console import Console
+    from soulslab.envs.registration import DESCRIPTIONS
 
-    console = Console(soft_wrap=True)
-    for name, spec in sorted(gymnasium.registry.items()):
-        if spec.namespace == "soulslab" and isinstance(spec.entry_point, str):
-            doc = load_env_creator(spec.entry_point).__doc__ or ""
-            first = doc.strip().splitlines()[0] if doc else ""
-            own = ", ".join(f"{option}={value}" for option, value in spec.kwargs.items())
-            console.print(f"{name}  {first}{f' ({own})' if own else ''}", markup=False, highlight=False)
+    width = max(map(len, DESCRIPTIONS))
+    sys.stdout.write("".join(f"{name:{width}}  {text}\n" for name, text in sorted(DESCRIPTIONS.items())))
 
 
 @app.command
@@ -407,27 +401,34 @@ def play(
     import gymnasium
 
     from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
-    from soulslab.learn.players import load_player
     from soulslab.play.game import play as play_fights
+
+    if policy is None:
+        if window:
+            raise ConfigError("shows a policy: name one with --policy; by hand: soulslab arena", source="--window")
+        if explain:
+            raise ConfigError("is for a policy in the terminal: name one with --policy", source="--explain")
+        fight: dict[str, Any] = {"boss": boss or "judge", "phase": phase or "full", "random_pose": True}
+        play_fights(gymnasium.make(ARENA_ID, **fight), seed=seed)
+        return EXIT_OK
+    # A person in the terminal needs none of the packages of the learner.
+    from soulslab.learn.players import load_player
     from soulslab.play.watching import act_of, fight_options
     from soulslab.play.window import watch
 
-    if window and policy is None:
-        raise ConfigError("shows a policy: name one with --policy; by hand: soulslab arena", source="--window")
-    if policy is not None:
-        check_run(policy)
-    if explain and (window or policy is None):
-        raise ConfigError("is for a policy in the terminal: name one with --policy", source="--explain")
-    player = load_player(policy) if policy else None
+    check_run(policy)
+    if explain and window:
+        raise ConfigError("is for the terminal; leave out --window", source="--explain")
+    player = load_player(policy)
     env_id = ARENA_LIVE_ID if window else ARENA_ID
-    fight = fight_options(env_id, player.header if player else None, boss=boss, phase=phase)
-    if window and player:
+    fight = fight_options(env_id, player.header, boss=boss, phase=phase)
+    if window:
         tally = watch(lambda env: act_of(player, env, str(policy)), fight, seed=seed)
         _log.info("%d of %d fights won", tally.wins, tally.fights)
         return EXIT_OK
     env = gymnasium.make(env_id, **fight)
-    act = act_of(player, env, str(policy)) if player else None
-    play_fights(env, seed=seed, act=act, describe=act.describe if act and explain else None)
+    act = act_of(player, env, str(policy))
+    play_fights(env, seed=seed, act=act, describe=act.describe if explain else None)
     return EXIT_OK
 
 

@@ -113,17 +113,10 @@ def arena(
     fight, logs = fight or FightFlags(), logs or LogFlags()
     settings, profile = _settings(fight, screen or ScreenFlags(), keys or KeyFlags(), logs.log)
     replay = _replay(logs.replay, fight, logs.log) if logs.replay else None
-    try:
-        from soulslab.arena.binding import Binding
-        from soulslab.arena.window.game import run
-        from soulslab.arena.window.memory.process_name import set_process_name
-        from soulslab.arena.window.memory.profile_memory import ProfileMemory
-    except ModuleNotFoundError as error:
-        from soulslab.errors import MissingDependencyError
-
-        if error.name is None or error.name.startswith("soulslab"):
-            raise
-        raise MissingDependencyError(error.name.partition(".")[0], "window") from error
+    from soulslab.arena.binding import Binding
+    from soulslab.arena.window.game import run
+    from soulslab.arena.window.memory.process_name import set_process_name
+    from soulslab.arena.window.memory.profile_memory import ProfileMemory
 
     binding = Binding(profile.duel, profile.attributes, profile.name)
 

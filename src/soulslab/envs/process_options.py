@@ -14,7 +14,7 @@ from soulslab.envs.arguments import refuse_unknown_options
 from soulslab.envs.process_checks import read_settings
 from soulslab.envs.process_settings import ACTION_MODES, OBSERVATIONS, ON_FAILURE, ON_LOST_TICK, EnvSettings
 from soulslab.envs.process_start import GameKeeper
-from soulslab.errors import EnvironmentUsageError, UnknownRewardError, did_you_mean
+from soulslab.errors import EnvironmentUsageError, UnknownRewardError, did_you_mean, optional_imports
 from soulslab.games import profile_path
 from soulslab.siphon.profile import Profile, load_profile
 from soulslab.siphon.read_only import ObservedSession
@@ -213,7 +213,8 @@ def _opener(given: ProcessOptions, profile: Profile, render_mode: str | None) ->
     )
 
     def open_here(seed: int | None) -> Session:
-        from soulslab.siphon.local import open_session  # noqa: PLC0415  (X only where a game is opened)
+        with optional_imports():
+            from soulslab.siphon.local import open_session  # noqa: PLC0415  (X only where a game is opened)
 
         if seed is None:
             return open_session(profile, options)
@@ -223,8 +224,9 @@ def _opener(given: ProcessOptions, profile: Profile, render_mode: str | None) ->
 
 
 def _connect(given: ProcessOptions, profile: Profile, launch_options: Mapping[str, str], seed: int | None) -> Session:
-    from soulslab.siphon.rpc.client import connect  # noqa: PLC0415  (gRPC only where it is needed)
-    from soulslab.siphon.rpc.tokens import find_token  # noqa: PLC0415  (as above)
+    with optional_imports():
+        from soulslab.siphon.rpc.client import connect  # noqa: PLC0415  (gRPC only where it is needed)
+        from soulslab.siphon.rpc.tokens import find_token  # noqa: PLC0415  (as above)
 
     session = connect(given.server, token=find_token(given.token, given.token_file), tls=given.tls or None)
     try:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from gymnasium.envs.registration import register, registry
+
+from soulslab.errors import optional_imports
 
 ARENA_ID = "soulslab/Arena-v0"
 PROCESS_ID = "soulslab/Process-v0"
@@ -25,27 +28,67 @@ SOULS_IDS: dict[str, dict[str, Any]] = {
     "soulslab/DarkSouls3Vordt-v0": {"game": "dark_souls_3", "boss": "vordt"},
     "soulslab/EldenRingMargit-v0": {"game": "elden_ring", "boss": "margit"},
 }
-_SOULS_ENTRY_POINTS = ("soulslab.envs.souls.env:SoulsDuelEnv", "soulslab.envs.souls.vector:SoulsDuelVectorEnv")
+_SOULS_CLASSES = ("SoulsDuelEnv", "SoulsDuelVectorEnv")
 
-_ENTRY_POINTS = {
-    ARENA_ID: ("soulslab.envs.arena:ArenaEnv", "soulslab.envs.arena:ArenaVectorEnv"),
-    PROCESS_ID: ("soulslab.envs.process:ProcessEnv", "soulslab.envs.process_vector:ProcessVectorEnv"),
-    DOOM_ID: ("soulslab.envs.doom:DoomEnv", "soulslab.envs.doom:DoomVectorEnv"),
-    ARENA_LIVE_ID: ("soulslab.envs.live.arena:ArenaLiveEnv", "soulslab.envs.live.vector:ArenaLiveVectorEnv"),
+#: Environment and vector environment of each id that has its own.
+_CLASSES: dict[str, tuple[str, str | None]] = {
+    ARENA_ID: ("ArenaEnv", "ArenaVectorEnv"),
+    PROCESS_ID: ("ProcessEnv", "ProcessVectorEnv"),
+    DOOM_ID: ("DoomEnv", "DoomVectorEnv"),
+    ARENA_LIVE_ID: ("ArenaLiveEnv", "ArenaLiveVectorEnv"),
+    ELDENGYM_ID: ("EldenGymEnv", None),
 }
+_MODULES = {
+    "ArenaEnv": "soulslab.envs.arena",
+    "ArenaVectorEnv": "soulslab.envs.arena",
+    "ProcessEnv": "soulslab.envs.process",
+    "ProcessVectorEnv": "soulslab.envs.process_vector",
+    "DoomEnv": "soulslab.envs.doom",
+    "DoomVectorEnv": "soulslab.envs.doom",
+    "ArenaLiveEnv": "soulslab.envs.live.arena",
+    "ArenaLiveVectorEnv": "soulslab.envs.live.vector",
+    "EldenGymEnv": "soulslab.envs.eldengym",
+    "SoulsDuelEnv": "soulslab.envs.souls.env",
+    "SoulsDuelVectorEnv": "soulslab.envs.souls.vector",
+}
+
+#: One line for each id, for `soulslab envs`; no package of an extra is needed to list them.
+DESCRIPTIONS = {
+    ARENA_ID: "the built-in boss fight, simulated",
+    ARENA_LIVE_ID: "the built-in boss fight, played in its window",
+    ELDENGYM_ID: "Margit of Elden Ring, with the interface of EldenGym",
+    PROCESS_ID: "any game that a profile describes",
+    DOOM_ID: "a level of Chocolate Doom",
+    IUDEX_ID: "Iudex Gundyr of Dark Souls III",
+    "soulslab/DarkSouls3IudexPixels-v0": "Iudex Gundyr of Dark Souls III, observed as pixels",
+    IUDEX_DEMO_ID: "Iudex Gundyr of Dark Souls III, whole fights in an unchanged game",
+    "soulslab/DarkSouls3Vordt-v0": "Vordt of Dark Souls III",
+    "soulslab/EldenRingMargit-v0": "Margit of Elden Ring",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import an environment class when Gymnasium looks up its entry point.
+
+    Raises:
+        MissingDependencyError: A package that the environment needs is not installed.
+    """
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with optional_imports():
+        return getattr(import_module(_MODULES[name]), name)
 
 
 def register_all() -> None:
     """Register every environment of soulslab with Gymnasium; a second call changes nothing."""
-    entry_points: dict[str, tuple[str, str | None]] = {**_ENTRY_POINTS, **dict.fromkeys(SOULS_IDS, _SOULS_ENTRY_POINTS)}
-    entry_points[ELDENGYM_ID] = ("soulslab.envs.eldengym:EldenGymEnv", None)
-    for env_id, (entry_point, vector_entry_point) in entry_points.items():
+    classes: dict[str, tuple[str, str | None]] = {**_CLASSES, **dict.fromkeys(SOULS_IDS, _SOULS_CLASSES)}
+    for env_id, (name, vector_name) in classes.items():
         if env_id not in registry:
             # No TimeLimit wrapper: the environments count their own steps and report truncation themselves.
             register(
                 id=env_id,
-                entry_point=entry_point,
-                vector_entry_point=vector_entry_point,
+                entry_point=f"{__name__}:{name}",
+                vector_entry_point=None if vector_name is None else f"{__name__}:{vector_name}",
                 disable_env_checker=True,
                 order_enforce=False,
                 kwargs=dict(SOULS_IDS.get(env_id, {})),

@@ -154,6 +154,8 @@ from soulslab.errors.general import (
     UntrustedFileError,
     VideoError,
     did_you_mean,
+    missing_dependency,
+    optional_imports,
 )
 
 __all__ = [
@@ -230,4 +232,6 @@ __all__ = [
     "WindowNotFoundError",
     "WireError",
     "did_you_mean",
+    "missing_dependency",
+    "optional_imports",
 ]

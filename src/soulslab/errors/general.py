@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -353,6 +354,64 @@ class MissingDependencyError(SoulslabError):
         self.package = package
         self.extra = extra
         super().__init__(f"{package} is not installed; it comes with: pip install 'soulslab[{extra}]'")
+
+
+#: Modules of optional packages: the package that provides each, and the extra that installs it.
+OPTIONAL_MODULES = {
+    "psutil": ("psutil", "siphon"),
+    "xcffib": ("xcffib", "siphon"),
+    "grpc": ("grpcio", "siphon"),
+    "google": ("protobuf", "siphon"),
+    "hyperscan": ("hyperscan", "siphon"),
+    "simplejpeg": ("simplejpeg", "siphon"),
+    "h5py": ("h5py", "siphon"),
+    "av": ("av", "siphon"),
+    "panda3d": ("panda3d", "window"),
+    "setproctitle": ("setproctitle", "window"),
+    "torch": ("torch", "learn"),
+    "safetensors": ("safetensors", "learn"),
+    "tensorboard": ("tensorboard", "learn"),
+    "matplotlib": ("matplotlib", "learn"),
+    "prometheus_client": ("prometheus-client", "learn"),
+    "minari": ("minari", "learn"),
+    "PIL": ("pillow", "learn"),
+    "optuna": ("optuna", "tune"),
+    "stable_baselines3": ("stable-baselines3", "peers"),
+    "sb3_contrib": ("sb3-contrib", "peers"),
+    "scipy": ("scipy", "peers"),
+    "shapely": ("shapely", "peers"),
+    "pysiphon": ("pysiphon", "dev"),
+}
+
+
+def missing_dependency(error: ModuleNotFoundError) -> MissingDependencyError | None:
+    """Return the error for a module of an optional package that could not be imported.
+
+    Args:
+        error: What an import statement raised.
+
+    Returns:
+        The error that names the package and its extra; None if the module belongs to no optional package.
+    """
+    known = OPTIONAL_MODULES.get((error.name or "").partition(".")[0])
+    return MissingDependencyError(*known) if known else None
+
+
+@contextmanager
+def optional_imports() -> Iterator[None]:
+    """Name the extra to install if an import within the block fails.
+
+    Raises:
+        MissingDependencyError: A module of an optional package is not installed.
+        ModuleNotFoundError: Any other module does not exist.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = missing_dependency(error)
+        if missing is None:
+            raise
+        raise missing from error
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ from soulslab.errors import (
     SessionStateError,
     WindowGoneError,
     WindowNotFoundError,
+    optional_imports,
 )
 from soulslab.siphon.capture import NATIVE, Capture, FrameFormat
 from soulslab.siphon.chain_number import ChainNumber, Number
@@ -305,11 +306,13 @@ def open_session(profile: Profile, options: SessionOptions | None = None) -> Loc
         PatternError, WindowNotFoundError, ClockUnavailableError: The profile does not fit it.
         WaitTimeoutError: It was not ready before the deadline.
         ProcessError: This is no Linux.
+        MissingDependencyError: A package of the extra ``siphon`` is not installed.
     """
-    from soulslab.siphon.process import require_linux  # noqa: PLC0415  (psutil only when it is needed)
+    with optional_imports():
+        from soulslab.siphon.process import require_linux  # noqa: PLC0415  (psutil only when it is needed)
 
-    require_linux()
-    from soulslab.siphon.opening import RealGameOpener  # noqa: PLC0415  (X11 and hyperscan only when they are needed)
+        require_linux()
+        from soulslab.siphon.opening import RealGameOpener  # noqa: PLC0415  (X11 and hyperscan only when needed)
 
     return LocalSession(profile, options or SessionOptions(), RealGameOpener())
 

@@ -1,0 +1,162 @@
+"""Commands and environments where only some extras are installed.
+
+Each test runs a program that finds the packages of the chosen extras and no others: a folder of links to the installed
+packages takes the place of ``site-packages``.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from soulslab.errors.general import OPTIONAL_MODULES
+from support.pty import Pty
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ["-S", "-c", "import sys; sys.argv[0] = 'soulslab'; from soulslab.cli import main; main()"]
+USER_EXTRAS = ("siphon", "window", "learn", "tune")
+
+
+def closure(extras):
+    """Return the distributions that soulslab needs with some extras."""
+    found, seen, waiting = {}, set(), [Requirement(f"soulslab[{','.join(extras)}]")]
+    while waiting:
+        wanted = waiting.pop()
+        if str(wanted) in seen:
+            continue
+        seen.add(str(wanted))
+        found[wanted.name] = distribution = metadata.distribution(wanted.name)
+        for text in distribution.requires or []:
+            needed = Requirement(text)
+            if needed.marker is None or any(needed.marker.evaluate({"extra": e}) for e in wanted.extras or {""}):
+                waiting.append(needed)
+    del found["soulslab"]
+    return found.values()
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """Makes the environment of a program that sees the packages of some extras."""
+
+    def installed(*extras):
+        folder = tmp_path_factory.mktemp("packages")
+        for distribution in closure(extras):
+            tops = {file.parts[0] for file in distribution.files or []} - {"..", "__pycache__"}
+            for top in tops:
+                place = folder / top
+                if not place.exists():
+                    place.symlink_to(Path(distribution.locate_file(top)))
+        return {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(folder))), "PYTHONWARNINGS": ""}
+
+    return installed
+
+
+def run(environment, *arguments, cwd):
+    command = [sys.executable, *PROGRAM, *arguments]
+    return subprocess.run(
+        command, env=environment, cwd=cwd, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+
+
+@pytest.fixture(scope="module")
+def base(installed):
+    return installed()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (["train"], "learn"),
+        (["tune"], "learn"),
+        (["demo"], "learn"),
+        (["evaluate", "runs/demo"], "learn"),
+        (["play", "--policy", "runs/demo"], "learn"),
+        (["fights", "record", "fights", "--fights", "1"], "learn"),
+        (["siphon", "attach", "doom"], "siphon"),
+        (["siphon", "serve", "doom"], "siphon"),
+        (["games", "check", "doom"], "siphon"),
+        (["arena"], "window"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)
+def test_a_missing_extra_is_one_line_with_the_command_that_installs_it(base, arguments, extra, tmp_path):
+    done = run(base, *arguments, cwd=tmp_path)
+    assert done.returncode == 1
+    line = rf"soulslab: [\w-]+ is not installed; it comes with: pip install 'soulslab\[{extra}\]'\n"
+    assert re.fullmatch(line, done.stderr), done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_environments_are_listed_without_extras(base, tmp_path):
+    done = run(base, "envs", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "soulslab/ArenaLive-v0" in done.stdout
+
+
+MAKE = """
+import gymnasium, soulslab
+from soulslab.errors import MissingDependencyError
+env = gymnasium.make("soulslab/Arena-v0")
+env.reset(seed=0)
+for name, options in (("ArenaLive", {}), ("Process", {"profile": "doom"}), ("Doom", {}), ("DarkSouls3Iudex", {})):
+    try:
+        gymnasium.make(f"soulslab/{name}-v0", **options).reset(seed=0)
+    except MissingDependencyError as error:
+        print(name, error.extra)
+"""
+
+
+def test_environments_name_the_extra_that_they_need(base, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", MAKE], env=base, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    named = [f"{name} siphon" for name in ("ArenaLive", "Process", "Doom", "DarkSouls3Iudex")]
+    assert done.stdout.splitlines() == named, done.stderr
+
+
+def test_a_person_plays_in_the_terminal_without_extras(base, tmp_path):
+    terminal = Pty()
+    command = [sys.executable, *PROGRAM, "play", "--seed", "0"]
+    streams = {"stdin": terminal.slave, "stdout": terminal.slave, "stderr": terminal.slave}
+    process = subprocess.Popen(command, env=base, cwd=tmp_path, **streams)
+    try:
+        terminal.wait_for("The Halberd Judge, phase 1|not installed|Error")
+        assert "not installed" not in terminal.output()
+        assert "Error" not in terminal.output()
+    finally:
+        process.kill()
+        process.wait()
+        terminal.close()
+
+
+def test_the_learner_works_without_the_bridge(installed, tmp_path):
+    small = ["env.n_envs=2", "learner.n_steps=16", "run.total_steps=64"]
+    done = run(installed("learn"), "train", "--run-dir", "run", *small_flags(small), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "policy.safetensors").exists()
+
+
+def small_flags(settings):
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def test_the_window_opens_without_the_learner(installed, tmp_path):
+    done = run(installed("window"), "arena", cwd=tmp_path)
+    assert "is not installed" not in done.stderr
+
+
+def test_every_optional_package_names_its_extra():
+    declared = {}
+    for text in metadata.requires("soulslab"):
+        requirement = Requirement(text)
+        extra = re.search(r"extra == [\"'](\w+)[\"']", text)
+        if extra and extra[1] in USER_EXTRAS:
+            declared.setdefault(requirement.name, set()).add(extra[1])
+    named = dict(OPTIONAL_MODULES.values())
+    assert declared.keys() <= named.keys()
+    assert all(named[name] in extras for name, extras in declared.items())
