@@ -130,7 +130,7 @@ def _fuzz(path, read, n=N, change=None):
             read(path)
         except SoulslabError as error:
             n_refused += 1
-            assert len(str(error)) < 3000, seed
+            assert len(str(error)) < 30_000, seed
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from soulslab.errors.general import ConfigError, SoulslabError, did_you_mean
+from soulslab.errors.general import ConfigError, SoulslabError, cut, did_you_mean
 
 
 class SiphonError(SoulslabError):
@@ -385,7 +385,7 @@ class RecordingError(SiphonError):
 
     def __init__(self, path: str | Path, problem: str) -> None:
         self.path = Path(path)
-        super().__init__(f"{path}: {problem}")
+        super().__init__(f"{path}: {cut(problem)}")
 
 
 class RemoteError(SiphonError):

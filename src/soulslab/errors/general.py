@@ -177,7 +177,7 @@ class DemonstrationError(SoulslabError):
         self.episode = episode
         self.step = step
         where = "" if episode is None else f", episode {episode}" + ("" if step is None else f", step {step}")
-        super().__init__(f"{path}{where}: {problem}")
+        super().__init__(f"{path}{where}: {cut(problem)}")
 
 
 class ChannelError(SoulslabError):
@@ -282,7 +282,7 @@ class KeyLogError(SoulslabError):
     def __init__(self, path: str | Path, problem: str, *, tick: int | None = None) -> None:
         self.path = Path(path)
         self.tick = tick
-        super().__init__(f"{path}: {problem}")
+        super().__init__(f"{path}: {cut(problem)}")
 
 
 class SaveFileError(SoulslabError):

@@ -49,7 +49,7 @@ class Switch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """
 
     feature: int
-    at_most: tuple[float, ...]
+    at_most: tuple[Annotated[float, Meta(ge=-1e30, le=1e30)], ...]  # within float32
     name: str = ""
 
     def phases(self, features: NDArray[np.float32]) -> NDArray[np.intp]:
