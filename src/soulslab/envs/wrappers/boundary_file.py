@@ -118,7 +118,9 @@ def _parse_npy(data: bytes) -> NDArray[Any]:
         raise ValueError(f"version {version} of npy is not known")
     shape, is_fortran, dtype = _NPY_HEADERS[version](file)
     n_bytes = math.prod(shape) * dtype.itemsize
-    if dtype.hasobject or min(shape, default=0) < 0 or n_bytes != len(data) - file.tell():
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, which are not read")
+    if min(shape, default=0) < 0 or n_bytes != len(data) - file.tell():
         raise ValueError(f"an array of shape {shape} and type {dtype} does not follow its header")
     array = np.frombuffer(data, dtype, offset=file.tell())
     return array.reshape(shape, order="F" if is_fortran else "C").copy()

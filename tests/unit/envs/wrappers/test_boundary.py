@@ -144,7 +144,7 @@ def test_a_file_brings_it_back_to_the_last_bit(tmp_path, suffix):
     ("name", "text", "problem"),
     [
         ("a.toml", "format = 2\n", "no boundary of format 1"),
-        ("a.toml", "format = [", "cannot be read"),
+        ("a.toml", "format = [", "is not valid TOML"),
         ("a.toml", "format = 1\nrings = 3\n", "must be tables"),
         ("a.toml", "format = 1\n[[rings]]\npoints = [[0, 0], [1, 1]]\n", "K at least 3"),
         ("a.npz", "not a zip", "cannot be read"),
@@ -160,7 +160,7 @@ def test_files_that_are_no_boundary(tmp_path, name, text, problem):
 
 def test_a_file_with_objects_is_refused(tmp_path):
     np.savez(tmp_path / "a.npz", format=np.array([1]), ring_0=np.array([{}], dtype=object))
-    with pytest.raises(ConfigError, match="allow_pickle"):
+    with pytest.raises(ConfigError, match="holds Python objects"):
         load_boundary(tmp_path / "a.npz")
 
 
