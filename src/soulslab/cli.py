@@ -131,14 +131,23 @@ def envs() -> None:
 
 
 @app.command
-def doctor() -> int:
-    """Say what works on this machine, and what to do about the rest."""
+def doctor(*, dev: Annotated[bool, Parameter(negative="")] = False) -> int:
+    """Show what works on this machine, and what to do about the rest.
+
+    The exit code is 0 if only optional parts are missing.
+
+    Args:
+        dev: Also check what the tests and the development of soulslab need.
+    """
     from rich.console import Console
 
-    from soulslab.doctor import State, examine, table
+    from soulslab.doctor import State, examine, lines, table
 
-    checks = examine()
-    Console().print(table(checks))
+    checks = examine(is_dev=dev)
+    if sys.stdout.isatty():
+        Console().print(table(checks))
+    else:
+        sys.stdout.write(lines(checks))
     return EXIT_FAILED if any(check.state is State.MISSING for check in checks) else EXIT_OK
 
 

@@ -21,13 +21,16 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from soulslab.errors import missing_dependency
+
 if TYPE_CHECKING:
     from rich.table import Table
 
 OLDEST_PYTHON = (3, 11)
 ENOUGH_DISK_GB = 2.0
 VIDEO_CODECS = ("libx264", "mpeg4")
-EXTRAS_A_USER_NEEDS = frozenset({"", "learn"})
+#: What each extra of a user is for.
+USER_EXTRAS = {"learn": "training", "tune": "tuning", "window": "the window of the built-in fight", "siphon": "games"}
 SET_UP = r"run: py scripts\bootstrap.py setup" if sys.platform == "win32" else "run: make setup"
 
 
@@ -55,15 +58,32 @@ class Check(msgspec.Struct, frozen=True):
     remedy: str = ""
 
 
-def examine() -> list[Check]:
-    """Look at this machine; takes some seconds, as it compiles and runs a fight."""
+def examine(*, is_dev: bool = False) -> list[Check]:
+    """Examine this machine; takes some seconds, as it compiles and runs a fight.
+
+    Args:
+        is_dev: Also compare each package with the version that is tested, and look for what the tests need.
+    """
     found: list[Check] = []
-    for name, check in CHECKS:
+    for name, check in (*CHECKS, *(DEV_CHECKS if is_dev else ())):
         try:
             found += check()
-        except Exception as error:  # noqa: BLE001  (whatever breaks here is what the doctor is asked to report)
+        except ModuleNotFoundError as error:
+            missing = missing_dependency(error)
+            if missing is None:
+                found.append(Check(name, State.MISSING, f"{type(error).__name__}: {error}", SET_UP))
+            # The check of the packages reports the extra that lacks.
+        except Exception as error:  # noqa: BLE001  (every failure is a result of the check)
             found.append(Check(name, State.MISSING, f"{type(error).__name__}: {error}", SET_UP))
     return found
+
+
+def lines(checks: list[Check]) -> str:
+    """Return the checks as one line each, for a file or a pipe."""
+    width = max(len(check.name) for check in checks)
+    rows = [f"{check.name:{width}}  {check.state.value:7}  {check.detail}" for check in checks]
+    remedies = [f" -> {check.remedy}" if check.remedy else "" for check in checks]
+    return "".join(f"{' '.join(row.split(chr(10)))}{remedy}\n" for row, remedy in zip(rows, remedies, strict=True))
 
 
 def table(checks: list[Check]) -> Table:
@@ -102,24 +122,49 @@ def check_processor() -> Iterator[Check]:
 
 
 def check_packages() -> Iterator[Check]:
+    """Look for the packages that are always needed, and for those of each extra of a user."""
+    packages: dict[str, list[str]] = {}
+    for requirement in metadata.requires("soulslab") or []:
+        if _is_for_this_system(requirement):
+            name, extra = _name_and_extra(requirement)
+            packages.setdefault(extra, []).append(name)
+    for name in packages.get("", []):
+        version = _installed_version(name)
+        if version is None:
+            yield Check(name, State.MISSING, "not installed", "pip install soulslab")
+        else:
+            yield Check(name, State.OK, version)
+    for extra, purpose in USER_EXTRAS.items():
+        absent = [name for name in packages.get(extra, []) if _installed_version(name) is None]
+        if absent:
+            remedy = f"for {purpose}: pip install 'soulslab[{extra}]'"
+            yield Check(f"extra {extra}", State.WARNING, f"not installed: {', '.join(absent)}", remedy)
+        else:
+            yield Check(f"extra {extra}", State.OK, f"for {purpose}")
+
+
+def check_tested_versions() -> Iterator[Check]:
     """Compare each declared package with what is installed and with the version that is tested."""
     pins = _pins()
+    if not pins:
+        yield Check("tested versions", State.WARNING, "no constraints.txt", "only a clone of the repository has it")
     for requirement in metadata.requires("soulslab") or []:
+        name, extra = _name_and_extra(requirement)
         if not _is_for_this_system(requirement):
             continue
-        name, extra = _name_and_extra(requirement)
-        is_needed = extra in EXTRAS_A_USER_NEEDS
-        remedy = f"pip install 'soulslab[{extra}]'" if extra else "pip install soulslab"
-        try:
-            version = metadata.version(name).partition("+")[0]
-        except metadata.PackageNotFoundError:
-            yield Check(name, State.MISSING if is_needed else State.WARNING, "not installed", remedy)
-            continue
-        pin = pins.get(_normal(name), version)
-        if version != pin:
-            yield Check(name, State.WARNING, f"{version}, tested with {pin}", SET_UP)
-        elif is_needed:
-            yield Check(name, State.OK, version)
+        version = _installed_version(name)
+        if version is None:
+            yield Check(name, State.WARNING, f"not installed (extra {extra})", SET_UP)
+        elif version != pins.get(_normal(name), version):
+            yield Check(name, State.WARNING, f"{version}, tested with {pins[_normal(name)]}", SET_UP)
+
+
+def _installed_version(name: str) -> str | None:
+    """Return the version of an installed package without its build; None if it is not installed."""
+    try:
+        return metadata.version(name).partition("+")[0]
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _pins() -> dict[str, str]:
@@ -291,7 +336,6 @@ CHECKS: tuple[tuple[str, Callable[[], Iterator[Check]]], ...] = (
     ("kernel cache", check_kernel_cache),
     ("torch runs", check_torch),
     ("video", check_video),
-    ("terminal", check_terminal),
     ("display", check_display),
     ("disk", check_disk),
     ("arena", check_fight),
@@ -299,4 +343,8 @@ CHECKS: tuple[tuple[str, Callable[[], Iterator[Check]]], ...] = (
     ("game time", check_clock),
     ("reading games", check_memory),
     ("real games", check_real_games),
+)
+DEV_CHECKS: tuple[tuple[str, Callable[[], Iterator[Check]]], ...] = (
+    ("tested versions", check_tested_versions),
+    ("terminal", check_terminal),
 )

@@ -26,7 +26,7 @@ def failing(monkeypatch):
     """Makes `soulslab doctor` raise an error."""
 
     def failing(error):
-        def examine():
+        def examine(**_):
             raise error
 
         monkeypatch.setattr("soulslab.doctor.examine", examine)
@@ -116,7 +116,7 @@ def test_a_bug_is_not_hidden(failing):
 
 def test_doctor_fails_when_something_is_missing(monkeypatch, capsys):
     for state, code in ((State.OK, 0), (State.WARNING, 0), (State.MISSING, 1)):
-        monkeypatch.setattr("soulslab.doctor.examine", lambda state=state: [Check("thing", state, "seen")])
+        monkeypatch.setattr("soulslab.doctor.examine", lambda state=state, **_: [Check("thing", state, "seen")])
         assert cli.run(["doctor"]) == code
         assert "thing" in capsys.readouterr().out
 

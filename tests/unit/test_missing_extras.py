@@ -150,6 +150,14 @@ def test_the_window_opens_without_the_learner(installed, tmp_path):
     assert "is not installed" not in done.stderr
 
 
+def test_the_doctor_reports_missing_extras_and_succeeds(base, tmp_path):
+    done = run(base, "doctor", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    for extra in USER_EXTRAS:
+        assert f"pip install 'soulslab[{extra}]'" in done.stdout
+    assert "missing" not in done.stdout.replace("not installed", "")
+
+
 def test_every_optional_package_names_its_extra():
     declared = {}
     for text in metadata.requires("soulslab"):

@@ -72,8 +72,8 @@ def library_path(name: str) -> Path:
     if not found:
         raise ClockUnavailableError(
             "the clock library was not built when soulslab was installed, as there was no C compiler; install gcc and "
-            "libc6-dev (on Debian: sudo apt-get install gcc libc6-dev), then install soulslab again: "
-            "pip install --force-reinstall --no-deps soulslab, or -e . in a clone"
+            "libc6-dev (on Debian: sudo apt-get install gcc libc6-dev), then install soulslab again from its clone, "
+            "wheel or git address: pip install --force-reinstall --no-deps PLACE"
         )
     return found[0]
 
@@ -90,8 +90,8 @@ def native_library() -> NativeLibrary:
         return NativeLibrary(path)
     except (OSError, AttributeError) as error:
         raise ClockUnavailableError(
-            f"the clock library cannot be loaded ({error}); install soulslab again: "
-            "pip install --force-reinstall --no-deps soulslab, or -e . in a clone"
+            f"the clock library cannot be loaded ({error}); install soulslab again from its clone, wheel or git "
+            "address: pip install --force-reinstall --no-deps PLACE"
         ) from error
 
 
