@@ -87,18 +87,34 @@ def bench(
 ) -> int:
     """Measure how fast soulslab is on this machine, and how well it learns.
 
+    Without a game or training:
+      arena         steps per second of the built-in fight, and compilation
+      fights        wins of scripted players
+      updates       Rainbow's updates per second
+      replay        memory, draws and saving of the replay buffer
+      apart         lateness of steps beside a learner that works
+
+    With games:
+      siphon        the process bridge, and Doom stepped with it
+      window        pictures and steps of the built-in fight in its window
+      live          steps and resets of the live environment, and EldenGym's
+      soak          several games with faults at random (hours)
+
+    With training:
+      train         our PPO, and that of stable-baselines3
+      bosses        one config on each boss
+      doom          PPO on Doom
+      pixels        PPO on pictures of the window
+      transfer      the simulator's policy in the window
+      souls         the same in the stand-ins for real games
+      learner       our Rainbow, and the DQN of other libraries (hours)
+      learner-doom  the config of learner on Doom
+      ablation      the config of learner without one component each (hours)
+
+    all runs every benchmark. A run of learner that was interrupted resumes.
+
     Args:
-        what: arena: steps per second of the built-in fight; fights: how scripted players fare; train: our PPO
-            beside that of stable-baselines3; bosses: one config trained on each boss; siphon: the process bridge, and
-            Doom stepped with it; doom: PPO on Doom, with its curve in bench-results/; window: pictures and
-            steps of the game on screen; live: steps and resets of the live environment, beside EldenGym's;
-            transfer: the simulator's policy in the window; souls: the same in the environments of real games, which
-            the window stands in for; soak: hours of several games with faults at random;
-            pixels: PPO on pictures of the window; learner: our Rainbow beside the DQN of stable-baselines3 and
-            others, in game decisions until fights are won (hours; it goes on where it was interrupted); learner-doom:
-            the same config on Doom; ablation: that config with one component dropped at a time (hours); updates: how
-            many of them per second; replay: memory, draws and saving of the replay buffer; apart: how late steps come
-            while a learner works beside them; all: all of these.
+        what: Benchmark to run.
         flags: How to measure.
     """
     from rich.console import Console

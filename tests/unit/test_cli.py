@@ -1,5 +1,6 @@
 """The command line: what it answers, and how it fails."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -219,3 +220,13 @@ def test_bench_all_finds_out_first_that_its_folder_cannot_be_made(tmp_path, monk
     (tmp_path / "bench-results").touch()
     assert cli.run(["bench", "all"]) == 2
     assert "bench-results: cannot be made: File exists" in capsys.readouterr().err
+
+
+def test_the_help_of_bench_has_one_line_for_each_benchmark(capsys):
+    from soulslab.bench.suite import BENCHMARKS  # noqa: PLC0415
+
+    assert cli.run(["bench", "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name in BENCHMARKS:
+        (line,) = [line for line in lines if re.match(rf" +{name}  ", line)]
+        assert len(line) < 80

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.arena.vocabulary import BOSS_ATTACKS
+from soulslab.config.checking import check
 from soulslab.config.input_files import parse_toml, read_text
 from soulslab.errors import BossFileError, UnknownBossError
 
@@ -226,11 +227,7 @@ def parse_boss(text: str, source: str | Path, knock_backs: Sequence[str]) -> Bos
     data = parse_toml(text, partial(BossFileError, source=source))
     for path, problem in _wild_numbers(data):
         raise BossFileError(problem, path=path, source=source)
-    try:
-        boss = msgspec.convert(data, Boss)
-    except msgspec.ValidationError as error:
-        problem, _, path = str(error).partition(" - at `$")
-        raise BossFileError(problem, path=path.rstrip("`").lstrip("."), source=source) from error
+    boss = check(data, Boss, lambda problem, path: BossFileError(problem, path=path, source=source))
     for path, problem in _mistakes(boss, knock_backs):
         raise BossFileError(problem, path=path, source=source)
     return boss

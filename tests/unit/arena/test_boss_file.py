@@ -50,10 +50,10 @@ def test_the_trickster_throws_and_holds_back_and_the_beast_charges():
 
 # What to replace in the judge's file, by what, and where the mistake is; the first place that fits is meant.
 BROKEN = [
-    ("hp = 1037", "", "", "missing required field `hp`"),
+    ("hp = 1037", "", "hp", "is missing; it has no default"),
     ("hp = 1037", "hp = 0", "hp", ">= 1"),
-    ("hp = 1037", "hp = 'much'", "hp", "Expected `int`"),
-    ("hp = 1037", "hp = 1037\nmana = 3", "", "unknown field `mana`"),
+    ("hp = 1037", "hp = 'much'", "hp", "expected a whole number, got text"),
+    ("hp = 1037", "hp = 1037\nmana = 3", "mana", "unknown setting"),
     ("hp = 1037", "hp = 1", "phase_two.below", "leaves none"),
     ("poise = 130.0", "poise = nan", "poise", "must be a number from"),
     ("poise = 130.0", "poise = 1e9", "poise", "must be a number from"),
@@ -87,8 +87,8 @@ BROKEN = [
     ("start_s = 1.25", "start_s = 0.7", "moves[4].windows[1].start_s", "0.7 is before the last window's end"),
     ('"middle"', '"tickle"', "moves[0].windows[0].knock_back", "'tickle' is none of small, middle"),
     ("damage = 118", "damage = -1", "moves[0].windows[0].damage", ">= 0"),
-    ("damage = 118", "damag = 118", "moves[0].windows[0]", "unknown field `damag`"),
-    ("parry = true", "parry = 1", "moves[0].windows[0].parry", "Expected `bool`"),
+    ("damage = 118", "damag = 118", "moves[0].windows[0].damag", "did you mean 'damage'"),
+    ("parry = true", "parry = 1", "moves[0].windows[0].parry", "expected true or false, got a whole number"),
     ("arc_rad = 2.6", "arc_rad = 0", "moves[0].windows[0].arc_rad", "> 0.0"),
     ("parry = true", "projectile = { speed_m_s = 9, count = 6 }", "moves[0].windows[0].projectile.count", "<= 5"),
 ]
