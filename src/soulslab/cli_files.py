@@ -63,11 +63,11 @@ def token_options(token_file: Path | None) -> dict[str, str]:
     Raises:
         ConfigError: The file cannot be used, or the token that was entered is empty.
     """
+    if token_file is None:
+        return {}
     from soulslab.siphon.rpc.running import read_token  # noqa: PLC0415  (gRPC only where it is needed)
     from soulslab.siphon.rpc.tokens import TOKEN_VARIABLE  # noqa: PLC0415  (as above)
 
-    if token_file is None:
-        return {}
     if token_file == Path("-"):
         from getpass import getpass  # noqa: PLC0415
 
