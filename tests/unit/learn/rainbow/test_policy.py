@@ -191,7 +191,7 @@ def test_every_field_of_the_header_is_checked(path, change, error, message):
 def test_a_tensor_under_another_name_is_named(path, policy):
     tensors, header = read_archive(path)
     missing = next(iter(policy.state()))
-    tensors["other"] = tensors.pop(missing)
+    tensors["network/other"] = tensors.pop(missing)
     write_archive(path, tensors, header)
     with pytest.raises(IncompatibleCheckpointError, match=f"tensor '{missing}' should have shape .*there is nothing"):
         QPolicy.load(path)

@@ -49,7 +49,7 @@ def program(*parts, place=PLACE):
         code += before + (struct.pack("<i", place - end) + after if "d" in part else b"")
     code += bytes(range(64, 128))
     memory = FakeMemory()
-    memory.map(CODE, code, is_writable=False, is_executable=True)
+    memory.map(CODE, code, is_executable=True)
     memory.map(DATA, bytearray(0x1000))
     sections = (
         Section(name=".text", start=CODE, size=len(code), is_executable=True, is_writable=False),
