@@ -177,4 +177,4 @@ def test_of_two_environments_one_plays_and_the_other_looks_on(server):
         assert second == first
         assert one.session.info.n_starts == n_starts
         one.close()
-        begins_anew(other, n_restarts=1)
+        begins_anew(other, n_restarts=0)
