@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import settings
 
 # Before numpy or torch start their thread pools: the suite runs one process per core already.
@@ -20,3 +21,9 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Choose the number of hypothesis's examples before any test is read."""
     settings.load_profile("long" if config.getoption("long") else "soulslab")
+
+
+@pytest.fixture(autouse=True)
+def keep_logging_as_it_is(monkeypatch):
+    """Keep a command that runs in this process from setting up its logging for all later tests."""
+    monkeypatch.setattr("soulslab.log.configure", lambda _: None)

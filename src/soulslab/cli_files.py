@@ -65,8 +65,7 @@ def token_options(token_file: Path | None) -> dict[str, str]:
     """
     if token_file is None:
         return {}
-    from soulslab.siphon.rpc.running import read_token  # noqa: PLC0415  (gRPC only where it is needed)
-    from soulslab.siphon.rpc.tokens import TOKEN_VARIABLE  # noqa: PLC0415  (as above)
+    from soulslab.siphon.rpc import tokens  # noqa: PLC0415  (gRPC only where it is needed)
 
     if token_file == Path("-"):
         from getpass import getpass  # noqa: PLC0415
@@ -74,9 +73,9 @@ def token_options(token_file: Path | None) -> dict[str, str]:
         token = getpass("token of the server: ") if sys.stdin.isatty() else sys.stdin.readline()
         if not token.strip():
             raise ConfigError("no token was entered", source="--token-file -")
-        os.environ[TOKEN_VARIABLE] = token.strip()
+        os.environ[tokens.TOKEN_VARIABLE] = token.strip()
         return {}
-    read_token(token_file)  # an error is reported before anything else is done
+    tokens.read_token(token_file)  # an error is reported before anything else is done
     return {"token_file": str(token_file.resolve())}
 
 

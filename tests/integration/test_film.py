@@ -27,7 +27,6 @@ def frames_of(path):
 
 
 def test_the_simulator_is_filmed(policy, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("soulslab.log.configure", lambda _: None)
     monkeypatch.chdir(tmp_path)
     caplog.set_level("INFO", "soulslab.cli_policies")
     assert cli.run(["film", policy.name, "films/fight.mp4", "--seed", "3"]) == 0

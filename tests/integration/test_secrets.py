@@ -93,7 +93,7 @@ def test_train_resume_evaluate_and_record(tmp_path, server, token_file):
     given = ["--token-file", os.path.relpath(token_file, work)]
     assert "token is missing" in soulslab(work, "train", *LIVE, *SMALL, *at, "--run-dir", "none", code=1)
     soulslab(work, "train", *LIVE, *SMALL, *at, *given, "--run-dir", "run")
-    soulslab(work, "train", "--resume", "run", "--set", "run.total_steps=64")
+    soulslab(work, "train", "--resume", "run", "--trust", "--set", "run.total_steps=64")
     evaluate = ["evaluate", "run", "--fights", "1", "--greedy", "--option", f"server={server}", "--json", "report.json"]
     soulslab(work, *evaluate, *given)
     record = ["fights", "record", "recorded", "--config", "run/config.toml", "--policy", "run", "--fights", "1"]

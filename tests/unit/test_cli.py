@@ -17,11 +17,6 @@ from soulslab.learn.settings import NetworkSettings
 from soulslab.version import VERSION
 
 
-@pytest.fixture(autouse=True)
-def keep_logging_as_it_is(monkeypatch):
-    monkeypatch.setattr("soulslab.log.configure", lambda _: None)
-
-
 @pytest.fixture
 def failing(monkeypatch):
     """Makes `soulslab doctor` raise an error."""

@@ -17,11 +17,6 @@ from soulslab.games.arena import PROFILE_PATH, stand_in
 from soulslab.siphon.profile import load_profile
 
 
-@pytest.fixture(autouse=True)
-def keep_logging_as_it_is(monkeypatch):
-    monkeypatch.setattr("soulslab.log.configure", lambda _: None)
-
-
 @pytest.fixture
 def started(monkeypatch):
     """Return what the game would be started with."""

@@ -10,11 +10,6 @@ from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.rpc.server import ServerOptions, serve
 
 
-@pytest.fixture(autouse=True)
-def keep_logging_as_it_is(monkeypatch):
-    monkeypatch.setattr("soulslab.log.configure", lambda _: None)
-
-
 @pytest.fixture
 def toys():
     with FakeSession() as session:

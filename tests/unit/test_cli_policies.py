@@ -13,7 +13,6 @@ from support.policies import q_policy
 @pytest.fixture(autouse=True)
 def in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("soulslab.log.configure", lambda _: None)
 
 
 @pytest.fixture

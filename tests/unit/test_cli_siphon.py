@@ -13,11 +13,6 @@ NAMES = ("attach", "watch", "read", "write", "scan", "capture", "record", "serve
 NAMES += ("tap", "hold", "toggle", "move", "stream", "shell")
 
 
-@pytest.fixture(autouse=True)
-def keep_logging_as_it_is(monkeypatch):
-    monkeypatch.setattr("soulslab.log.configure", lambda _: None)
-
-
 @pytest.fixture
 def file(tmp_path):
     """A profile of a game that does not run."""

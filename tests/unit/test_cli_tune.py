@@ -14,11 +14,6 @@ TINY = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def keep_logging_as_it_is(monkeypatch):
-    monkeypatch.setattr("soulslab.log.configure", lambda _: None)
-
-
 def test_a_study_from_the_command_line_and_on_with_it(tmp_path, capsys):
     study = tmp_path / "study"
     search = ["--search", "learner.lr=1e-4..1e-2:log", "--search", "learner.n_epochs=1..3"]

@@ -51,6 +51,10 @@ def installed(tmp_path_factory):
                 place = folder / top
                 if not place.exists():
                     place.symlink_to(Path(distribution.locate_file(top)))
+        # The modules come from src; what the packages are needed for is in the metadata.
+        product = metadata.distribution("soulslab")
+        (described,) = {file.parent for file in product.files if file.name == "METADATA"}
+        (folder / described).symlink_to(Path(product.locate_file(described)))
         return {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(folder))), "PYTHONWARNINGS": ""}
 
     return installed

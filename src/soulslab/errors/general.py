@@ -365,6 +365,7 @@ OPTIONAL_MODULES = {
     "hyperscan": ("hyperscan", "siphon"),
     "simplejpeg": ("simplejpeg", "siphon"),
     "h5py": ("h5py", "siphon"),
+    "tomlkit": ("tomlkit", "siphon"),
     "av": ("av", "siphon"),
     "panda3d": ("panda3d", "window"),
     "setproctitle": ("setproctitle", "window"),

@@ -11,11 +11,6 @@ from soulslab import cli
 from support.flawed_game import build_flawed_game
 
 
-@pytest.fixture(autouse=True)
-def keep_logging_as_it_is(monkeypatch):
-    monkeypatch.setattr("soulslab.log.configure", lambda _: None)
-
-
 @pytest.fixture(scope="module")
 def profile(tmp_path_factory):
     return build_flawed_game(tmp_path_factory.mktemp("flawed_game"))

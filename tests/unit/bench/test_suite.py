@@ -14,7 +14,6 @@ from soulslab.errors import ConfigError
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("soulslab.log.configure", lambda _: None)
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,6 @@ from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.settings import NetworkSettings
 
 
-@pytest.fixture(autouse=True)
-def keep_logging_as_it_is(monkeypatch):
-    monkeypatch.setattr("soulslab.log.configure", lambda _: None)
-
-
 @pytest.fixture
 def out(tmp_path):
     return tmp_path / "fights"

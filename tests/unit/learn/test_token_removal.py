@@ -53,7 +53,6 @@ def test_the_tokens_of_a_run_are_removed_and_it_goes_on(corridor, run_dir):
 
 
 def test_other_files_with_the_token_are_named(run_dir, monkeypatch, caplog):
-    monkeypatch.setattr("soulslab.log.configure", lambda _: None)
     (run_dir / "notes.txt").write_text(f"the token is {TOKEN}")
     assert cli.run(["remove-tokens", str(run_dir)]) == cli.EXIT_FAILED
     assert "notes.txt: still holds a token" in caplog.text

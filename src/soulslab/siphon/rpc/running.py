@@ -6,8 +6,6 @@ import os
 import secrets
 import shlex
 import signal
-import stat
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,14 +16,13 @@ from rich.console import Console
 
 from soulslab.config import Secret
 from soulslab.errors import ConfigError
-from soulslab.siphon.rpc.access import MIN_TOKEN
 from soulslab.siphon.rpc.address import parse_address
 from soulslab.siphon.rpc.public.service import PublicOptions, PublicService
 from soulslab.siphon.rpc.server import RunningServer, ServerOptions, serve
+from soulslab.siphon.rpc.tokens import read_token
 from soulslab.siphon.session import Session
 
 WAIT_S = 0.5
-MAX_TOKEN_BYTES = 4096
 
 
 def serve_until_stopped(
@@ -58,44 +55,6 @@ def serve_until_stopped(
                 pass
         except KeyboardInterrupt:
             console.print("stopped", highlight=False)
-
-
-def read_token(file: Path) -> Secret:
-    """Return the token that a file holds.
-
-    Raises:
-        ConfigError: The file cannot be read, another user owns it or may write to it, or it holds no token of 16
-            characters at least.
-    """
-    try:
-        with file.open("rb") as stream:
-            _check_owner(file, os.fstat(stream.fileno()))
-            token = stream.read(MAX_TOKEN_BYTES).decode("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read: {error}", source=file) from error
-    if len(token) < MIN_TOKEN:
-        raise ConfigError(
-            f"holds a token of {len(token)} characters, and {MIN_TOKEN} are needed; remove it, and the server writes "
-            f"a token into it",
-            source=file,
-        )
-    return Secret(token)
-
-
-def _check_owner(file: Path, about: os.stat_result) -> None:
-    """Raise `ConfigError` if another user could have chosen the token in a file."""
-    if not stat.S_ISREG(about.st_mode):
-        raise ConfigError("is no regular file", source=file)
-    if sys.platform == "win32":
-        return
-    if about.st_uid not in (os.geteuid(), 0):
-        raise ConfigError(f"belongs to user {about.st_uid}, who knows the token; use a file of your own", source=file)
-    if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ConfigError(
-            f"may be written by other users (mode {stat.S_IMODE(about.st_mode):o}), who may have chosen the token: "
-            f"make a new one, in a file with the mode 600",
-            source=file,
-        )
 
 
 def _token_of(file: Path) -> Secret:

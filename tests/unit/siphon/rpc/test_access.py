@@ -21,8 +21,8 @@ from soulslab.siphon.rpc.address import parse_address
 from soulslab.siphon.rpc.client import ClientOptions, connect
 from soulslab.siphon.rpc.connection import make_endpoint
 from soulslab.siphon.rpc.peer_user import user_of_peer
-from soulslab.siphon.rpc.running import read_token
 from soulslab.siphon.rpc.server import MAX_CALLS, ServerOptions, serve
+from soulslab.siphon.rpc.tokens import read_token
 from soulslab.siphon.session import SessionOptions, Step
 from support.other_user import NOBODY, relayed
 
