@@ -290,6 +290,7 @@ struct thread *this_thread(void)
             continue;
         struct clock_slot *slot = &page->slots[i];
         atomic_store(&slot->parked, 0);
+        atomic_store(&slot->until_ns, CLOCK_FOREVER);
         atomic_store(&slot->pid, own_pid);
         uint32_t n_slots = atomic_load(&page->n_slots);
         while (n_slots < i + 1 && !atomic_compare_exchange_weak(&page->n_slots, &n_slots, i + 1))
@@ -374,15 +375,17 @@ void alert_all(void)
         uint32_t parked = atomic_load(&slot->parked);
         if (slot == self.slot || atomic_load(&slot->pid) != own_pid)
             continue;
-        while (parked != 0 && !atomic_compare_exchange_weak(&slot->parked, &parked, CLOCK_ALERTED))
+        while (parked != 0 && parked != CLOCK_DUE && !atomic_compare_exchange_weak(&slot->parked, &parked, CLOCK_ALERTED))
             ;
     }
 }
 
 void unpark(void)
 {
-    if (self.slot != NULL)
-        atomic_store(&self.slot->parked, 0);
+    if (self.slot == NULL)
+        return;
+    atomic_store_explicit(&self.slot->until_ns, CLOCK_FOREVER, memory_order_relaxed);
+    atomic_store(&self.slot->parked, 0);
 }
 
 /* A thread has its slot from its first instruction on, so that no step ends while it has still to run. */

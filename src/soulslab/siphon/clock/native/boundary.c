@@ -101,10 +101,12 @@ static void hold(struct clock_moment *moment)
     uint32_t generation = moment->generation;
     int saved_errno = errno;
     while (moment->generation == generation && moment->is_frozen) {
+        set_deadline(HELD_NS);
         park(generation, CLOCK_WAIT_TIME);
         clock_futex_wait(&page->generation, generation, CHECK_NS);
         look(moment);
     }
+    await_turn(CLOCK_FOREVER);
     unpark();
     errno = saved_errno;
 }

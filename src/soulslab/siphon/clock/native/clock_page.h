@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define CLOCK_MAGIC 0x4b4c4353u
-#define CLOCK_LAYOUT 6u
+#define CLOCK_LAYOUT 7u
 #define CLOCK_N_SLOTS 4096
 #define CLOCK_N_PROCESSES 128
 #define CLOCK_N_SERVERS 8
@@ -38,6 +38,7 @@
 /* States of a slot beside the generations, of which those at rest are even. */
 #define CLOCK_PARKING 1u
 #define CLOCK_ALERTED 3u
+#define CLOCK_DUE 5u
 /* The name of our thread in the game (helper.c), as the kernel shows it. */
 #define CLOCK_HELPER_NAME "soulslab-clock"
 /* Samples a thread that runs on (spin.c); one of the last, which programs hardly use. */
@@ -66,11 +67,13 @@ struct clock_slot {
     _Atomic int32_t tid; /* 0: free */
     _Atomic int32_t pid;
     /* The generation in which it found that it waits for a time beyond where the clock stands; 0 while it runs;
-     * CLOCK_PARKING while it checks that there is nothing else to do; CLOCK_ALERTED when it has to check again. */
+     * CLOCK_PARKING while it checks that there is nothing else to do; CLOCK_ALERTED when it has to check again;
+     * CLOCK_DUE while its wait has ended and it waits for its turn. It waits for its turn on this word. */
     _Atomic uint32_t parked;
     _Atomic uint32_t kind; /* enum clock_wait: what else can end that wait */
     _Atomic uint64_t n_reads; /* of the time, while it stood */
-    char pad[40]; /* a cache line each */
+    _Atomic int64_t until_ns; /* game time that it waits for and whose end has a turn; CLOCK_FOREVER if there is none */
+    char pad[32]; /* a cache line each */
 };
 
 struct clock_page {
@@ -93,6 +96,9 @@ struct clock_page {
     /* Processes without the page that the game may wait for, as the controller says; unknown unless has_servers. */
     _Atomic int32_t servers[CLOCK_N_SERVERS];
     _Atomic uint32_t has_servers;
+    /* In this generation the threads whose waits have ended go on one at a time, in the order of their deadlines. */
+    _Atomic uint32_t ordered;
+    _Atomic int64_t turned_ns; /* real time at which the last of them went on, or the generation began */
     int64_t base_ns[CLOCK_N_IDS]; /* each clock is its base plus the game time */
     uint64_t random_seed;         /* of the random sources of the game (random.c) */
     uint32_t has_random_seed;     /* 0: they give what the kernel gives */

@@ -18,6 +18,10 @@ enum { RUNS, PARKED, STILL, CROWDED };
 /* How long the game may run before its threads are sampled, and how long until the next samples. */
 #define FIRST_SAMPLE_NS (2 * CLOCK_MS)
 #define NEXT_SAMPLE_NS (CLOCK_MS / 5)
+/* How long a thread may wait for a lock that a thread with a later turn holds. */
+#define STUCK_TURN_NS (250 * CLOCK_MS)
+/* No generation at rest is odd. */
+#define NO_GENERATION 1u
 
 int64_t clock_real_ns(void)
 {
@@ -169,8 +173,28 @@ PUBLIC void soulslab_clock_set_boundary(struct clock_page *page, uint32_t bounda
     atomic_store(&page->boundary, boundary);
 }
 
+/* Arrange turns for a change that ends the waits of several threads at once. */
+static void arrange_turns(struct clock_page *page, int64_t jump_ns)
+{
+    struct clock_moment moment;
+    clock_look(page, &moment);
+    uint32_t n_slots = atomic_load(&page->n_slots);
+    int n_due = 0;
+    for (uint32_t i = 0; i < n_slots && moment.is_frozen && jump_ns > 0; i++) {
+        struct clock_slot *slot = &page->slots[i];
+        if (atomic_load(&slot->tid) != 0 && atomic_load(&slot->parked) == moment.generation &&
+            atomic_load(&slot->until_ns) <= moment.virtual_ns + jump_ns)
+            n_due++;
+    }
+    atomic_store(&page->turned_ns, moment.real_ns);
+    atomic_store(&page->ordered, n_due > 1 ? moment.generation + 2 : NO_GENERATION);
+}
+
+/* Start a new line (clock_publish). After a jump of a clock that stands, soulslab_clock_wait has to be called: threads wait
+ * for their turns. */
 PUBLIC void soulslab_clock_publish(struct clock_page *page, int64_t speed, int64_t jump_ns, int64_t run_ns)
 {
+    arrange_turns(page, speed == 0 ? jump_ns : 0);
     clock_publish(page, speed, jump_ns, run_ns);
 }
 
@@ -200,13 +224,42 @@ PUBLIC uint64_t soulslab_clock_counter_at(struct clock_page *page)
     return atomic_load(&page->counter_at);
 }
 
+/* Let the thread with the earliest deadline go on; false if none waits for its turn. */
+static bool begin_turn(struct clock_page *page)
+{
+    uint32_t n_slots = atomic_load(&page->n_slots);
+    struct clock_slot *first = NULL;
+    for (uint32_t i = 0; i < n_slots; i++) {
+        struct clock_slot *slot = &page->slots[i];
+        if (atomic_load(&slot->parked) == CLOCK_DUE && !clock_has_ended(atomic_load(&slot->pid)) &&
+            (first == NULL || atomic_load(&slot->until_ns) < atomic_load(&first->until_ns)))
+            first = slot;
+    }
+    uint32_t due = CLOCK_DUE;
+    if (first == NULL || !atomic_compare_exchange_strong(&first->parked, &due, 0))
+        return false;
+    atomic_store(&page->turned_ns, clock_real_ns());
+    clock_futex(&first->parked, FUTEX_WAKE, INT_MAX, NULL);
+    return true;
+}
+
+/* Return whether this turn has lasted so long that its thread may wait for one with a later turn. */
+static bool is_turn_stuck(struct clock_page *page)
+{
+    return clock_real_ns() - atomic_load(&page->turned_ns) > STUCK_TURN_NS;
+}
+
 /* Return RUNS, or the reason for which the game stands at this generation. PARKED: all of its threads wait for time, or
  * for another of its threads. STILL: it was proven that none of its threads can run. */
 static int judge(struct clock_page *page, int pid, uint32_t generation, bool is_time_for_proof)
 {
     struct clock_threads threads;
     int state = clock_find_threads(page, generation, &threads);
-    if (state == CLOCK_THREADS_WAIT && clock_are_blocked(page, &threads) && atomic_load(&page->generation) == generation)
+    bool is_turn = threads.n_due > 0, is_waiting = state == CLOCK_THREADS_WAIT;
+    /* Between two turns of a step, threads that wait for files are not looked at. */
+    if (is_turn)
+        is_waiting = state == CLOCK_THREADS_WAIT_FOR_FILES || is_waiting || is_turn_stuck(page);
+    if (is_waiting && clock_are_blocked(page, &threads) && atomic_load(&page->generation) == generation)
         return PARKED;
     if (state == CLOCK_THREADS_WAIT_FOR_FILES && !atomic_load(&page->has_servers))
         return PARKED;
@@ -238,6 +291,12 @@ PUBLIC int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout
         if (moment.is_frozen)
             result = judge(page, pid, moment.generation, moment.real_ns >= proof_ns);
         int64_t now_ns = clock_real_ns();
+        if (result != RUNS && begin_turn(page)) {
+            result = RUNS;
+            proof_ns = now_ns + FIRST_PROOF_NS;
+            sample_ns = now_ns + FIRST_SAMPLE_NS;
+            continue;
+        }
         if (result != RUNS || now_ns >= deadline_ns)
             break;
         if (moment.real_ns >= proof_ns)
@@ -258,7 +317,7 @@ PUBLIC int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout
 /* Let so much game time pass at once, and wait. */
 PUBLIC int soulslab_clock_step(struct clock_page *page, int pid, int64_t jump_ns, int64_t timeout_ns)
 {
-    clock_publish(page, 0, jump_ns, CLOCK_FOREVER);
+    soulslab_clock_publish(page, 0, jump_ns, CLOCK_FOREVER);
     return soulslab_clock_wait(page, pid, timeout_ns);
 }
 

@@ -61,6 +61,7 @@ int wait_with_mask(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_
     for (;;) {
         struct clock_moment moment;
         look(&moment);
+        set_deadline(until_ns);
         if (waiter != NULL && !note(waiter, moment.generation))
             continue;
         int64_t wait_ns = moment.virtual_ns >= until_ns ? 0 : real_wait_until_ns(&moment, until_ns);
@@ -85,6 +86,8 @@ int wait_with_mask(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_
     pthread_cleanup_pop(0);
     int saved_errno = errno;
     end_wait(waiter);
+    if (result == 0)
+        await_turn(until_ns);
     if (result != 0) { /* if it was a file or a signal that woke it, then what it saw of the time may be old */
         struct clock_moment moment;
         look(&moment);

@@ -17,6 +17,9 @@
 #define PUBLIC __attribute__((visibility("default")))
 /* How often waiting threads look whether the controller lives, in real time. */
 #define CHECK_NS (100 * CLOCK_MS)
+/* The deadline of a thread that never sleeps and is held: it is due in each step. Its turn comes after those of the
+ * threads that sleep, as it may wait for one of them in a loop. */
+#define HELD_NS INT64_MIN
 
 /* The functions that we stand before. */
 struct real {
@@ -109,6 +112,7 @@ struct thread {
     int64_t seen_ns; /* game time that it saw last; -1 for none */
     uintptr_t stack_low, stack_high;
     struct cycle cycle;
+    uint32_t turn; /* the last ordered generation in which it had its turn */
     volatile sig_atomic_t was_sampled; /* by the signal of spin.c, since it was set to 0 */
 };
 /* initial-exec: the other kind of TLS may allocate memory at the first access. */
@@ -152,6 +156,8 @@ int64_t after(int64_t duration_ns);                /* game time, so long after n
 int64_t real_wait_until_ns(const struct clock_moment *moment, int64_t until_ns); /* CHECK_NS at most */
 int64_t real_time_until_ns(const struct clock_moment *moment, int64_t until_ns); /* on this line; may be for ever */
 bool sleep_until(int64_t until_ns); /* false: a signal came */
+void set_deadline(int64_t until_ns); /* of the wait that this thread begins; until unpark() */
+void await_turn(int64_t until_ns);   /* after that wait: let the threads go on that were due before */
 void hold_signals(sigset_t *before); /* until release_signals(before), for this thread */
 void release_signals(void *before);
 /* The mask for a blocking call: `mask`, or the one of this thread if that is NULL, and the signal of spin.c. */

@@ -5,6 +5,8 @@
 
 /* How late a signal may come to a sleeper. */
 #define DEAF_NS (2 * CLOCK_MS)
+/* How late a thread that waits for its turn may see that the clock has changed. */
+#define TURN_NS (2 * CLOCK_MS)
 
 int64_t real_time_until_ns(const struct clock_moment *moment, int64_t until_ns)
 {
@@ -63,6 +65,32 @@ const sigset_t *without_samples(sigset_t *copy, const sigset_t *mask)
     return copy;
 }
 
+void set_deadline(int64_t until_ns)
+{
+    struct clock_slot *slot = this_thread()->slot;
+    if (slot != NULL)
+        atomic_store_explicit(&slot->until_ns, until_ns, memory_order_relaxed);
+}
+
+/* The controller releases one thread after another (control.c). If it changes the clock first, all go on. */
+void await_turn(int64_t until_ns)
+{
+    uint32_t generation = atomic_load(&page->generation);
+    struct clock_slot *slot = this_thread()->slot;
+    if (slot == NULL || atomic_load(&page->ordered) != generation || self.turn == generation)
+        return;
+    int saved_errno = errno;
+    self.turn = generation;
+    set_deadline(until_ns);
+    park_slot(slot, CLOCK_DUE, CLOCK_WAIT_TIME);
+    while (atomic_load(&slot->parked) == CLOCK_DUE && atomic_load(&page->generation) == generation) {
+        clock_futex_wait(&slot->parked, CLOCK_DUE, TURN_NS);
+        check_owner(clock_real_ns());
+    }
+    unpark();
+    errno = saved_errno;
+}
+
 /* Sleep, for a while at least; false if a signal came, also if it came before. On the page a sleeper is woken at once,
  * but a futex cannot let signals in for the time of the sleep only. So they have to wait while it is there, and it does
  * not stay for long: those who step a game come back soon, and for those who do not it waits with the helper. */
@@ -70,6 +98,7 @@ static bool sleep_once(const struct clock_moment *moment, int64_t until_ns, cons
 {
     static const struct timespec none = {0, 0};
     bool is_parking;
+    set_deadline(until_ns);
     do {
         is_parking = moment->is_frozen && begin_park(moment->generation);
         if (real.ppoll(NULL, 0, &none, mask) != 0 && errno == EINTR)
@@ -88,14 +117,17 @@ static bool sleep_once(const struct clock_moment *moment, int64_t until_ns, cons
 static bool sleep_with_mask(int64_t until_ns, const sigset_t *mask)
 {
     struct clock_moment moment;
-    bool has_slept = true;
+    bool has_slept = true, has_waited = false;
     for (look(&moment); has_slept && moment.virtual_ns < until_ns; look(&moment)) {
+        has_waited = true;
         if (!moment.is_frozen)
             alert();
         has_slept = sleep_once(&moment, until_ns, mask);
         /* Sleeping is a place where a thread can be cancelled; the futex is none. */
         pthread_testcancel();
     }
+    if (has_slept && has_waited)
+        await_turn(until_ns);
     unpark();
     return has_slept;
 }

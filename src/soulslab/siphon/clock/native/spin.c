@@ -128,11 +128,13 @@ static void on_sample(int number, siginfo_t *about, void *context)
     } else if (is_waiting) {
         uint32_t generation = moment.generation;
         while (moment.generation == generation && moment.is_frozen) {
+            set_deadline(HELD_NS);
             park(generation, CLOCK_WAIT_TIME);
             clock_futex_wait(&page->generation, generation, CHECK_NS);
             clock_look(page, &moment);
             check_owner(moment.real_ns);
         }
+        await_turn(CLOCK_FOREVER);
         unpark();
     }
     samples.cpu_ns = thread_cpu_ns();

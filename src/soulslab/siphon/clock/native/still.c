@@ -173,7 +173,7 @@ enum clock_threads_state clock_find_threads(struct clock_page *page, uint32_t ge
 {
     uint32_t n_slots = atomic_load(&page->n_slots);
     enum clock_threads_state result = CLOCK_THREADS_WAIT;
-    threads->n = 0;
+    threads->n = threads->n_due = 0;
     for (uint32_t i = 0; i < n_slots; i++) {
         struct clock_slot *slot = &page->slots[i];
         int32_t tid = atomic_load(&slot->tid), owner = atomic_load(&slot->pid);
@@ -182,9 +182,13 @@ enum clock_threads_state clock_find_threads(struct clock_page *page, uint32_t ge
             continue;
         if (parked != generation && clock_has_ended(owner))
             continue;
+        if (parked == CLOCK_DUE) {
+            threads->n_due++;
+            continue;
+        }
         if (parked != 0 && parked != generation)
-            return CLOCK_THREADS_RUN;
-        if (parked == generation && kind == CLOCK_WAIT_FILE)
+            result = CLOCK_THREADS_RUN;
+        if (parked == generation && kind == CLOCK_WAIT_FILE && result == CLOCK_THREADS_WAIT)
             result = CLOCK_THREADS_WAIT_FOR_FILES;
         if (threads->n < CLOCK_N_THREADS) {
             threads->pids[threads->n] = owner;

@@ -7,6 +7,7 @@
 #define CLOCK_N_THREADS 64
 struct clock_threads {
     int n; /* more than CLOCK_N_THREADS if there are too many */
+    int n_due; /* others that wait for their turn */
     int32_t pids[CLOCK_N_THREADS], tids[CLOCK_N_THREADS];
 };
 enum clock_threads_state { CLOCK_THREADS_WAIT, CLOCK_THREADS_WAIT_FOR_FILES, CLOCK_THREADS_RUN };
