@@ -13,8 +13,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from soulslab.arena.duel_limits import find_impossible_field
 from soulslab.arena.simulator import Simulator
-from soulslab.arena.state import DECISION_S, RESULT, REWARD_TERMS, Table
+from soulslab.arena.state import DECISION_S, DUEL, RESULT, REWARD_TERMS, Table
 from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.envs.arguments import action_number, reset_options_of
 from soulslab.envs.duels import Duels, Info, make_options
@@ -428,7 +429,8 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         """Go on from what `get_state` returned.
 
         Raises:
-            EnvironmentUsageError: It is of another kind of fight, or of another number of them; nothing has changed.
+            EnvironmentUsageError: It is of another kind of fight, or of another number of them, or no fight can be in
+                it; nothing has changed.
         """
         if not np.array_equal(state.get("fight", ()), self._fight_digest()):
             raise EnvironmentUsageError(
@@ -440,6 +442,10 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
             if given is None or given.shape != array.shape or given.dtype != array.dtype:
                 got = "nothing" if given is None else f"{given.dtype} {given.shape}"
                 raise EnvironmentUsageError(f"set_state: {name!r} must be {array.dtype} {array.shape}, not {got}")
+        simulator = self._duels.simulator
+        wrong = find_impossible_field(np.ascontiguousarray(state["duels"]).view(DUEL)[:, 0], simulator.fight[0])
+        if wrong:
+            raise EnvironmentUsageError(f"set_state: no fight can be in this state: {wrong}")
         for name, array in arrays.items():
             array[:] = state[name]
         self._is_ready = True

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from soulslab.arena.duel_limits import find_impossible_field
 from soulslab.arena.live_fight import HISTORY_TICKS, LiveFight, Stage
 from soulslab.arena.state import DUEL, TICKS_PER_S
 from soulslab.config.input_files import read_bytes
@@ -99,8 +100,16 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         )
 
     def bring_into(self, game: LiveFight) -> None:
-        """Make it that of a game."""
-        record = np.frombuffer(self.duel, DUEL)[0]
+        """Make it that of a game.
+
+        Raises:
+            ValueError: No fight can be in this state; nothing has changed.
+        """
+        records = np.frombuffer(self.duel, DUEL)
+        wrong = find_impossible_field(records, game.fight)
+        if wrong:
+            raise ValueError(f"no fight can be in this state: {wrong}")
+        record = records[0]
         for name in DUEL.names or ():
             game.duel[name] = record[name]
         game.no_death, game.no_gravity, game.no_attack = self.no_death, self.no_gravity, self.no_attack

@@ -42,7 +42,8 @@ class Replay:
         """Play the next tick; nothing happens when all has been played.
 
         Raises:
-            KeyLogError: The fight that is played is no longer the one that was logged.
+            KeyLogError: The fight that is played is no longer the one that was logged, or the log holds a state that no
+                fight can be in.
         """
         if next(self._steps, None) is None:
             self.is_over = True
@@ -52,7 +53,10 @@ class Replay:
         game = self.fight
         for line in self._log.lines:
             if isinstance(line, State):
-                line.bring_into(game)
+                try:
+                    line.bring_into(game)
+                except ValueError as error:
+                    raise KeyLogError(self._log.source, f"after tick {game.n_ticks}: {error}") from error
                 continue
             for n, code in line.runs:
                 for _ in range(n):

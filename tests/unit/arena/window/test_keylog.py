@@ -105,6 +105,15 @@ def test_another_fight_is_told_with_its_tick(logged):
     assert error.value.tick == (at + 1) * CHECK_TICKS
 
 
+def test_a_state_that_no_fight_can_be_in_is_refused(game, logged):
+    wrong = game.duel.copy()
+    wrong.b_move = 10**6
+    state = msgspec.structs.replace(State.of(game), duel=wrong.tobytes())
+    log = msgspec.structs.replace(read_key_log(logged), lines=(Ticks(runs=((10, 0),)), state))
+    with pytest.raises(KeyLogError, match="after tick 10: no fight can be in this state: b_move is 1000000, not in"):
+        play_all(log)
+
+
 def test_checks_from_outside_allow_for_their_slack(judge, logged):
     log = read_key_log(logged)
     replay, digests = Replay(log), {}

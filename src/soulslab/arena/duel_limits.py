@@ -1,0 +1,65 @@
+"""What the fields of a duel can hold: a record that comes from a file is checked before the rules play it.
+
+The rules are compiled without checks of indices. A record with a wrong index would make them read and write outside
+their tables.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from soulslab.arena import state as st
+from soulslab.arena.boss_file import MAX_WINDOWS_OF_ALL
+from soulslab.arena.features import BOSS_BIN, PLAYER_BIN
+from soulslab.arena.state import Record, Table
+
+#: Far beyond what any fight reaches, and far below where whole numbers overflow or a float cannot hold them.
+_MOST_INTEGER, _MOST_FLOAT = 2**40, 1e9
+
+
+def find_impossible_field(duels: Table, fight: Record) -> str | None:
+    """Look for a value that no fight can have.
+
+    Args:
+        duels: (N,) `DUEL` records.
+        fight: The `FIGHT` record by which they are played.
+
+    Returns:
+        The name of a field, its value and its limits; None if there is no such value.
+    """
+    for name, (low, high) in _limits(fight).items():
+        values = duels[name]
+        wrong = ~((values >= low) & (values <= high))  # so that NaN is wrong
+        if wrong.any():
+            return f"{name} is {values[wrong][0]}, not in [{low}, {high}]"
+    # A window of the move that the boss makes, or the one behind its last.
+    moves, windows = duels["b_move"], duels["b_window"]
+    most = np.where(moves >= 0, fight.moves["n_windows"][moves], fight.moves["n_windows"].max())
+    if (windows > most).any():
+        return f"b_window is {windows[windows > most][0]}, more than its move has"
+    return None
+
+
+def _limits(fight: Record) -> dict[str, tuple[float, float]]:
+    """Return the least and the largest value of each field but the generator, which can hold any."""
+    n_moves = int(fight.n_moves)
+    limits: dict[str, tuple[float, float]] = {}
+    for name in st.DUEL.names or ():
+        is_float = st.DUEL[name].base.kind == "f"
+        limits[name] = (-_MOST_FLOAT, _MOST_FLOAT) if is_float else (-_MOST_INTEGER, _MOST_INTEGER)
+    del limits["rng"]
+    limits |= dict.fromkeys(("over", "won", "truncated", "lock_on"), (0, 1))
+    limits |= {
+        "phase": (0, 2),  # 0 before the first reset
+        "start_pose": (-1, int(fight.n_poses) - 1),
+        "n_projectiles": (0, st.MAX_PROJECTILES),
+        "p_anim": (0, len(PLAYER_BIN) - 1),
+        "b_mode": (st.ROAMING, st.THROWN),
+        "b_move": (-1, n_moves - 1),
+        "b_window": (0, MAX_WINDOWS_OF_ALL),
+        "b_anim": (-1, len(BOSS_BIN) - 1),
+        "q_move": (-1, n_moves - 1),
+        "q_knock": (-1, st.MAX_KNOCK_BACKS - 1),
+        "s_killed_by": (-1, n_moves - 1),
+    }
+    return limits
