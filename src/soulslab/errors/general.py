@@ -47,7 +47,7 @@ class UntrustedFileError(ConfigError):
         self.value = value
         super().__init__(
             f"{value!r:.200} decides what runs on this machine, and a file alone must not; give this setting on the "
-            "command line, or trust the file with --trust",
+            "command line, or trust the file with --trust where the command has this flag",
             path=path,
             source=source,
         )

@@ -18,6 +18,9 @@ def load_rng(rng: np.random.Generator, state: NDArray[Any]) -> None:
     """Continue from what :func:`rng_state` returned.
 
     Raises:
-        ValueError: It is the state of another kind of generator.
+        ValueError: It is the state of another kind of generator, or none.
     """
-    rng.bit_generator.state = json.loads(state.tobytes())
+    try:
+        rng.bit_generator.state = json.loads(state.tobytes())
+    except (KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"no state of a generator: {error}") from error

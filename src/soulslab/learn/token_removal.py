@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from soulslab.errors import CheckpointError, CorruptCheckpointError
+from soulslab.config.input_files import parse_toml, read_text
+from soulslab.errors import CheckpointError, ConfigError, CorruptCheckpointError
 from soulslab.learn.archive import read_archive, read_archive_header, write_archive, write_atomically, writing
 from soulslab.learn.demonstrations.data_set import METADATA_NAME
 
@@ -91,12 +93,10 @@ def _clean_archive(file: Path) -> set[str]:
 def _clean_toml(file: Path) -> set[str]:
     """Remove the lines with a token, so that comments are kept."""
     try:
-        text = file.read_text(encoding="utf-8")
-        tables = tomllib.loads(text)
-    except OSError as error:
-        raise CheckpointError(file, f"cannot be read: {error.strerror or error}") from error
-    except ValueError:
-        return set()
+        text = read_text(file, partial(ConfigError, source=file))
+        tables = parse_toml(text, partial(ConfigError, source=file))
+    except ConfigError:
+        return set()  # a file of another program; it is searched for the tokens later
     found = set(_pop_tokens(tables))
     cleaned = _TOML_LINE.sub("", text)
     if not found or tomllib.loads(cleaned) != tables:

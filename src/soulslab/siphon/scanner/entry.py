@@ -14,6 +14,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Integer, Table, Trivia
 
+from soulslab.config.input_files import parse_toml, read_text
 from soulslab.errors import ProfileError
 from soulslab.siphon.profile import Attribute, Profile, ValueType
 from soulslab.siphon.profile_loading import parse_profile
@@ -95,16 +97,20 @@ def edit_profile(file: Path, new: Profile) -> Iterator[tomlkit.TOMLDocument]:
         ProfileError: The file cannot be read or written, or would not be a valid profile; it is unchanged.
     """
     file = file.resolve()  # a link stays one
+    fail = partial(ProfileError, source=file)
     try:
-        is_new = not file.exists()
-        text = "" if is_new else file.read_text(encoding="utf-8")
-        document = _new_document(new) if is_new else tomlkit.parse(text)
+        if file.exists():
+            text = read_text(file, fail)
+            parse_toml(text, fail)  # tomlkit has no limits
+            document = tomlkit.parse(text)
+        else:
+            document = _new_document(new)
         yield document
         edited = f"{tomlkit.dumps(document).rstrip()}\n"
         parse_profile(tomllib.loads(edited), str(file))
         _replace(file, edited)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProfileError(f"cannot be read or written: {error}", source=file) from error
+    except OSError as error:
+        raise ProfileError(f"cannot be written: {error}", source=file) from error
     except (TOMLKitError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ProfileError(f"cannot be edited: {error}", source=file) from error
 

@@ -116,11 +116,14 @@ def test_values_are_set_and_removed(file):
 
 
 def test_a_file_that_cannot_be_read_or_written_is_reported(tmp_path):
-    with pytest.raises(ProfileError, match="cannot be read or written"):
+    with pytest.raises(ProfileError, match="cannot be written"):
         add(tmp_path / "no folder" / "none.toml", found())
     (tmp_path / "broken.toml").write_text("name =")
-    with pytest.raises(ProfileError, match="cannot be edited"):
+    with pytest.raises(ProfileError, match="is not valid TOML"):
         add(tmp_path / "broken.toml", found())
+    (tmp_path / "long.toml").write_text(f"{'a.' * 30_000}a = 1")
+    with pytest.raises(ProfileError, match="key"):
+        add(tmp_path / "long.toml", found())
 
 
 def test_links_and_permissions_stay(file, tmp_path):
