@@ -9,6 +9,7 @@ covers is changed and signed again, as an attacker would.
 import json
 import random
 import re
+import shutil
 import sys
 import time
 from functools import partial
@@ -39,6 +40,7 @@ from soulslab.learn.phases import PhasePolicy, Switch
 from soulslab.learn.players import load_player
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks.json_lines import read_json_lines
+from soulslab.learn.training import load_run_settings, train_run
 from soulslab.learn.tuning.settings import load_tune_settings
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.recording.reading import read_recording
@@ -95,7 +97,11 @@ def _signed(path, rng):
             del tensors[name]
         case 1:
             tensors[name] = rng.choice(
-                [np.full_like(tensors[name], np.nan), tensors[name].ravel()[:1], np.zeros((1, 2, 3))]
+                [
+                    np.full_like(tensors[name], np.nan if tensors[name].dtype.kind == "f" else 7),
+                    tensors[name].ravel()[:1],
+                    np.zeros((1, 2, 3)),
+                ]
             )
         case _:
             header = _changed(header, rng)
@@ -253,6 +259,24 @@ def test_hdf5(tmp_path):
     _write_hdf5(path)
     with Hdf5Reader() as reader:
         assert _fuzz(path, lambda path: reader.read(path, partial(RecordingError, path))) > N // 10
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "rainbow"])
+def test_states_of_runs(tmp_path, algorithm):
+    learner = ("learner.n_steps=8", "learner.minibatch_size=8")
+    if algorithm == "rainbow":
+        learner = ("learner.batch_size=8", "learner.learning_starts=16", "replay.capacity=256", "run.evaluate_every=0")
+    common = (f"algorithm={algorithm}", "env.n_envs=4", "network.widths=[8]", *learner)
+    begun, resumed = (load_run_settings(None, [*common, f"run.total_steps={n}"]) for n in (128, 192))
+    train_run(begun, tmp_path / "run")
+
+    def resume(path):
+        shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+        shutil.copytree(tmp_path / "run", tmp_path / "copy")
+        train_run(resumed, tmp_path / "copy", resume=True)
+
+    (path,) = (tmp_path / "run" / "checkpoints").glob("*.safetensors")
+    assert _fuzz(path, resume, n=N // 10, change=_signed) > N // 20
 
 
 @pytest.mark.parametrize("read", [read_trace, read_recording])

@@ -444,6 +444,10 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
                 raise EnvironmentUsageError(f"set_state: {name!r} must be {array.dtype} {array.shape}, not {got}")
         simulator = self._duels.simulator
         wrong = find_impossible_field(np.ascontiguousarray(state["duels"]).view(DUEL)[:, 0], simulator.fight[0])
+        if not all(np.isfinite(state[name]).all() for name in ("features", "returns")):
+            wrong = "features or returns hold NaN or infinity"
+        elif not state["masks"].any(axis=1).all():
+            wrong = "a fight has no open action"
         if wrong:
             raise EnvironmentUsageError(f"set_state: no fight can be in this state: {wrong}")
         for name, array in arrays.items():

@@ -91,9 +91,15 @@ class Collector:
         }
 
     def load(self, state: Tensors) -> None:
-        """Continue from what :meth:`state` returned."""
+        """Continue from what :meth:`state` returned.
+
+        Raises:
+            ValueError: No policy can continue from it.
+        """
         self._observer.load(state)
         self._blocked[:] = state["blocked"]
+        if self._blocked.all(axis=1).any():
+            raise ValueError("an environment has no open action")
         self.env_steps = int(state["env_steps"][0])
         self.tracker.load({name: state[f"tracker/{name}"] for name in self.tracker.state()})
 

@@ -255,8 +255,14 @@ class Observer:
         return state | ({} if pixels is None else {"pixels": pixels.copy()})
 
     def load(self, state: dict[str, NDArray[Any]]) -> None:
-        """Continue from what :meth:`state` returned."""
+        """Continue from what :meth:`state` returned.
+
+        Raises:
+            ValueError: A feature is NaN or infinite.
+        """
         self.inputs.features[:] = state["obs"]
+        if not np.isfinite(self.inputs.features).all():
+            raise ValueError("a feature is NaN or infinite")
         if "decisions" in state:  # checkpoints of before extra inputs have none
             self._decisions[:] = state["decisions"]
         if self.inputs.pixels is not None:

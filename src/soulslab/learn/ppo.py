@@ -180,10 +180,13 @@ class PPO:
         """Continue from what :meth:`state` returned."""
         self._generator.set_state(torch.from_numpy(np.array(state["generator"])))
         for i, parameter in enumerate(self._parameters):
-            names = [name for name in _ADAM_STATE if f"adam/{i}/{name}" in state]
+            is_fresh = not any(f"adam/{i}/{name}" in state for name in _ADAM_STATE)
+            names = () if is_fresh else _ADAM_STATE
             stored = {name: torch.from_numpy(np.array(state[f"adam/{i}/{name}"])) for name in names}
             # The fused step walks memory: moments must lie there as their parameter does.
             self._optimiser.state[parameter] = {
-                name: torch.empty_like(parameter, requires_grad=False).copy_(tensor) if tensor.ndim else tensor
+                name: tensor.reshape(())
+                if name == "step"
+                else torch.empty_like(parameter, requires_grad=False).copy_(tensor)
                 for name, tensor in stored.items()
             }

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
 
 from soulslab.config import dump_settings, without_secrets
-from soulslab.errors import CheckpointError, IncompatibleCheckpointError
+from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError, SoulslabError
 from soulslab.learn.archive import Tensors, remove_temporary_files, write_atomically, writing
 from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
 from soulslab.learn.policy import describe_options, require_functions
@@ -23,6 +24,9 @@ CONFIG_NAME: Final = "config.toml"
 POLICY_NAME: Final = "policy.safetensors"
 LOCK_NAME: Final = "run.lock"
 CHECKPOINTS_NAME: Final = "checkpoints"
+
+Duration = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
+"""Training time in the header of a checkpoint (s)."""
 
 
 class StopReason(enum.StrEnum):
@@ -154,6 +158,34 @@ def part(tensors: Tensors, name: str) -> Tensors:
     """Return the tensors whose names begin with ``name/``, without it."""
     prefix = f"{name}/"
     return {key[len(prefix) :]: array for key, array in tensors.items() if key.startswith(prefix)}
+
+
+@contextmanager
+def continuing_from(path: Path) -> Iterator[None]:
+    """Report a state that is missing or malformed; the checksum of a checkpoint only covers accidents.
+
+    Args:
+        path: The checkpoint whose state is loaded.
+
+    Raises:
+        CorruptCheckpointError: The block raised an error that is not one of soulslab's.
+    """
+    try:
+        yield
+    except SoulslabError:
+        raise
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+        msgspec.MsgspecError,
+    ) as error:
+        raise CorruptCheckpointError(
+            path, f"holds no state from which this run can continue ({type(error).__name__}: {error})"
+        ) from error
 
 
 def check_same_run(checkpoint: Checkpoint, settings: msgspec.Struct) -> None:

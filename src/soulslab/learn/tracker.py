@@ -118,10 +118,10 @@ class EpisodeTracker:
     def load(self, state: Tensors) -> None:
         """Continue from what :meth:`state` returned."""
         self.n_episodes = int(state["n_episodes"][0])
-        self.steps = state["steps"].copy()
-        self._decisions = state["decisions"].copy()
-        self._returns = state["returns"].copy()
-        self._window = state["window"].copy()
+        self.steps[:] = state["steps"]
+        self._decisions[:] = state["decisions"]
+        self._returns[:] = state["returns"]
+        self._window[:] = state["window"]
 
     def forget_running(self) -> None:
         """Drop the episodes under way, because their environments were replaced."""

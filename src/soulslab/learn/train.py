@@ -32,7 +32,16 @@ from soulslab.learn.interrupt import StopRequest
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.ppo import PPO
 from soulslab.learn.provenance import git_commit
-from soulslab.learn.runs import POLICY_NAME, RunFolder, StopReason, TrainResult, check_same_run, part
+from soulslab.learn.runs import (
+    POLICY_NAME,
+    Duration,
+    RunFolder,
+    StopReason,
+    TrainResult,
+    check_same_run,
+    continuing_from,
+    part,
+)
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import (
     CheckpointSaved,
@@ -150,7 +159,8 @@ class _Run:
         if self._folder.checkpoint is None:
             self._collector.reset(environment_seed(self._settings.run.seed, TRAINING))
         else:
-            self._restore(self._folder.checkpoint)
+            with continuing_from(self._folder.checkpoint.path):
+                self._restore(self._folder.checkpoint)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         check_same_run(checkpoint, self._settings)
@@ -159,8 +169,8 @@ class _Run:
         self._learner.load(part(tensors, "learner"))
         self._collector.load(part(tensors, "collector"))
         self._milestones = msgspec.convert(header["milestones"], tuple[Milestone, ...])
-        self._clock = _Clock(time.monotonic(), header["train_seconds"])
-        self._saved_at_s = header["train_seconds"]
+        self._saved_at_s = msgspec.convert(header["train_seconds"], Duration)
+        self._clock = _Clock(time.monotonic(), self._saved_at_s)
         self._is_resumed = True
         env_state, base = part(tensors, "env"), stateful(self._env)
         # Gymnasium wants a reset before anything else; the saved state then replaces all of it.

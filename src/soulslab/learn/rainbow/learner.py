@@ -258,4 +258,6 @@ class Learner:
         self._target.parameters_flat.copy_(torch.from_numpy(np.array(state["target"])))
         self._average.copy_(torch.from_numpy(np.array(state["average"])))
         self._policy.load_noise(state["noise"])
-        self._adam = Adam(*(torch.from_numpy(np.array(state[f"adam/{name}"])) for name in Adam._fields))
+        # The fused step walks memory: what it is given has the sizes of the parameters.
+        for name, tensor in self._adam._asdict().items():
+            tensor.copy_(torch.from_numpy(np.array(state[f"adam/{name}"])))

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 
 from soulslab.errors import CheckpointError, CorruptCheckpointError, NonFinitePriorityError
-from soulslab.learn.archive import Tensors
+from soulslab.learn.archive import Tensors, check_shapes
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.demonstrations.teaching import Teaching
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
@@ -40,7 +40,16 @@ from soulslab.learn.randomness import load_rng, rng_state
 from soulslab.learn.replay.buffer import ReplayBuffer
 from soulslab.learn.replay.elements import Outcome
 from soulslab.learn.replay.store import ReplayStore
-from soulslab.learn.runs import POLICY_NAME, RunFolder, StopReason, TrainResult, check_same_run, part
+from soulslab.learn.runs import (
+    POLICY_NAME,
+    Duration,
+    RunFolder,
+    StopReason,
+    TrainResult,
+    check_same_run,
+    continuing_from,
+    part,
+)
 from soulslab.learn.telemetry import (
     CheckpointSaved,
     Evaluated,
@@ -408,7 +417,12 @@ class _Run:
         }
 
     def _restore(self, newest: Checkpoint) -> None:
-        checkpoint = self._load_rows(newest)
+        with continuing_from(newest.path):
+            checkpoint = self._load_rows(newest)
+        with continuing_from(checkpoint.path):
+            self._load(checkpoint)
+
+    def _load(self, checkpoint: Checkpoint) -> None:
         tensors, header = checkpoint.tensors, checkpoint.header
         self._policy.load_state(part(tensors, "policy"), checkpoint.path)
         self._learner.load(part(tensors, "learner"))
@@ -423,11 +437,12 @@ class _Run:
         self._episodes.load(own["episodes"].tobytes())
         self._milestones = msgspec.convert(header["milestones"], tuple[Milestone, ...])
         self._evaluated = msgspec.convert(header["evaluated"], Evaluated | None)
-        self._seconds_before = self._saved_at_s = self._told_at_s = header["train_seconds"]
+        self._seconds_before = self._saved_at_s = self._told_at_s = msgspec.convert(header["train_seconds"], Duration)
         self._told_steps = self._env_steps
         self._is_resumed = True
         self._playing.begin(part(tensors, "playing"), self._env_steps)
         published = part(tensors, "published")
+        check_shapes(published, {**self._policy.moments.state(), "epsilon": np.zeros(1)}, checkpoint.path)
         epsilon = float(published.pop("epsilon")[0])
         self._publish(published, epsilon)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final, Protocol
 
 import numpy as np
@@ -204,12 +205,15 @@ class PrioritisedSampler:
 
     def load(self, state: Tensors, places: NDArray[np.int64]) -> None:
         """Replace all priorities."""
-        if len(state["priorities"]) != len(places):
+        priorities, priority_max = state["priorities"], float(state["priority_max"])
+        if len(priorities) != len(places):
             raise ReplayError(_OTHER_PLACES)
+        if not (np.isfinite(priorities).all() and (priorities >= 0.0).all() and 0.0 < priority_max < math.inf):
+            raise ReplayError("priorities must be finite and not negative")
         leaves = np.zeros(len(self._tree.leaves))
-        leaves[places] = state["priorities"]
+        leaves[places] = priorities
         self._tree.load(leaves)
-        self.priority_max = float(state["priority_max"])
+        self.priority_max = priority_max
         self.n_places = len(places)
 
 
