@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+import numpy as np
+
 from soulslab.arena.geometry import direction, turn_towards, uniform
-from soulslab.arena.kernel import kernel
+from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.player import hurt_player, is_invulnerable
 from soulslab.arena.state import (
     ATTACKING,
@@ -18,7 +22,15 @@ from soulslab.arena.state import (
 )
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 
-_number = BOSS_ANIMATIONS.index
+
+def _number(name: str) -> int:
+    """Return the number of an animation.
+
+    It is a numpy integer, because numba compiles a function anew for each Python integer that is a constant.
+    """
+    return cast(int, np.int64(BOSS_ANIMATIONS.index(name)))
+
+
 WALK_FRONT, WALK_LEFT, WALK_RIGHT = (_number(f"Walk{way}Battle") for way in ("Front", "Left", "Right"))
 WALK_BACK, IDLE = _number("WalkBackBattle"), _number("IdleBattle")
 TURN_RIGHT_90, TURN_RIGHT_180 = _number("TurnBattle_Right90"), _number("TurnBattle_Right180")
@@ -33,7 +45,7 @@ PARRY_COS = 0.5
 MAX_STREAK = 5
 
 
-@kernel
+@rule
 def set_boss_animation(d: Record, number: int) -> None:
     """Show an animation; its time starts over when it changes, that of walking and turning goes on."""
     if d.b_anim != number:
@@ -43,7 +55,7 @@ def set_boss_animation(d: Record, number: int) -> None:
         d.b_anim_ticks = 0
 
 
-@kernel
+@rule
 def _is_walk_or_turn(number: int) -> bool:
     return WALK_FRONT <= number <= TURN_LEFT_180 and number != IDLE
 
@@ -63,7 +75,7 @@ def start_move(d: Record, f: Record, number: int) -> None:
     d.b_bin_ticks = 0
 
 
-@kernel
+@rule
 def _roam_for(d: Record, ticks: int) -> None:
     """Leave whatever it did, and roam for a while, to one side or on the spot."""
     d.b_mode = ROAMING
@@ -72,7 +84,7 @@ def _roam_for(d: Record, ticks: int) -> None:
     d.b_strafe = int(uniform(d) * 3.0) - 1
 
 
-@kernel
+@rule
 def _stun(d: Record, mode: int, animation: int) -> None:
     d.b_mode = mode
     d.b_move = -1
@@ -115,7 +127,7 @@ def boss_tick(d: Record, f: Record, ux: float, uy: float, distance: float) -> No
             _roam_for(d, 2 * TICKS_PER_DECISION)
 
 
-@kernel
+@rule
 def _choose(d: Record, f: Record, ux: float, uy: float, distance: float) -> int:
     """Draw one of the moves that fit distance, bearing, phase and cooldown, by weight; -1 if none does."""
     bearing_cos = d.b_fx * ux + d.b_fy * uy
@@ -137,7 +149,7 @@ def _choose(d: Record, f: Record, ux: float, uy: float, distance: float) -> int:
     return chosen
 
 
-@kernel
+@rule
 def _fitting_weight(
     d: Record,
     m: Record,
@@ -155,7 +167,7 @@ def _fitting_weight(
     return m.weight if fits else 0.0
 
 
-@kernel
+@rule
 def _roam(d: Record, f: Record, ux: float, uy: float, distance: float) -> None:
     """Turn to the player and keep the distance. ``(ux, uy)`` points from the boss to the player."""
     ahead = d.b_fx * ux + d.b_fy * uy
@@ -184,7 +196,7 @@ def _roam(d: Record, f: Record, ux: float, uy: float, distance: float) -> None:
         d.b_y -= d.b_fx * (d.b_strafe * f.b_walk)
 
 
-@kernel
+@rule
 def _attack_tick(d: Record, f: Record, ux: float, uy: float, distance: float) -> None:
     m = f.moves[d.b_move]
     if d.b_ticks >= m.duration:
@@ -205,7 +217,7 @@ def _attack_tick(d: Record, f: Record, ux: float, uy: float, distance: float) ->
         _throw(d, w)
 
 
-@kernel
+@rule
 def _finish_move(d: Record, f: Record, distance: float) -> None:
     m = f.moves[d.b_move]
     if d.phase == 1 and f.mode == PHASE_FULL:
@@ -224,7 +236,7 @@ def _finish_move(d: Record, f: Record, distance: float) -> None:
     _roam_for(d, low + int(uniform(d) * (high - low + 1)))
 
 
-@kernel
+@rule
 def boss_strike(d: Record, f: Record, ux: float, uy: float, distance: float) -> None:
     """Let an open window hurt the player. ``(ux, uy)`` points from the player to the boss."""
     m = f.moves[d.b_move]
@@ -267,13 +279,13 @@ def hurt_boss(d: Record, f: Record, damage: float, poise_damage: float) -> None:
             _stun(d, STAGGERED, STAGGER)
 
 
-@kernel
+@rule
 def boss_is_beaten(d: Record, f: Record) -> bool:
     """Whether the boss has lost this fight: its health, or its first phase where only that is fought."""
     return d.b_hp <= (f.phase_two_hp if f.mode == PHASE_1 else 0.0)
 
 
-@kernel
+@rule
 def _throw(d: Record, w: Record) -> None:
     """Throw a window's projectiles as a fan straight ahead; a full table drops the rest."""
     fx = d.b_fx * w.first_cos - d.b_fy * w.first_sin
@@ -295,7 +307,7 @@ def _throw(d: Record, w: Record) -> None:
             fx, fy = fx * w.spread_cos - fy * w.spread_sin, fx * w.spread_sin + fy * w.spread_cos
 
 
-@kernel
+@rule
 def projectiles_tick(d: Record, f: Record) -> None:
     """Move what flies; a hit takes it away, a roll lets it through."""
     for i in range(MAX_PROJECTILES):

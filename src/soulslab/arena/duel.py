@@ -6,7 +6,7 @@ import math
 
 from soulslab.arena.boss import boss_strike, boss_tick, hurt_boss, projectiles_tick
 from soulslab.arena.geometry import direction, turn_towards, uniform
-from soulslab.arena.kernel import kernel
+from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.player import keep_on_floor, player_tick, press
 from soulslab.arena.state import ATTACKING, PHASE_2, ROAMING, TICKS_PER_S, Record
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
@@ -53,7 +53,7 @@ def duel_tick(d: Record, f: Record, action: int, is_first: bool) -> None:
     _camera_tick(d, ux, uy, distance)
 
 
-@kernel
+@rule
 def _keep_apart(d: Record, f: Record) -> tuple[float, float, float]:
     """Push player and boss apart, keep both on the floor; return direction and distance to the boss."""
     contact = f.p_radius + f.b_radius
@@ -70,7 +70,7 @@ def _keep_apart(d: Record, f: Record) -> tuple[float, float, float]:
     return direction(d.b_x - d.p_x, d.b_y - d.p_y, d.p_fx, d.p_fy)
 
 
-@kernel
+@rule
 def player_strike(d: Record, f: Record, ux: float, uy: float, distance: float) -> None:
     """Let the player's blow hurt the boss, once per attack."""
     a = f.animations[d.p_anim]
@@ -84,7 +84,7 @@ def player_strike(d: Record, f: Record, ux: float, uy: float, distance: float) -
         hurt_boss(d, f, a.damage, a.poise_damage)
 
 
-@kernel
+@rule
 def _camera_tick(d: Record, ux: float, uy: float, distance: float) -> None:
     """Turn the camera after the boss; lose the lock when it cannot follow, find it again when it has."""
     ahead = d.c_fx * ux + d.c_fy * uy
@@ -100,7 +100,7 @@ def _camera_tick(d: Record, ux: float, uy: float, distance: float) -> None:
             d.lock_on = 1
 
 
-@kernel
+@rule
 def begin(d: Record, f: Record) -> None:
     """Set up a fresh fight in a record that is blank but for its generator."""
     d.phase = 2 if f.mode == PHASE_2 else 1

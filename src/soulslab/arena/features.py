@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.duel_state import MAX_ANIMATION_S
-from soulslab.arena.kernel import kernel
+from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.knight import load_knight
 from soulslab.arena.state import TICKS_PER_S, Record
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
@@ -93,7 +93,7 @@ CAMERA_BACK_M, CAMERA_UP_M = 4.0, 2.0
 CAMERA_COS, CAMERA_SIN = math.cos(0.3), math.sin(0.3)
 
 
-@kernel
+@rule
 def animation_time(ticks: int) -> float:
     """Return ticks as seconds, at most `MAX_ANIMATION_S`."""
     return min(ticks / TICKS_PER_S, MAX_ANIMATION_S)
@@ -135,7 +135,7 @@ def write_features(d: Record, f: Record, out: NDArray[np.float32]) -> None:
     write_animations(out, _ANIMATIONS, d.p_anim, animation_time(d.p_ticks), d.b_anim, animation_time(d.b_bin_ticks))
 
 
-@kernel
+@rule
 def write_animations(
     out: NDArray[np.float32],
     first: int,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.geometry import turn_towards
-from soulslab.arena.kernel import kernel
+from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.state import PARRIED, THROWN, Record
 from soulslab.arena.vocabulary import FIRST_ROLL, HEAVY_ATTACK, LIGHT_ATTACK, N_DIRECTIONS, NOTHING, PARRY
 
@@ -71,7 +71,7 @@ def is_open(d: Record, f: Record, action: int) -> bool:
     return d.p_falling == 0 and d.p_ticks >= lock and (action < FIRST_ROLL or d.p_sp > 0.0)
 
 
-@kernel
+@rule
 def press(d: Record, f: Record, action: int) -> None:
     """Do what a fresh key press does: begin a roll, an attack, a riposte or a parry. The action is open."""
     if FIRST_ROLL <= action < LIGHT_ATTACK:
@@ -93,7 +93,7 @@ def press(d: Record, f: Record, action: int) -> None:
         start_animation(d, f, f.parrying)
 
 
-@kernel
+@rule
 def _can_riposte(d: Record, f: Record) -> bool:
     if d.b_mode != PARRIED:
         return False
@@ -103,7 +103,7 @@ def _can_riposte(d: Record, f: Record) -> bool:
     return near and dx * d.p_fx + dy * d.p_fy >= RIPOSTE_COS * distance
 
 
-@kernel
+@rule
 def _aim_by_camera(d: Record, way: int) -> None:
     """Set the player's direction of movement from one of the eight ways, relative to the camera."""
     ahead, aside = AHEAD[way], ASIDE[way]
@@ -111,7 +111,7 @@ def _aim_by_camera(d: Record, way: int) -> None:
     d.p_dy = d.c_fy * ahead - d.c_fx * aside
 
 
-@kernel
+@rule
 def player_tick(d: Record, f: Record, action: int, ux: float, uy: float) -> None:
     """Advance the player by one tick. ``(ux, uy)`` points from the player to the boss."""
     d.p_ticks += 1
@@ -152,7 +152,7 @@ def player_tick(d: Record, f: Record, action: int, ux: float, uy: float) -> None
     _regenerate(d, f)
 
 
-@kernel
+@rule
 def _regenerate(d: Record, f: Record) -> None:
     if d.p_sp_pause > 0:
         d.p_sp_pause -= 1
@@ -160,7 +160,7 @@ def _regenerate(d: Record, f: Record) -> None:
         d.p_sp = min(d.p_sp + f.sp_regen, f.p_max_sp)
 
 
-@kernel
+@rule
 def _fall(d: Record, f: Record) -> None:
     if d.p_anim == f.fall_start and d.p_ticks >= 20:
         start_animation(d, f, f.fall_loop)
@@ -173,7 +173,7 @@ def _fall(d: Record, f: Record) -> None:
         d.p_hp = 0.0
 
 
-@kernel
+@rule
 def keep_on_floor(d: Record, f: Record) -> None:
     """Walls hold the player; over the cliff's edge it begins to fall."""
     rx, ry = d.p_x - f.centre_x, d.p_y - f.centre_y

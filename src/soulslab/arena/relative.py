@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from soulslab.arena.duel_state import MAX_ANIMATION_S
 from soulslab.arena.features import BOSS_BINS, PLAYER_BINS, animation_time, write_animations
 from soulslab.arena.geometry import direction
-from soulslab.arena.kernel import kernel
+from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.state import Record
 
 #: Unit of lengths (m).
@@ -127,7 +127,7 @@ def _log(distance: float) -> float:
     return math.log(max(distance, LEAST_DISTANCE_M)) / LOG_UNIT
 
 
-@kernel
+@rule
 def _parts(x: float, y: float, ux: float, uy: float) -> tuple[float, float]:
     """Return the parts of (x, y) along the unit vector (ux, uy) and to the left of it."""
     return x * ux + y * uy, y * ux - x * uy

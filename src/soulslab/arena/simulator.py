@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from soulslab.arena import state as st
 from soulslab.arena.boss import boss_is_beaten
-from soulslab.arena.boss_file import Boss
+from soulslab.arena.boss_file import MAX_MOVES, Boss
 from soulslab.arena.duel import begin, duel_tick
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import N_FEATURES, write_features, write_state
-from soulslab.arena.kernel import kernel
+from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.knight import load_knight
 from soulslab.arena.player import is_open, write_mask
 from soulslab.arena.relative import N_RELATIVE, write_relative
@@ -59,13 +59,13 @@ class FightOptions(msgspec.Struct, frozen=True):
     weights: dict[str, float] = msgspec.field(default_factory=dict)
 
 
-@kernel
+@rule
 def _centre_distance(d: Record, f: Record) -> float:
     dx, dy = d.p_x - f.reward_x, d.p_y - f.reward_y
     return math.sqrt(dx * dx + dy * dy)
 
 
-@kernel
+@rule
 def _decide(d: Record, f: Record, action: int, terms: NDArray[np.float64]) -> None:
     """Play one decision (6 ticks, fewer if it ends the fight) and count the metres towards the centre."""
     before = _centre_distance(d, f)
@@ -88,7 +88,7 @@ def _decide(d: Record, f: Record, action: int, terms: NDArray[np.float64]) -> No
             d.truncated = 1
 
 
-@kernel
+@rule
 def _play(d: Record, f: Record, action: int, mask: NDArray[np.bool_], r: Record) -> None:
     """Play one step: a decision, and those after it in which nothing can be done if these are skipped."""
     if not is_open(d, f, action):
@@ -122,17 +122,19 @@ def _play(d: Record, f: Record, action: int, mask: NDArray[np.bool_], r: Record)
     r.terminated, r.truncated = d.over - d.truncated, d.truncated
 
 
-@kernel
+@rule
 def _report(d: Record, report: Record) -> None:
     """Write what a finished fight leaves behind."""
     report.won, report.n_decisions, report.start_pose = d.won, d.decision, d.start_pose
     report.killed_by, report.hits_dealt, report.hits_taken = d.s_killed_by, d.s_hits_dealt, d.s_hits_taken
     report.rolls, report.attacks = d.s_rolls, d.s_attacks
     report.damage_taken, report.return_ = d.s_damage_taken, d.s_return
-    report.damage_by_attack[:] = d.s_damage_by_move
+    # An assignment between array fields takes 3 s to compile, a loop next to nothing.
+    for i in range(MAX_MOVES):
+        report.damage_by_attack[i] = d.s_damage_by_move[i]
 
 
-@kernel
+@rule
 def _observe(d: Record, f: Record, features: NDArray[np.float32], state: Record) -> None:
     if f.write_features == _RELATIVE:
         write_relative(d, f, features)
@@ -142,7 +144,7 @@ def _observe(d: Record, f: Record, features: NDArray[np.float32], state: Record)
         write_state(d, f, state)
 
 
-@kernel
+@rule
 def _restart(duels: Table, i: int, blank: Table, f: Record) -> None:
     """Begin a fresh fight; only the duel's generator goes on."""
     rng = duels[i].rng
@@ -218,7 +220,8 @@ def step_duels(
                 _report(d, reports[i])
                 if f.autoreset == _SAME_STEP:
                     _observe(d, f, final_features[i], final_states[i])
-                    final_masks[i] = masks[i]
+                    for action in range(N_ACTIONS):
+                        final_masks[i, action] = masks[i, action]
                     _restart(duels, i, blank, f)
                     write_mask(d, f, masks[i])
                     steps[i] = 0

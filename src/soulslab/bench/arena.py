@@ -3,12 +3,19 @@
 A step is one decision of one fight: 6 ticks of rules, the 74 features, the mask, the reward, and a fresh fight where
 one ended. The actions are drawn beforehand, uniformly from the open ones: a fight is the same for the same seed and
 actions, so a run that was recorded once is played again for each measurement. One core does all the work.
+
+The first table says how long a fresh process takes to its first step: once with compilation, then from the cache.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import gymnasium
@@ -24,6 +31,7 @@ from soulslab.bench.result import Result, Row
 from soulslab.bench.timing import interleaved, seconds
 from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.rewards import PRESETS
+from soulslab.errors import BenchmarkError
 
 BOSS = "judge"
 N_ENVS = (1, 64, 1024, 4096)
@@ -34,6 +42,15 @@ SEED = 0
 WARM_UP_STEPS = 200
 MIN_STEPS_PER_ENV = 40
 N_RESETS = 1024
+#: Prints the processor time of a process that fights one step (s).
+FIRST_STEP = f"""
+import time
+import gymnasium, soulslab
+env = gymnasium.make("{ARENA_ID}")
+env.reset(seed=0)
+env.step(0)
+print(time.process_time())
+"""
 
 #: What is timed, and with how many fights: a step of the environment with its copies and without, a step of the
 #: simulator alone, the same without features, a call that steps nothing, a reset.
@@ -77,7 +94,8 @@ class Recording(msgspec.Struct, frozen=True):
 
 
 def measure_arena(settings: ArenaBenchSettings) -> list[Result]:
-    """Measure the speed of the vector environment and the shares of its parts."""
+    """Measure the compilation, the speed of the vector environment and the shares of its parts."""
+    compilation = _compilation_rows()
     recordings = [record(n, max(settings.n_steps // n, MIN_STEPS_PER_ENV)) for n in N_ENVS]
     timers: dict[Key, Callable[[], float]] = {("call", 0): _call_timer(), ("reset", N_RESETS): _reset_timer()}
     for recording in recordings:
@@ -90,6 +108,7 @@ def measure_arena(settings: ArenaBenchSettings) -> list[Result]:
     typical = {key: median(values) for key, values in times.items()}
     best = {key: min(values) for key, values in times.items()}
     return [
+        Result(title="from the start of Python to the first step", rows=compilation),
         Result(title="steps per second through the vector API (median)", rows=_speed_rows(recordings, typical)),
         Result(title="where the time of a step goes (best of all rounds)", rows=_share_rows(recordings, best)),
     ]
@@ -183,6 +202,22 @@ def _reset_timer() -> Callable[[], float]:
     """Return a measurement of the beginning of a fight (s per fight)."""
     simulator, everyone = _simulator(N_RESETS, features=False), np.ones(N_RESETS, np.bool_)
     return lambda: seconds(lambda: simulator.reset(everyone)) / N_RESETS
+
+
+def _compilation_rows() -> list[Row]:
+    """Measure a fresh process that fights one step, with an empty cache of compiled kernels and with a filled one."""
+    rows: list[Row] = []
+    with TemporaryDirectory() as folder:
+        for cache in ("empty", "filled"):
+            command = [sys.executable, "-c", FIRST_STEP]
+            environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+            started = time.perf_counter()
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+            wall_s = time.perf_counter() - started
+            if done.returncode != 0:
+                raise BenchmarkError("the first step", f"ended with exit status {done.returncode}", done.stderr)
+            rows.append({"kernel cache": cache, "wall time (s)": wall_s, "processor time (s)": float(done.stdout)})
+    return rows
 
 
 def _speed_rows(recordings: list[Recording], times_s: dict[Key, float]) -> list[Row]:

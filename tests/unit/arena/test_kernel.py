@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 import soulslab.arena.kernel as kernel_module
+from soulslab.arena.duel import begin
 
 SOURCE = Path(kernel_module.__file__)
 
@@ -40,3 +44,46 @@ def test_any_change_of_the_rules_changes_the_folder(tmp_path, monkeypatch):
     with (copy / "boss.py").open("a") as file:
         file.write("# another rule\n")
     assert kernel_module._cache_dir() != before
+
+
+#: Resets a fight when three processes are ready; prints how many times it compiled the kernel of the reset.
+WORKER = """
+import logging, sys, time
+from pathlib import Path
+import numpy as np
+from soulslab.arena.boss_file import load_boss
+from soulslab.arena.knight import load_knight
+from soulslab.arena.simulator import FightOptions, Simulator, reset_duels
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+folder = Path(sys.argv[1])
+(folder / f"ready{sys.argv[2]}").touch()
+while len(list(folder.glob("ready*"))) < 3:
+    time.sleep(0.001)
+simulator = Simulator(load_boss("judge", list(load_knight().knock_backs)), 1, FightOptions())
+simulator.reset(np.ones(1, np.bool_))
+print(sum(reset_duels.stats.cache_misses.values()))
+"""
+
+
+def test_processes_that_start_together_compile_once(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER, str(tmp_path), str(number)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(3)
+    ]
+    ends = [worker.communicate(timeout=300) for worker in workers]
+    assert sorted(out.strip() for out, _ in ends) == ["0", "0", "1"], ends
+    assert "".join(said for _, said in ends).count("compiling the rules of the fight, once per machine") == 1
+
+
+def test_a_rule_that_python_calls_is_an_error_and_no_crash():
+    if kernel_module.config.DISABLE_JIT:
+        pytest.skip("without numba a rule is a plain function")
+    with pytest.raises(TypeError, match="begin is a rule, which only kernels can call"):
+        begin(np.zeros(1), np.zeros(1))

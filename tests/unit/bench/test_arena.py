@@ -42,7 +42,9 @@ def test_timers_can_be_read_again(switch):
 
 def test_the_tables(monkeypatch):
     monkeypatch.setattr(arena, "N_ENVS", (1, 8))
-    speed, shares = measure_arena(ArenaBenchSettings(n_steps=100, n_rounds=2))
+    first_step, speed, shares = measure_arena(ArenaBenchSettings(n_steps=100, n_rounds=2))
+    assert [row["kernel cache"] for row in first_step.rows] == ["empty", "filled"]
+    assert first_step.rows[0]["processor time (s)"] > first_step.rows[1]["processor time (s)"] > 0
     assert [row["fights side by side"] for row in speed.rows] == [1, 8]
     assert [row["target (steps/s)"] for row in speed.rows] == [150_000, None]
     assert all(row["steps/s"] > 0 for row in speed.rows)
