@@ -3,6 +3,7 @@
 A line of these becomes a table::
 
     <!-- settings: soulslab.learn.settings:TrainSettings -->    the settings of that type
+    <!-- options: soulslab.envs.duels:ArenaOptions -->          the options of an environment, of that type
     <!-- table: duel_state -->, <!-- table: features -->         the fields and the features of a duel
     <!-- table: relative -->                                     the features in the player's own frame
     <!-- table: quantities -->                                   what a profile's [duel] table may bind
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import docstring_parser
 import msgspec
 
 from soulslab.arena.duel_state import DUEL_FIELDS
@@ -37,7 +39,8 @@ from soulslab.siphon.profile import load_profile
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 _MARKER = re.compile(
-    r"^<!-- (?P<kind>settings|table|keys|bosses|recipes|messages|results): (?P<what>[\w.:-]+) -->$", re.MULTILINE
+    r"^<!-- (?P<kind>settings|options|table|keys|bosses|recipes|messages|results): (?P<what>[\w.:-]+) -->$",
+    re.MULTILINE,
 )
 
 
@@ -61,6 +64,28 @@ def settings_table(what: str) -> str:
         ("setting", "type", "default", "meaning"),
         ((f"`{row.path}`", row.type, f"`{row.default}`" if row.default else "(required)", row.doc) for row in rows),
     )
+
+
+def options_table(what: str) -> str:
+    """Return the options of an environment: those that a type, given as ``module:name``, has beyond its bases."""
+    module, _, name = what.partition(":")
+    kind = getattr(importlib.import_module(module), name)
+    docs = {
+        entry.arg_name: " ".join((entry.description or "").split())
+        for entry in docstring_parser.parse(kind.__doc__, docstring_parser.DocstringStyle.GOOGLE).params
+    }
+    return _table(
+        ("option", "default", "meaning"),
+        (
+            (f"`{field.name}`", "(required)" if field.required else f"`{_default(field)!r}`", docs[field.name])
+            for field in msgspec.structs.fields(kind)
+            if field.name in kind.__annotations__
+        ),
+    )
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def duel_table(what: str) -> str:
@@ -175,6 +200,7 @@ def _cell(value: Any) -> str:
 
 _KINDS: dict[str, Callable[[str], str]] = {
     "settings": settings_table,
+    "options": options_table,
     "table": duel_table,
     "keys": key_table,
     "bosses": boss_table,

@@ -98,7 +98,7 @@ def test_every_option_is_documented(kind):
     own = set(kind.__annotations__)
     assert own <= told, own - told
     pages = "".join(path.read_text(encoding="utf-8") for path in DOCS.glob("*.md"))
-    assert f"::: {kind.__module__}.{kind.__name__}\n" in pages
+    assert f"<!-- options: {kind.__module__}:{kind.__name__} -->\n" in pages
 
 
 def test_the_rows_of_the_doctor_are_those_that_it_has():
