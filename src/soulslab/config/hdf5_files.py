@@ -225,6 +225,7 @@ class _Deadline:
 
     def __exit__(self, *_: object) -> None:
         self._timer.cancel()
+        self._timer.join()
 
 
 def require_h5py() -> None:

@@ -232,7 +232,7 @@ def test_training_is_killed_and_resumed(run_dir):
     assert result.env_steps >= n_steps + 300
     assert result.n_fights == result.env_steps // 20
     assert stats.told[-1].n_restarts == stats.told[-1].n_dropped == 0
-    assert log_of(run_dir).count("playing") == 1  # it played on
+    assert log_of(run_dir).count("INFO playing") == 1  # it played on
     assert find_place(run_dir) is None
 
 

@@ -409,7 +409,7 @@ def test_streams_that_stall_make_room_for_new_ones(server, ready):
     wait_for(lambda: len(server.service._streams) == MAX_STREAMS)
     live = ready.start("StreamFrames")
     assert next(live).frame_number == 1
-    assert len(server.service._streams) == MAX_STREAMS
+    wait_for(lambda: len(server.service._streams) == MAX_STREAMS)
     for stream in [*stalled, live]:
         stream.cancel()
     wait_for(lambda: len(server.service._streams) == 0)
