@@ -11,7 +11,9 @@ from soulslab.siphon.session import Session
 
 #: Wall time that a game may take to load what is needed.
 LOADING_S = 30.0
-#: Checks in a row, each of a second, after which what stands is taken to stand for good: a boss may hold a pose.
+#: Game time of a check.
+SPAN_S = 1.0
+#: Checks in a row after which what stands is taken to stand for good: a boss may hold a pose.
 N_CHECKS = 3
 
 _log = logging.getLogger(__name__)
@@ -50,7 +52,7 @@ class AttributeGate:
             clock.run(1.0)
         deadline, n_checks = time.monotonic() + self._loading_s, 0
         while True:
-            check, n_checks = check_session(session, self._needed), n_checks + 1
+            check, n_checks = check_session(session, self._needed, span_s=SPAN_S), n_checks + 1
             verdicts = {row.verdict for row in check.rows if row.is_needed} - {Verdict.OK}
             if self._may_be_loading and Verdict.NOT_LOADED in verdicts:
                 standing = {row.name for row in check.rows if row.verdict is Verdict.STANDS}

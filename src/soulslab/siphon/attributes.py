@@ -70,6 +70,8 @@ class AttributeTable:
         self._choices = {name: Choice(name, known) for name, known in ways.items() if len(known) > 1}
         self._codecs: dict[str, Codec] = {}
         self._queries: dict[tuple[str, ...], _Query] = {}
+        #: What `examine` reads each way with, by the id of the way, and the list of its entity that this is for.
+        self._examined: dict[int, tuple[Entity | None, _Query]] = {}
         self._all = tuple(name for name in self._now if not all(map(self._missing, ways[name])))
         for name, entity in profile.entities.items():
             try:
@@ -179,7 +181,12 @@ class AttributeTable:
 
     def _look_into(self, name: str, way: Attribute) -> Finding:
         def query() -> _Query:
-            return self._make((name,), {name: way})
+            self._require(way, name)
+            entity = self._lists.now.get(way.entity)
+            known = self._examined.get(id(way))
+            if known is None or known[0] is not entity:
+                known = self._examined[id(way)] = entity, self._make((name,), {name: way})
+            return known[1]
 
         return look_into(way.source, lambda: query().find()[0], lambda: query().read()[name])
 
@@ -196,9 +203,8 @@ class AttributeTable:
 
     def _missing(self, way: Attribute) -> list[PatternError]:
         """Return why a way cannot be gone in this process, whatever the game does."""
-        return [
-            self._places.missing[place] for place, _ in facts_behind(self._facts, way) if place in self._places.missing
-        ]
+        missing = self._places.missing
+        return [missing[place] for place, _ in facts_behind(self._facts, way) if place in missing] if missing else []
 
     def _decide(self, name: str) -> None:
         """Find out which way to go to an attribute.
@@ -234,13 +240,17 @@ class AttributeTable:
         for name in names:
             if name not in ways:
                 self._attribute(name)
-            for mistake in self._missing(ways[name]):
-                raise _of_attribute(name, mistake) from mistake
-            if entity := ways[name].entity:
-                self._lists.look(entity, partial(self._find, entity))
+            self._require(ways[name], name)
         is_now = ways is self._now
         codecs = [self._codec(name) if is_now else Codec(name, ways[name]) for name in names]
         return _Query(self._plan(names, ways, self._lists.now), codecs)
+
+    def _require(self, way: Attribute, name: str) -> None:
+        """Check that a way to an attribute can be gone, and choose the list of its entity."""
+        for mistake in self._missing(way):
+            raise _of_attribute(name, mistake) from mistake
+        if entity := way.entity:
+            self._lists.look(entity, partial(self._find, entity))
 
     def _plan(self, names: tuple[str, ...], ways: dict[str, Attribute], entities: dict[str, Entity]) -> ReadPlan:
         facts = msgspec.structs.replace(self._facts, attributes=ways, entities=entities)

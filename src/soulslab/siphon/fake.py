@@ -201,15 +201,19 @@ class Toy:
         values["hp"] = max(0, values["hp"] - values["is_hurt"])
         values["ticks"] += 1
 
+    def check_window(self) -> None:
+        """See `MadeUp.check_window`."""
+        self.check_alive()
+        if not self.has_window:
+            raise WindowGoneError("the window of the toy was closed; restart the session")
+
     def draw(self) -> NDArray[np.uint8]:
         """Return its window, RGB: the red of a pixel is the health, the green the tick.
 
         Raises:
             WindowGoneError: It has no window.
         """
-        self.check_alive()
-        if not self.has_window:
-            raise WindowGoneError("the window of the toy was closed; restart the session")
+        self.check_window()
         pixels = np.zeros((WINDOW_PX[1], WINDOW_PX[0], 3), np.uint8)
         pixels[..., 0] = self.values["hp"]
         pixels[..., 1] = self.values["ticks"] % 256

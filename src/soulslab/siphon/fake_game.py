@@ -35,6 +35,10 @@ class MadeUp(Protocol):
         """Let so much of its time pass."""
         ...
 
+    def check_window(self) -> None:
+        """Raise `WindowGoneError` if its window was closed."""
+        ...
+
     def draw(self) -> NDArray[np.uint8]:
         """Return its window, (H, W, 3) RGB."""
         ...
@@ -57,7 +61,11 @@ class FakeGame:
         # Looked up at each call: tests put their own in the place of the game's.
         self.clock = FakeClock(lambda seconds: game.pass_time(seconds), check_alive=game.check_alive)  # noqa: PLW0108
         self.input = game.input if options.with_window else None
-        self.capture = FakeCapture(game.draw) if options.with_window else None
+        self.capture = FakeCapture(game.draw, self._size_px) if options.with_window else None
+
+    def _size_px(self) -> tuple[int, int]:
+        self._game.check_window()
+        return self.info.window_px
 
     def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:
         """See `soulslab.siphon.local.Game.explain_exit`: nothing more is known."""

@@ -104,11 +104,15 @@ class FakeArena:
             self.fight.restart()
         self.fight.tick(held & set(BUTTONS), [name for name in pressed if name in BUTTONS])
 
-    def draw(self) -> NDArray[np.uint8]:
-        """Return its window, RGB."""
+    def check_window(self) -> None:
+        """See `MadeUp.check_window`."""
         self.check_alive()
         if not self.has_window:
             raise WindowGoneError("the window of the arena was closed; restart the session")
+
+    def draw(self) -> NDArray[np.uint8]:
+        """Return its window, RGB."""
+        self.check_window()
         self.n_drawn += 1
         picture = draw_duel(self.fight.boss, self.fight.fight, self.fight.duel, height_px=WINDOW_PX[1])
         return np.ascontiguousarray(picture)

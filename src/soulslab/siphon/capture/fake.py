@@ -18,6 +18,7 @@ class FakeCapture:
 
     Args:
         paint: Returns the picture as it is now: (H, W, 3) RGB, uint8; raises WindowGoneError if there is none.
+        size_px: Returns its width and height without painting it, likewise; None paints it.
 
     Attributes:
         backend: ``fake``.
@@ -25,14 +26,19 @@ class FakeCapture:
 
     backend = "fake"
 
-    def __init__(self, paint: Callable[[], NDArray[np.uint8]]) -> None:
+    def __init__(
+        self, paint: Callable[[], NDArray[np.uint8]], size_px: Callable[[], tuple[int, int]] | None = None
+    ) -> None:
         self._paint: Callable[[], NDArray[np.uint8]] | None = paint
+        self._size_px = size_px
 
     @property
     def size_px(self) -> tuple[int, int]:
         """See `Capture.size_px`."""
-        height, width = self._painted().shape[:2]
-        return width, height
+        if self._size_px is None or self._paint is None:
+            height, width = self._painted().shape[:2]
+            return width, height
+        return self._size_px()
 
     def grab(self, frame_format: FrameFormat) -> NDArray[np.uint8]:
         """See `Capture.grab`."""

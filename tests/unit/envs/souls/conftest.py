@@ -6,8 +6,10 @@ from support.souls_env import Souls
 
 
 @pytest.fixture
-def make(tmp_path):
+def make(tmp_path, monkeypatch):
     """Return what makes environments, which are closed in the end."""
+    # A game that its own speed steps gets on with each look at it, not with wall time.
+    monkeypatch.setattr("soulslab.envs.attribute_gate.SPAN_S", 0.04)
     made = []
 
     def make_one(game, boss, arrange=None, **options):
