@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -229,6 +230,11 @@ def step_duels(
     return ended
 
 
+@lru_cache(maxsize=16)
+def _fight_of(boss: Boss) -> st.Table:
+    return fight_table(boss, load_knight())
+
+
 class Simulator:
     """N duels against one boss, stepped together in place.
 
@@ -251,7 +257,7 @@ class Simulator:
         self.boss = boss
         self.n_duels = n_duels
         self.options = options
-        self.fight = fight_table(boss, load_knight())
+        self.fight = _fight_of(boss).copy()
         fight = self.fight[0]
         fight.mode, fight.autoreset = st.PHASES[options.phase], _AUTORESETS[options.autoreset]
         fight.random_pose, fight.skip_locked = options.random_pose, options.skip_locked

@@ -118,7 +118,7 @@ def test_time_is_exact_however_it_waits(play, loop, request):
     is_long = request.config.getoption("long")
     with busy_processes(4 * is_long):
         for _ in range(20 if is_long else 1):
-            _assert_exact(play, loop, n_ticks=400 if is_long else 200)
+            _assert_exact(play, loop, n_ticks=400 if is_long else 100)
 
 
 def _assert_exact(play, loop, n_ticks):

@@ -17,6 +17,7 @@ from soulslab.siphon.fake import TOY_PROFILE
 from soulslab.siphon.profile import Alternative, Attribute, Base, Entity, Profile, load_profile
 from soulslab.siphon.profile_checking import mistakes_of, representable
 from soulslab.siphon.profile_loading import parse_profile
+from support.long_form import IS_LONG
 from support.profiles import FULL, PUBLIC
 
 
@@ -140,7 +141,7 @@ def test_data_that_no_toml_can_hold(data, path):
 
 # --- mutations ----------------------------------------------------------------------------------------------
 
-N_MUTANTS = 1000
+N_MUTANTS = 1000 if IS_LONG else 200
 SEEDS = [text.encode() for text in (FULL, PUBLIC)]
 WORDS = [
     b"", b'"', b"'", b"[", b"]]", b"{", b"}", b"=", b".", b"\n", b"#", b"-", b"0x", b"nan", b"inf", b"1e999", b"true",
@@ -181,7 +182,7 @@ def mutate_bytes(content, chance):
     return bytes(content)
 
 
-def test_a_thousand_mutated_files(write):
+def test_mutated_files(write):
     chance = random.Random(20)  # noqa: S311  (mutants are no secret)
     loaded = [load_or_refuse(mutate_bytes(chance.choice(SEEDS), chance), write) for _ in range(N_MUTANTS)]
     assert 0 < sum(profile is not None for profile in loaded) < N_MUTANTS
@@ -213,7 +214,7 @@ VALUES = st.recursive(
 
 @settings(max_examples=N_MUTANTS)
 @given(st.data())
-def test_a_thousand_mutated_structures(data):
+def test_mutated_structures(data):
     tables = tomllib.loads(data.draw(st.sampled_from([FULL, PUBLIC])))
     for _ in range(data.draw(st.integers(1, 2))):
         *way, key = data.draw(st.sampled_from(places_in(tables)[1:]))

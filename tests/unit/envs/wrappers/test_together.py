@@ -69,6 +69,7 @@ def test_the_order_changes_no_fact(order):
             np.testing.assert_allclose(values, one[key], atol=1e-4)
 
 
+@functools.cache
 def alone_space(key):
     env = OBSERVERS["edge"](OBSERVERS["timers"](gymnasium.make("soulslab/Arena-v0", observation="dict")))
     return env.observation_space[key]

@@ -185,7 +185,7 @@ def test_a_run_goes_on_bit_for_bit_across_evaluations_where_numbers_are_denormal
 VARIANTS = {
     "noisy": {"network": {"is_noisy": True}},
     "seldom updated": {"learner": {"updates_per_step": 0.005, "epsilon_decisions": 600}},
-    "often updated": {"learner": {"updates_per_step": 40.0, "learning_starts": 400, "reset_every": 0}},
+    "often updated": {"learner": {"updates_per_step": 6.0, "learning_starts": 400, "reset_every": 0}},
 }
 
 
@@ -208,7 +208,7 @@ def test_every_kind_of_run_goes_on_bit_for_bit(corridor, tmp_path, name):
     check_same_tensors(tmp_path / "whole", tmp_path / "parts")
 
 
-@pytest.mark.parametrize("updates_per_step", [0.3, 5.0, 40.0])
+@pytest.mark.parametrize("updates_per_step", [0.3, 12.0])
 def test_as_many_updates_are_made_as_the_settings_say(corridor, tmp_path, updates_per_step):
     settings = changed(corridor, {"learner": {"updates_per_step": updates_per_step, "learning_starts": 100}})
     train_rainbow(with_run(settings, total_steps=400, evaluate_every=0), tmp_path / "run")
@@ -219,7 +219,7 @@ def test_as_many_updates_are_made_as_the_settings_say(corridor, tmp_path, update
 
 
 def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint_bit_for_bit(corridor, tmp_path):
-    settings = with_run(corridor, total_steps=6000, checkpoint_every_s=0.1)
+    settings = with_run(corridor, total_steps=3000, checkpoint_every_s=0.1)
     train_rainbow(settings, tmp_path / "whole")
     run_dir = tmp_path / "killed"
     process = start(run_dir, tmp_path / "whole" / "config.toml", "begin")
