@@ -8,10 +8,9 @@ from soulslab.arena.players import PLAYERS, measure
 from soulslab.arena.reference import DELAY, ReferencePlayer
 from soulslab.arena.state import MAX_DECISIONS
 from soulslab.arena.vocabulary import NOTHING
-from support.long_form import IS_LONG
 from support.stage import make_simulator, shipped
 
-N_FIGHTS = 1000 if IS_LONG else 500
+N_FIGHTS = 1000
 #: Win rates: at most this for each naive player.
 MOST = dict.fromkeys(PLAYERS, 0.01) | {"attack": 0.05}
 
