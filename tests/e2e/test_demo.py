@@ -14,8 +14,6 @@ from soulslab import cli
 from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.learn.policy import Policy
 
-SHORT = ["--set", "run.total_steps=5_000"]
-
 
 @pytest.fixture
 def easy_boss(tmp_path):
@@ -60,9 +58,9 @@ def test_demo_leaves_everything_behind_and_says_how_it_went(tmp_path, easy_boss,
 
 
 def test_a_finished_demo_is_moved_aside_not_overwritten(tmp_path, flags):
-    assert cli.run(["demo", *flags, *SHORT]) == 0
+    assert cli.run(["demo", *flags]) == 0
     first = (tmp_path / "demo" / "policy.safetensors").read_bytes()
-    assert cli.run(["demo", *flags, *SHORT, "--set", "run.seed=5"]) == 0
+    assert cli.run(["demo", *flags, "--set", "run.seed=5"]) == 0
     kept = [path for path in tmp_path.iterdir() if path.name.startswith("demo_")]
     assert len(kept) == 1
     assert (kept[0] / "policy.safetensors").read_bytes() == first
@@ -72,7 +70,7 @@ def test_a_finished_demo_is_moved_aside_not_overwritten(tmp_path, flags):
 def test_a_demo_that_died_before_its_first_checkpoint_starts_anew(tmp_path, flags):
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "config.toml").write_text("[run]\nseed = 1\n")
-    assert cli.run(["demo", *flags, *SHORT]) == 0
+    assert cli.run(["demo", *flags]) == 0
     assert json.loads((tmp_path / "demo" / "report.json").read_text())["seed"] == 4
 
 
@@ -80,7 +78,7 @@ def test_a_demo_that_wins_nothing_still_reports(tmp_path, easy_boss, flags, monk
     hard = easy_boss.read_text().replace("hp = 100\n", "hp = 90_000\n").replace("[0.0, 0.0]", "[9.0, 9.0]")
     easy_boss.write_text(hard)
     monkeypatch.setattr("soulslab.demo.MAX_ATTEMPTS", 2)
-    assert cli.run(["demo", *flags, *SHORT]) == 0
+    assert cli.run(["demo", *flags]) == 0
     assert json.loads((tmp_path / "demo" / "report.json").read_text())["win_rate"] == 0
     assert not (tmp_path / "demo" / "won_fight.mp4").exists()
 
