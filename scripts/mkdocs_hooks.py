@@ -67,7 +67,7 @@ def settings_table(what: str) -> str:
 
 
 def options_table(what: str) -> str:
-    """Return the options of an environment: those that a type, given as ``module:name``, has beyond its bases."""
+    """Return the options that a type, given as ``module:name``, adds to those of its bases."""
     module, _, name = what.partition(":")
     kind = getattr(importlib.import_module(module), name)
     docs = {

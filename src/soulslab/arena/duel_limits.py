@@ -1,4 +1,4 @@
-"""What the fields of a duel can hold: a record that comes from a file is checked before the rules play it.
+"""Limits of the fields of a duel: a record from a file is checked before the rules use it.
 
 The rules are compiled without checks of indices. A record with a wrong index would make them read and write outside
 their tables.
@@ -25,7 +25,7 @@ def find_impossible_field(duels: Table, fight: Record) -> str | None:
         fight: The `FIGHT` record by which they are played.
 
     Returns:
-        The name of a field, its value and its limits; None if there is no such value.
+        The name of a field, its value and its limits; None if all values are possible.
     """
     for name, (low, high) in _limits(fight).items():
         values = duels[name]

@@ -99,7 +99,7 @@ class _Compilation:
 
     @contextmanager
     def function(self) -> Iterator[None]:
-        """Load or compile one function, and with it those that it calls."""
+        """Load or compile one function and the functions that it calls."""
         with self._thread:
             if self._depth == 0:
                 with _machine_lock():

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from soulslab.config.input_files import parse_toml, read_text
+from soulslab.config.input_files import MAX_TEXT_BYTES, parse_toml, read_bytes
 from soulslab.errors import CheckpointError, ConfigError, CorruptCheckpointError
 from soulslab.learn.archive import read_archive, read_archive_header, write_archive, write_atomically, writing
 from soulslab.learn.demonstrations.data_set import METADATA_NAME
@@ -93,9 +93,9 @@ def _clean_archive(file: Path) -> set[str]:
 def _clean_toml(file: Path) -> set[str]:
     """Remove the lines with a token, so that comments are kept."""
     try:
-        text = read_text(file, partial(ConfigError, source=file))
+        text = read_bytes(file, MAX_TEXT_BYTES, partial(CheckpointError, file)).decode("utf-8").replace("\r\n", "\n")
         tables = parse_toml(text, partial(ConfigError, source=file))
-    except ConfigError:
+    except (UnicodeDecodeError, ConfigError):
         return set()  # a file of another program; it is searched for the tokens later
     found = set(_pop_tokens(tables))
     cleaned = _TOML_LINE.sub("", text)

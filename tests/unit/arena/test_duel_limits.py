@@ -1,4 +1,4 @@
-"""Records of duels from foreign files: those of real fights are played, those that no fight can have are refused."""
+"""Records of duels from files: records of real fights are accepted, impossible ones are refused."""
 
 import numpy as np
 import pytest
