@@ -53,7 +53,7 @@ def verify(*profiles: Path, flags: VerifyFlags | None = None) -> int:
         profiles: Profiles of games, or names of games that come with soulslab (doom).
         flags: How they are verified.
     """
-    from rich.console import Console
+    from rich.live import Live
 
     from soulslab.envs.verification import VerifySettings, verify_game
     from soulslab.envs.verification_report import verification_rows, verification_table
@@ -70,21 +70,22 @@ def verify(*profiles: Path, flags: VerifyFlags | None = None) -> int:
     if flags.record is not None:
         make_folder(flags.record)
     found = []
-    for game, profile in games:
-        settings = VerifySettings(
-            n_episodes=flags.episodes,
-            n_steps=flags.steps,
-            seed=flags.seed,
-            step_ticks=flags.ticks,
-            n_load=flags.load,
-            options=read_pairs(flags.option or [], "--option"),
-            record_dir=flags.record,
-            name=game.stem,
-        )
-        found.append(verify_game(profile, settings, source=str(game)))
-    Console().print(verification_table(found))
-    if flags.json:
-        write_json(flags.json, verification_rows(found))
+    with Live(verification_table(found), auto_refresh=False) as table:
+        for game, profile in games:
+            settings = VerifySettings(
+                n_episodes=flags.episodes,
+                n_steps=flags.steps,
+                seed=flags.seed,
+                step_ticks=flags.ticks,
+                n_load=flags.load,
+                options=read_pairs(flags.option or [], "--option"),
+                record_dir=flags.record,
+                name=game.stem,
+            )
+            found.append(verify_game(profile, settings, source=str(game)))
+            table.update(verification_table(found), refresh=True)
+            if flags.json:
+                write_json(flags.json, verification_rows(found))
     return 0 if all(one.is_verified for one in found) else 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -25,13 +26,18 @@ TITLES = (
 
 
 def verification_table(found: Sequence[Verification]) -> Group:
-    """Return a row for each game, and below it a sentence for each point that failed."""
+    """Return a row for each game, one for their median, and below it a sentence for each point that failed."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for i, title in enumerate(TITLES):
         # In a narrow terminal only the name of the game is broken.
         table.add_column(title, justify="left" if i < 2 else "right", overflow="fold", no_wrap=i > 0)
     for one in found:
         table.add_row(*_cells(one))
+    played = [one for one in found if one.n_played]
+    if len(played) > 1:
+        cells = {"game": "median", "steps/s": f"{median(one.steps_per_s for one in played):.0f}"}
+        cells["x real\ntime"] = f"{median(one.times_real_time for one in played):.1f}"
+        table.add_row(*(cells.get(title, "") for title in TITLES))
     failures = [f"{one.game}: {failure}" for one in found for failure in failures_of(one)]
     return Group(*_heading(found), table, *([Text(), Text("\n".join(failures))] if failures else []))
 

@@ -284,13 +284,16 @@ def shown(found):
 def test_the_table_has_a_row_for_each_game():
     verified, _ = verify()
     failed = Verification(game="A game with a long name", settings=SETTINGS, error="no process is called 'game'")
-    text = shown([verified, failed])
+    fast = msgspec.structs.replace(verified, times_real_time=20.0, steps_per_s=600.0)
+    slow = msgspec.structs.replace(verified, times_real_time=10.0, steps_per_s=300.0)
+    text = shown([slow, fast, failed])
     lines = text.splitlines()
     assert lines[0] == "3 episodes of 40 steps of 1 tick, seed 0"
     assert lines[3].split()[:4] == ["game", "clock", "lost", "doubled"]
     assert lines[4].split()[:6] == ["toy", "lockstep", "0", "0", "40", "yes"]
     assert lines[4].split()[-1] == "yes"
     assert any(line.startswith("A game") and line.endswith("no") for line in lines)
+    assert ["median", "450", "15.0"] in [line.split() for line in lines]  # of the games that were played
     assert "it could not be played to the end: no process is called" in " ".join(lines)
     assert all(len(line) <= 80 for line in lines)
 
