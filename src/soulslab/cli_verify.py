@@ -26,7 +26,7 @@ class VerifyFlags:
         episodes: How often the same episode is played, each time in a new process.
         steps: Steps of an episode.
         seed: Seed of the keys.
-        ticks: Ticks of a step.
+        ticks: Ticks of a step; of a game without ticks, multiples of its env.step_s.
         load: Busy processes that run at the same time.
         option: Change a launch option of the profile, as skill=2; may be given many times.
         record: Folder for a trace of each episode, which soulslab siphon compare reads; old ones are replaced.

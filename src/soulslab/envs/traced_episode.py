@@ -89,7 +89,8 @@ class TracedEpisode:
     Attributes:
         rows: The values after each step; one that could not be read is missing.
         hashes: The hash of the frame after each step.
-        n_ticks: Ticks of each step; None where they could not be read, or the game has set the count to 0.
+        n_ticks: Ticks of each step; None where they could not be read, the game has set the count to 0, or the episode
+            ended before all ticks of the step had passed.
         took_s: Wall time of each step.
         n_resets: How often the reset procedure was played after the first time.
     """
@@ -135,10 +136,13 @@ class TracedEpisode:
             values, pixels = self.reader.step(self.session, step)
             self.took_s.append(time.perf_counter() - began_s)
             self.rows.append(values)
-            self.n_ticks.append(self._count_ticks(values, n_expected))
+            n_ticks = self._count_ticks(values, n_expected)
+            is_over = self._has_ended(values)
+            if is_over and n_ticks is not None and 0 < n_ticks < n_expected:
+                n_ticks = None  # the episode ended in the middle of the step, and the count may stand since then
+            self.n_ticks.append(n_ticks)
             self.hashes.append(hash_frame(pixels))
             on_frame(i, pixels, self.hashes[-1])
-            is_over = self._has_ended(values)
 
     def find_motion(self, frame: FrameFormat) -> str:
         """Return what changes while the game is paused; "" if it stands still."""

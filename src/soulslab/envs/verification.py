@@ -60,7 +60,7 @@ class VerifySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         n_episodes: How often the episode is played, each time in a new process; at least 2.
         n_steps: Steps of an episode; those of resets are not counted.
         seed: Of the keys, and of the start of the game.
-        step_ticks: Ticks of a step.
+        step_ticks: Ticks of a step; of a game without ticks, how often `env.step_s` is in a step.
         n_load: Busy processes that run at the same time.
         options: Replace `Process.options` of the profile.
         record_dir: Folder for a trace of each episode; None for none.
@@ -99,6 +99,9 @@ class Verification(msgspec.Struct, kw_only=True):
     Attributes:
         game: Name of the game.
         settings: How it was verified.
+        step_s: Game time of a step.
+        has_ticks: Whether the profile gives a length of a tick (``clock.tick_hz``); if not, the game moves by the time
+            that has passed, and has no ticks that can be lost.
         grade: Grade of its clock; "" if the game could not be started.
         n_played: Episodes that were played to the end.
         n_steps: Steps of these episodes.
@@ -120,6 +123,8 @@ class Verification(msgspec.Struct, kw_only=True):
 
     game: str
     settings: VerifySettings
+    step_s: float = 0.0
+    has_ticks: bool = True
     grade: str = ""
     n_played: int = 0
     n_steps: int = 0
@@ -141,7 +146,7 @@ class Verification(msgspec.Struct, kw_only=True):
     @property
     def is_verified(self) -> bool:
         """Whether the time of the game is exact in every point."""
-        is_counted = self.n_counted > 0 and not self.n_lost and not self.n_doubled
+        is_counted = (self.n_counted > 0 or not self.has_ticks) and not self.n_lost and not self.n_doubled
         return self.grade == "lockstep" and is_counted and not (self.error or self.motion or self.difference)
 
 
@@ -199,11 +204,13 @@ class _Verifier:
         self._settings = settings
         self._env = EnvSettings(actions={"none": ()}) if profile.env is None else read_settings(profile, source)
         self._held = draw_keys(_actions(profile, self._env, source), settings.n_steps, settings.seed)
-        self._step_s = settings.step_ticks * tick_s(profile)
+        self._step_s = settings.step_ticks * ((not profile.clock.tick_hz and self._env.step_s) or tick_s(profile))
         self._frame: FrameFormat | None = None
         self._first: Trace | None = None
         self._speeds: list[float] = []
-        self.found = Verification(game=profile.name, settings=settings)
+        self.found = Verification(
+            game=profile.name, settings=settings, step_s=self._step_s, has_ticks=bool(profile.clock.tick_hz)
+        )
 
     def play_all(self, opener: Opener, folder: Path) -> None:
         """Play all episodes; `folder` is for the frames of the first one, which are needed in any case."""

@@ -58,7 +58,8 @@ def _cells(found: Verification) -> Iterator[Text]:
     yield Text(found.game)
     yield Text(found.grade or "none")
     if found.n_played:
-        yield from (Text(str(n) if found.n_counted else "unknown") for n in (found.n_lost, found.n_doubled))
+        unknown = "unknown" if found.has_ticks else "-"
+        yield from (Text(str(n) if found.n_counted else unknown) for n in (found.n_lost, found.n_doubled))
         yield Text(str(found.n_equal_steps) if found.n_played > 1 else "")
         yield Text("no" if found.motion else "yes")
         yield Text(f"{found.steps_per_s:.0f}")
@@ -92,10 +93,11 @@ def _failures(found: Verification) -> Iterator[str]:
             f"{found.settings.step_ticks} and {_keys(wrong.held)}. Check clock.tick_hz and clock.tick_attribute of the "
             f"profile, then try another clock.boundary (docs/clock.md)"
         )
-    if found.n_played and not found.n_counted:
+    if found.n_played and found.has_ticks and not found.n_counted:
         yield (
             "its ticks could not be counted: name the attribute that grows by one in each step of the simulation as "
-            "clock.tick_attribute, and clock.tick_hz (docs/add_your_own_game.md)"
+            "clock.tick_attribute; of a game without one, remove clock.tick_hz and give env.step_s "
+            "(docs/add_your_own_game.md)"
         )
     if found.difference is not None:
         yield (

@@ -112,6 +112,24 @@ def test_several_ticks_a_step():
     assert toys.last.toy.values["ticks"] >= 30
 
 
+@pytest.mark.parametrize(("hp", "n_counted", "n_lost"), [(0, 19, 0), (50, 20, 1)])
+def test_ticks_of_a_step_in_which_the_episode_ends_early_are_not_lost(hp, n_counted, n_lost):
+    first = start_calls()
+
+    def change(toy, number):
+        def end_early(seconds):
+            pass_time(seconds - TICK_S)
+            toy.values["hp"] = hp
+
+        pass_time = toy.pass_time
+        if number == 1:
+            after_calls(toy, first + 4, end_early)
+
+    settings = VerifySettings(n_episodes=2, n_steps=10, step_ticks=3)
+    found, _ = verify(change, settings, end={"death": {"attribute": "hp", "at_most": 0}})
+    assert (found.n_counted, found.n_lost) == (n_counted, n_lost)
+
+
 def test_the_earliest_difference_of_all_episodes_is_reported():
     first = start_calls()
 
@@ -250,6 +268,17 @@ def test_without_a_tick_attribute_ticks_are_unknown():
     assert (found.n_counted, found.n_equal_steps) == (0, 40)
     assert not found.is_verified
     assert "clock.tick_attribute" in failures_of(found)[0]
+
+
+def test_a_game_without_ticks_is_verified_by_equal_episodes():
+    profile = toy_profile(reset=RESET)
+    clock = msgspec.structs.replace(profile.clock, tick_attribute="", tick_hz=0.0)
+    env = {**profile.env, "step_s": 0.25}
+    del env["step_ticks"]
+    found, _ = verify(profile=msgspec.structs.replace(profile, clock=clock, env=env))
+    assert (found.step_s, found.n_counted, found.n_equal_steps, failures_of(found)) == (0.25, 0, 40, [])
+    assert found.is_verified
+    assert shown([found]).splitlines()[-1].split()[:5] == ["toy", "lockstep", "-", "-", "40"]
 
 
 def test_a_profile_without_an_env_table_plays_all_of_its_keys():
