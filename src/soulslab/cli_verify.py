@@ -53,7 +53,7 @@ def verify(*profiles: Path, flags: VerifyFlags | None = None) -> int:
         profiles: Profiles of games, or names of games that come with soulslab (doom).
         flags: How they are verified.
     """
-    from rich.live import Live
+    from rich.console import Console
 
     from soulslab.envs.verification import VerifySettings, verify_game
     from soulslab.envs.verification_report import verification_rows, verification_table
@@ -70,7 +70,7 @@ def verify(*profiles: Path, flags: VerifyFlags | None = None) -> int:
     if flags.record is not None:
         make_folder(flags.record)
     found = []
-    with Live(verification_table(found), auto_refresh=False) as table:
+    try:
         for game, profile in games:
             settings = VerifySettings(
                 n_episodes=flags.episodes,
@@ -83,9 +83,10 @@ def verify(*profiles: Path, flags: VerifyFlags | None = None) -> int:
                 name=game.stem,
             )
             found.append(verify_game(profile, settings, source=str(game)))
-            table.update(verification_table(found), refresh=True)
             if flags.json:
                 write_json(flags.json, verification_rows(found))
+    finally:  # also after Ctrl-C
+        Console().print(verification_table(found))
     return 0 if all(one.is_verified for one in found) else 1
 
 
