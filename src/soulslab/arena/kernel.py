@@ -19,7 +19,10 @@ from pathlib import Path
 from typing import IO, Any, ParamSpec, TypeVar
 
 import numba as nb
+from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
+
+from soulslab.arena.cache_folder import cache_folder
 
 #: numba's settings are made at run time, where a type checker does not see them.
 config: Any = nb.config
@@ -64,7 +67,8 @@ def _compiled(kind: type[_Kernel], function: Callable[P, R], options: dict[str, 
     try:
         compiled: Any = kind(py_func=function, locals={}, targetoptions=options)
         if CACHE_DIR is not None:
-            compiled.enable_caching()
+            cache: Any = _Cache
+            compiled._cache = cache(function)  # as numba's own `enable_caching` does
     finally:
         config.CACHE_DIR = previous
     result: Callable[P, R] = compiled
@@ -72,7 +76,7 @@ def _compiled(kind: type[_Kernel], function: Callable[P, R], options: dict[str, 
 
 
 class _Kernel(CPUDispatcher):
-    """A compiled function; compiles under the lock of the machine and reports it."""
+    """A compiled function; reports its compilation."""
 
     def compile(self, sig: Any) -> Any:
         """Load or compile the code for the types of a call."""
@@ -88,11 +92,24 @@ class _Rule(_Kernel):
         raise TypeError(f"{self.py_func.__name__} is a rule, which only kernels can call; mark it with @kernel")
 
 
+class _Cache(FunctionCache):
+    """The compiled code of a function on the disk; what is not there is compiled under the lock of the machine."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the code for the types of a call; None if this process has to compile it."""
+        cache: Any = super()
+        code = cache.load_overload(sig, target_context)
+        if code is None and _compilation.lock_machine():  # another process may have compiled it meanwhile
+            code = cache.load_overload(sig, target_context)
+        return code
+
+
 class _Compilation:
     """The compilation that this process runs: its lock, and its progress on the terminal or in the log."""
 
     def __init__(self) -> None:
         self._thread = threading.RLock()
+        self._lock: IO[bytes] | None = None
         self._depth = 0
         self._n_functions = 0
         self._started_s = 0.0
@@ -102,11 +119,21 @@ class _Compilation:
         """Load or compile one function and the functions that it calls."""
         with self._thread:
             if self._depth == 0:
-                with _machine_lock():
-                    yield from self._outermost()
+                yield from self._outermost()
             else:  # a function that is loaded from the cache calls for no other function
                 self._report_progress()
                 yield
+
+    def lock_machine(self) -> bool:
+        """Wait until no other process compiles; return whether the lock is new, and was not held already.
+
+        The lock ends with the outermost compilation. A process that dies loses it.
+        """
+        if self._lock is not None or CACHE_DIR is None:
+            return False
+        self._lock = (CACHE_DIR / LOCK_NAME).open("ab")
+        _lock(self._lock)
+        return True
 
     def _outermost(self) -> Iterator[None]:
         self._depth, self._n_functions, self._started_s = 1, 0, time.monotonic()
@@ -119,6 +146,9 @@ class _Compilation:
             if had_gc:
                 gc.enable()
             self._depth = 0
+            if self._lock is not None:
+                self._lock.close()
+                self._lock = None
             self._report_end()
 
     def _report_progress(self) -> None:
@@ -140,17 +170,6 @@ class _Compilation:
 
 
 _compilation = _Compilation()
-
-
-@contextmanager
-def _machine_lock() -> Iterator[None]:
-    """Let one process at a time compile into the cache folder; a process that dies loses the lock."""
-    if CACHE_DIR is None:
-        yield
-        return
-    with (CACHE_DIR / LOCK_NAME).open("ab") as file:
-        _lock(file)
-        yield
 
 
 def _lock(file: IO[bytes]) -> None:
@@ -175,12 +194,7 @@ def _cache_dir() -> Path | None:
     digest = hashlib.sha256(nb.__version__.encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
-    if config.CACHE_DIR:
-        root = Path(config.CACHE_DIR)
-    elif os.name == "nt":
-        root = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "soulslab"
-    else:
-        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "soulslab"
+    root = Path(config.CACHE_DIR) if config.CACHE_DIR else cache_folder()
     folder = root / f"kernels-{digest.hexdigest()[:16]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -102,8 +102,9 @@ def test_the_wrong_window():
     wrong = msgspec.structs.replace(
         profile, process=msgspec.structs.replace(profile.process, window_title="ELDEN RING")
     )
-    options = SessionOptions(launch="always", deadline_s=8.0)
-    env = SoulsDuelEnv("dark_souls_3", "iudex", session=lambda: open_session(wrong, options))
-    with pytest.raises(SiphonError, match=r"'ELDEN RING'[^']*'DARK SOULS III'"):
-        env.reset(seed=0)
-    env.close()
+    with open_session(profile, SessionOptions(launch="always")) as window:
+        options = SessionOptions(launch="never", pid=window.info.pid, deadline_s=1.0)
+        env = SoulsDuelEnv("dark_souls_3", "iudex", session=lambda: open_session(wrong, options))
+        with pytest.raises(SiphonError, match=r"'ELDEN RING'[^']*'DARK SOULS III'"):
+            env.reset(seed=0)
+        env.close()

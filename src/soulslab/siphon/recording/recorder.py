@@ -294,10 +294,12 @@ class Recorder:
     def _sample_on_time(self) -> str:
         """Take the samples; return why there are no more."""
         period_s = 1.0 / self._options.rate_hz
-        max_s = self._options.max_duration_s or math.inf
+        max_s = self._options.max_duration_s
+        # The small part is less than the rounding of the division.
+        n_planned = math.ceil(max_s / period_s - 1e-6) if max_s else math.inf
         k = 1
         while True:
-            if k * period_s >= max_s:
+            if k >= n_planned:
                 return "duration"
             if not self._wait_until(self._start_s + k * period_s):
                 return "stopped"
@@ -307,7 +309,7 @@ class Recorder:
                 return "it cannot be written"
             self._take()
             now = math.floor((time.perf_counter() - self._start_s) / period_s)
-            self._counts["late"] += max(0, now - (k + 1))
+            self._counts["late"] += max(0, min(now, n_planned) - (k + 1))
             k = max(k + 1, now)
 
     def _wait_until(self, due_s: float) -> bool:

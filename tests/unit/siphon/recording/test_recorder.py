@@ -170,6 +170,24 @@ def test_it_ends_by_itself(session, tmp_path):
     assert len(read_recording(tmp_path / "a.h5")) == status.n_samples
 
 
+def test_samples_after_its_planned_end_are_not_missing(session, tmp_path, monkeypatch):
+    snapshot = session.snapshot
+
+    def snapshot_late(*arguments):
+        if session.n_snapshots == 5:
+            time.sleep(0.3)
+        session.n_snapshots += 1
+        return snapshot(*arguments)
+
+    session.n_snapshots = 0
+    monkeypatch.setattr(session, "snapshot", snapshot_late)
+    recorder = Recorder(session, tmp_path / "a.h5", RecordingOptions(rate_hz=100, max_duration_s=0.1))
+    wait_for(lambda: not recorder.status().is_recording)
+    status = recorder.stop()
+    assert status.n_late > 0
+    assert status.n_samples + status.n_dropped == 10
+
+
 def test_the_end_of_the_game_ends_it(session, tmp_path):
     recorder = Recorder(session, tmp_path / "a.h5")
     session.toy.is_alive = False

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.arena.window.stage.kept_picture import kept_picture
 from soulslab.arena.window.stage.mesh import Floats
 from soulslab.arena.window.stage.mood import Mood
 
@@ -40,7 +40,7 @@ def noise(shape: tuple[int, int], seed: int, slope: float = 1.5, stretch: float 
     return np.asarray(field / field.std())
 
 
-@cache
+@kept_picture
 def slabs(mood: Mood) -> NDArray[np.uint8]:
     """Return worn flagstones, (H, W, 3): two rows of two, each row set off by half a stone."""
     n = SLAB_PX
@@ -62,7 +62,7 @@ def slabs(mood: Mood) -> NDArray[np.uint8]:
     return _stone(light, mood, np.clip(grown, 0, 0.75))
 
 
-@cache
+@kept_picture
 def medallion(mood: Mood) -> NDArray[np.uint8]:
     """Return the round picture in the floor's middle, (H, W, 3): rings, and a sun of sixteen rays, in worn brass."""
     n = MEDALLION_PX
@@ -89,7 +89,7 @@ def medallion(mood: Mood) -> NDArray[np.uint8]:
     return _bytes(picture * (1 - brass[..., None]) + metal * brass[..., None])
 
 
-@cache
+@kept_picture
 def bricks(mood: Mood) -> NDArray[np.uint8]:
     """Return masonry, (H, W, 3), four courses high."""
     n = BRICK_PX
@@ -105,7 +105,7 @@ def bricks(mood: Mood) -> NDArray[np.uint8]:
     return _stone(light, mood, np.clip(0.35 * rough - 0.15, 0, 0.5))
 
 
-@cache
+@kept_picture
 def sky(mood: Mood, cliff_rad: float) -> NDArray[np.uint8]:
     """Return the panorama, (H, W, 3): column 0 looks along x, columns go to the left; row 0 is highest."""
     width, height = SKY_PX
@@ -179,6 +179,4 @@ def _stone(light: Floats, mood: Mood, grown: Floats) -> NDArray[np.uint8]:
 
 
 def _bytes(picture: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
-    painted = np.clip(np.rint(picture), 0, 255).astype(np.uint8)
-    painted.setflags(write=False)
-    return painted
+    return np.clip(np.rint(picture), 0, 255).astype(np.uint8)
