@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,22 +15,42 @@ from soulslab import cli
 from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.learn.policy import Policy
 
+MAIN = "from soulslab.cli import main; main()"
 
-@pytest.fixture
-def easy_boss(tmp_path):
-    """Return the path of a judge that falls to three blows and does not hurt."""
+
+def write_boss(path, hp, damage):
+    """Write a judge with other health and damage."""
     text = (BOSS_DIR / "judge.toml").read_text()
-    text = re.sub(r"(?m)^hp = .*", "hp = 100", text)
-    text = re.sub(r"(?m)^damage_scale = .*", "damage_scale = [0.0, 0.0]", text)
-    path = tmp_path / "easy.toml"
-    path.write_text(text)
+    text = re.sub(r"(?m)^hp = .*", f"hp = {hp}", text)
+    path.write_text(re.sub(r"(?m)^damage_scale = .*", f"damage_scale = [{damage}, {damage}]", text))
     return path
 
 
+def flags(folder, boss, seed=4):
+    settings = ["run.total_steps=60_000", "env.n_envs=32", f'env.options.boss="{boss}"', f"run.seed={seed}"]
+    return ["--run-dir", str(folder), *(word for setting in settings for word in ("--set", setting))]
+
+
 @pytest.fixture
-def flags(tmp_path, easy_boss):
-    settings = ["run.total_steps=60_000", "env.n_envs=32", f'env.options.boss="{easy_boss}"', "run.seed=4"]
-    return ["--run-dir", str(tmp_path / "demo"), *(word for setting in settings for word in ("--set", setting))]
+def hard_boss(tmp_path, monkeypatch):
+    """Return the path of a judge that is never beaten; two fights are enough to see that nothing can be filmed."""
+    monkeypatch.setattr("soulslab.demo.MAX_ATTEMPTS", 2)
+    return write_boss(tmp_path / "hard.toml", 90_000, 9.0)
+
+
+@pytest.fixture(scope="module")
+def easy_boss(tmp_path_factory):
+    """Return the path of a judge that falls to three blows and does not hurt."""
+    return write_boss(tmp_path_factory.mktemp("boss") / "easy.toml", 100, 0.0)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, easy_boss):
+    """Return the folder of a finished demo, and the last line that it printed."""
+    folder = tmp_path_factory.mktemp("finished") / "demo"
+    command = [sys.executable, "-c", MAIN, "demo", *flags(folder, easy_boss)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return folder, done.stdout.strip().splitlines()[-1]
 
 
 def frames(path: Path) -> int:
@@ -37,9 +58,8 @@ def frames(path: Path) -> int:
         return sum(1 for _ in film.decode(video=0))
 
 
-def test_demo_leaves_everything_behind_and_says_how_it_went(tmp_path, easy_boss, flags, capsys):
-    assert cli.run(["demo", *flags]) == 0
-    folder = tmp_path / "demo"
+def test_demo_leaves_everything_behind_and_says_how_it_went(finished, easy_boss):
+    folder, last_line = finished
     report = json.loads((folder / "report.json").read_text())
     assert set(report) == {
         *("win_rate", "ci_low", "ci_high", "fights", "env_steps", "train_seconds", "boss", "phase", "seed")
@@ -48,7 +68,6 @@ def test_demo_leaves_everything_behind_and_says_how_it_went(tmp_path, easy_boss,
     assert report["win_rate"] > 0.9
     assert (report["fights"], report["boss"], report["phase"], report["seed"]) == (300, str(easy_boss), "full", 4)
     assert report["env_steps"] >= 60_000
-    last_line = capsys.readouterr().out.strip().splitlines()[-1]
     assert f"{100 * report['win_rate']:.1f} %" in last_line
     assert f"{report['env_steps']} env steps" in last_line
     assert Policy.load(folder / "policy.safetensors").header.env_steps == report["env_steps"]
@@ -57,29 +76,23 @@ def test_demo_leaves_everything_behind_and_says_how_it_went(tmp_path, easy_boss,
     assert frames(folder / "won_fight.mp4") > 60
 
 
-def test_a_finished_demo_is_moved_aside_not_overwritten(tmp_path, flags):
-    assert cli.run(["demo", *flags]) == 0
-    first = (tmp_path / "demo" / "policy.safetensors").read_bytes()
-    assert cli.run(["demo", *flags, "--set", "run.seed=5"]) == 0
+def test_a_finished_demo_is_moved_aside_not_overwritten(tmp_path, finished, hard_boss):
+    first = (finished[0] / "policy.safetensors").read_bytes()
+    shutil.copytree(finished[0], tmp_path / "demo")
+    assert cli.run(["demo", *flags(tmp_path / "demo", hard_boss, seed=5)]) == 0
     kept = [path for path in tmp_path.iterdir() if path.name.startswith("demo_")]
     assert len(kept) == 1
     assert (kept[0] / "policy.safetensors").read_bytes() == first
     assert (tmp_path / "demo" / "policy.safetensors").read_bytes() != first
 
 
-def test_a_demo_that_died_before_its_first_checkpoint_starts_anew(tmp_path, flags):
+def test_a_demo_that_died_before_its_first_checkpoint_starts_anew(tmp_path, hard_boss):
+    """It wins nothing, and reports that without a film."""
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "config.toml").write_text("[run]\nseed = 1\n")
-    assert cli.run(["demo", *flags]) == 0
-    assert json.loads((tmp_path / "demo" / "report.json").read_text())["seed"] == 4
-
-
-def test_a_demo_that_wins_nothing_still_reports(tmp_path, easy_boss, flags, monkeypatch):
-    hard = easy_boss.read_text().replace("hp = 100\n", "hp = 90_000\n").replace("[0.0, 0.0]", "[9.0, 9.0]")
-    easy_boss.write_text(hard)
-    monkeypatch.setattr("soulslab.demo.MAX_ATTEMPTS", 2)
-    assert cli.run(["demo", *flags]) == 0
-    assert json.loads((tmp_path / "demo" / "report.json").read_text())["win_rate"] == 0
+    assert cli.run(["demo", *flags(tmp_path / "demo", hard_boss)]) == 0
+    report = json.loads((tmp_path / "demo" / "report.json").read_text())
+    assert (report["seed"], report["win_rate"]) == (4, 0)
     assert not (tmp_path / "demo" / "won_fight.mp4").exists()
 
 
@@ -93,10 +106,10 @@ def test_a_wrong_setting_is_told_before_training(tmp_path, setting, message, cap
     assert not (tmp_path / "demo").exists()
 
 
-def test_an_interrupted_demo_goes_on(tmp_path, flags):
+def test_an_interrupted_demo_goes_on(tmp_path, hard_boss):
     """Ctrl-C, as a terminal sends it, in the middle of training; then the same command again."""
     folder = tmp_path / "demo"
-    command = [sys.executable, "-c", "import sys; from soulslab.cli import main; main()", "demo", *flags]
+    command = [sys.executable, "-c", MAIN, "demo", *flags(folder, hard_boss)]
     with subprocess.Popen(
         [*command, "--set", "run.total_steps=1_000_000_000"], stderr=subprocess.PIPE, text=True
     ) as process:

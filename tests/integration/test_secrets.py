@@ -1,5 +1,6 @@
 """The token of a server is in no file that a command writes, in no output and in no list of processes."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,12 +12,16 @@ from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.rpc.server import ServerOptions, serve
 
 TOKEN = "q7Zt-not-to-be-written-anywhere"  # noqa: S105  (of a server that lives for one test)
-MAIN = "from soulslab.cli import main; main()"
+#: Runs several commands in one process, and prints their exit codes.
+MAIN = (
+    "import json, sys; from soulslab.cli import run; print('codes', [run(words) for words in json.loads(sys.argv[1])])"
+)
 LIVE = ["--env", "soulslab/ArenaLive-v0", "--set", "env.n_envs=1", "--set", "env.options.phase=1"]
 SMALL = [
     *("--set", "run.total_steps=48", "--set", "learner.n_steps=16"),
     *("--set", "learner.minibatch_size=16", "--set", "network.widths=[8]"),
 ]
+EVALUATE = ["evaluate", "run", "--fights", "1", "--greedy"]
 RAINBOW = [
     *("--set", "algorithm=rainbow", "--set", "run.total_steps=48", "--set", "learner.batch_size=8"),
     *("--set", "learner.learning_starts=16", "--set", "network.widths=[8]", "--set", "run.evaluate_every=0"),
@@ -50,10 +55,11 @@ def command_lines():
     return lines
 
 
-def soulslab(folder, *words, stdin="", code=0):
-    """Run a command in a folder; check its output, and meanwhile the command lines of all processes."""
+def soulslab(folder, *commands, stdin="", codes=None):
+    """Run commands in a folder; check their output, and meanwhile the command lines of all processes."""
+    words = json.dumps([[str(word) for word in command] for command in commands])
     process = subprocess.Popen(
-        [sys.executable, "-c", MAIN, *map(str, words)],
+        [sys.executable, "-c", MAIN, words],
         cwd=folder,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -75,7 +81,7 @@ def soulslab(folder, *words, stdin="", code=0):
     finally:
         process.kill()
         process.communicate()
-    assert process.returncode == code, said
+    assert f"codes {codes or [0] * len(commands)}" in said, said
     assert TOKEN not in said
     return said
 
@@ -91,13 +97,16 @@ def test_train_resume_evaluate_and_record(tmp_path, server, token_file):
     work.mkdir()
     at = ["--set", f"env.options.server={server}"]
     given = ["--token-file", os.path.relpath(token_file, work)]
-    assert "token is missing" in soulslab(work, "train", *LIVE, *SMALL, *at, "--run-dir", "none", code=1)
-    soulslab(work, "train", *LIVE, *SMALL, *at, *given, "--run-dir", "run")
-    soulslab(work, "train", "--resume", "run", "--trust", "--set", "run.total_steps=64")
-    evaluate = ["evaluate", "run", "--fights", "1", "--greedy", "--option", f"server={server}", "--json", "report.json"]
-    soulslab(work, *evaluate, *given)
-    record = ["fights", "record", "recorded", "--config", "run/config.toml", "--policy", "run", "--fights", "1"]
-    soulslab(work, *record, *given)
+    said = soulslab(
+        work,
+        ["train", *LIVE, *SMALL, *at, "--run-dir", "none"],
+        ["train", *LIVE, *SMALL, *at, *given, "--run-dir", "run"],
+        ["train", "--resume", "run", "--trust", "--set", "run.total_steps=64"],
+        [*EVALUATE, "--option", f"server={server}", "--json", "report.json", *given],
+        ["fights", "record", "recorded", "--config", "run/config.toml", "--policy", "run", "--fights", "1", *given],
+        codes=[1, 0, 0, 0, 0],
+    )
+    assert "token is missing" in said
     check_files(work)
 
 
@@ -106,16 +115,21 @@ def test_an_actor_apart_and_a_study(tmp_path, server, token_file):
     work.mkdir()
     at = ["--set", f"env.options.server={server}"]
     apart = ["--set", "run.actor=apart"]
-    soulslab(work, "train", *LIVE, *RAINBOW, *apart, *at, "--run-dir", "run", "--token-file", "-", stdin=f"{TOKEN}\n")
     settings = ["--set", "env.id=soulslab/ArenaLive-v0", *LIVE[2:], *SMALL, *at]
     search = ["--search", "learner.lr=1e-4..1e-3:log", "--objective", "return", "--trials", "1"]
-    said = soulslab(work, "tune", "--study", "study", *settings, *search, "--token-file", token_file, code=1)
+    said = soulslab(
+        work,
+        ["train", *LIVE, *RAINBOW, *apart, *at, "--run-dir", "run", "--token-file", "-"],
+        ["tune", "--study", "study", *settings, *search, "--token-file", token_file],
+        stdin=f"{TOKEN}\n",
+        codes=[0, 1],
+    )
     assert "nothing was measured in 48 decisions" in " ".join(said.split())  # the candidate has played on the server
     check_files(work)
 
 
 def test_a_token_on_the_command_line_is_refused(tmp_path, server):
     words = ["train", *LIVE, *SMALL, "--set", f"env.options.server={server}", "--run-dir", "run"]
-    said = soulslab(tmp_path, *words, "--set", "env.options.token=another", code=2)
+    said = soulslab(tmp_path, [*words, "--set", "env.options.token=another"], codes=[2])
     assert "--token-file" in said
     assert not (tmp_path / "run").exists()

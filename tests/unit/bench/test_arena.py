@@ -1,11 +1,16 @@
 """The speed of the arena: what is measured is the same fight each time, and the table adds up."""
 
+import json
+from itertools import groupby
+from operator import itemgetter
+
 import gymnasium
 import numpy as np
 import pytest
 
+from soulslab import cli
 from soulslab.bench import arena
-from soulslab.bench.arena import ArenaBenchSettings, environment_timer, kernel_timer, measure_arena, record
+from soulslab.bench.arena import environment_timer, kernel_timer, record
 
 
 def test_the_environment_plays_the_recorded_fights():
@@ -40,14 +45,16 @@ def test_timers_can_be_read_again(switch):
         assert timer() > 0.0
 
 
-def test_the_tables(monkeypatch):
+def test_the_tables(monkeypatch, tmp_path):
     monkeypatch.setattr(arena, "N_ENVS", (1, 8))
-    first_step, speed, shares = measure_arena(ArenaBenchSettings(n_steps=100, n_rounds=2))
-    assert [row["kernel cache"] for row in first_step.rows] == ["empty", "filled"]
-    assert first_step.rows[0]["processor time (s)"] > first_step.rows[1]["processor time (s)"] > 0
-    assert [row["fights side by side"] for row in speed.rows] == [1, 8]
-    assert [row["target (steps/s)"] for row in speed.rows] == [150_000, None]
-    assert all(row["steps/s"] > 0 for row in speed.rows)
-    for row in shares.rows:
+    file = tmp_path / "arena.json"
+    assert cli.run(["bench", "arena", "--quick", "--steps", "100", "--json", str(file)]) == 0
+    first_step, speed, shares = (list(rows) for _, rows in groupby(json.loads(file.read_text()), itemgetter("table")))
+    assert [row["kernel cache"] for row in first_step] == ["empty", "filled"]
+    assert first_step[0]["processor time (s)"] > first_step[1]["processor time (s)"] > 0
+    assert [row["fights side by side"] for row in speed] == [1, 8]
+    assert [row["target (steps/s)"] for row in speed] == [150_000, None]
+    assert all(row["steps/s"] > 0 for row in speed)
+    for row in shares:
         parts = [row[f"{name} (%)"] for name in ("rules", "observation", "reset", "Python and copies")]
         assert sum(parts) == pytest.approx(100.0)

@@ -71,9 +71,3 @@ def test_all_passes_the_options_on_and_leaves_a_file_of_each(monkeypatch):
     assert written == list(range(1, len(BENCHMARKS) + 1))
     assert len(json.loads(Path("all.json").read_text())) == len(BENCHMARKS)
     assert all(options.is_quick and options.seeds == (1, 2) for options in asked)
-
-
-def test_arena_with_few_steps(monkeypatch, capsys):
-    monkeypatch.setattr("soulslab.bench.arena.N_ENVS", (2,))
-    assert cli.run(["bench", "arena", "--quick", "--steps", "10"]) == 0
-    assert {"rules", "observation", "reset"} <= set(capsys.readouterr().out.split())
