@@ -1,13 +1,12 @@
 """The self-check on the window of the built-in fight: as both games, and as games whose profile is wrong."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from soulslab import cli
 from soulslab.games import profile_path
 from soulslab.games.arena import stand_in
 from soulslab.games.self_check import Verdict, check_session
@@ -15,19 +14,18 @@ from soulslab.siphon.local import open_session
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import SessionOptions
 
-SOULSLAB = Path(sys.executable).with_name("soulslab")
 MASKS = ("dark_souls_3", "elden_ring")
 #: Of enemies that are not in the fight, whose time does not pass.
 STANDING = {"dark_souls_3": {"vordt.animation_time"}, "elden_ring": set()}
 SMALL = {"size": "160x90", "renderer": "software"}
 
 
-@pytest.fixture(params=MASKS)
+@pytest.fixture(params=MASKS, scope="module")
 def mask(request):
     return request.param
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def window(mask):
     """A session with the window as a game, in the middle of its fight."""
     with open_session(stand_in(profile_path(Path(mask))), SessionOptions(options=SMALL)) as session:
@@ -92,14 +90,14 @@ def test_a_wrong_fact_is_found_out(window, mask, changes, verdict, words):
     assert rows["boss.hp"].verdict is Verdict.OK
 
 
-def test_the_command_attaches_reads_and_tells(window, mask, tmp_path):
+def test_the_command_attaches_reads_and_tells(window, mask, tmp_path, capsys):
     window.clock.run(1.0)
     file = tmp_path / "check.json"
     arguments = ["--pid", str(window.info.pid), "--clock", "realtime", "--json", str(file)]
-    done = subprocess.run(
-        [SOULSLAB, "games", "check", mask, *arguments], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    assert "all that is needed is ok" in done.stdout
+    code = cli.run(["games", "check", mask, *arguments])
+    window.clock.pause()
+    said = capsys.readouterr()
+    assert code == 0, said
+    assert "all that is needed is ok" in said.out
     verdicts = {row["attribute"]: row["verdict"] for row in json.loads(file.read_text())}
     assert verdicts["player.hp"] == "ok"

@@ -1,7 +1,8 @@
-"""``soulslab siphon`` on Chocolate Doom, as a user types it: each command a process of its own."""
+"""``soulslab siphon`` on Chocolate Doom, as a user types it."""
 
 from __future__ import annotations
 
+import io
 import re
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import cv2
 import pytest
 
+from soulslab import cli
 from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.recording.reading import read_recording
@@ -44,19 +46,19 @@ save bullets range=0..400
 """
 
 
-def soulslab(*arguments, lines="", code=0):
-    """Run a command; return what it prints."""
-    done = subprocess.run(
-        [SOULSLAB, "siphon", *map(str, arguments)],
-        input=lines,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
-    assert "Traceback" not in done.stderr
-    return done.stdout if code == 0 else done.stderr
+@pytest.fixture
+def soulslab(capfd, monkeypatch):
+    """Return a function that runs a command with lines as its input, and returns what it prints."""
+
+    def run(*arguments, lines="", code=0):
+        monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+        capfd.readouterr()
+        assert cli.run(["siphon", *map(str, arguments)]) == code, capfd.readouterr()
+        out, errors = capfd.readouterr()
+        assert "Traceback" not in errors
+        return out if code == 0 else errors
+
+    return run
 
 
 @contextmanager
@@ -92,7 +94,7 @@ def doom():
             game.kill()
 
 
-def test_a_game_is_looked_at_and_changed(doom):
+def test_a_game_is_looked_at_and_changed(soulslab, doom):
     at = ("--pid", doom.pid)
     said = soulslab("attach", "doom", *at)
     assert str(doom.pid) in said
@@ -106,7 +108,7 @@ def test_a_game_is_looked_at_and_changed(doom):
     assert "did you mean 'health'" in soulslab("read", "doom", "heatlh", *at, code=1)
 
 
-def test_a_picture_shows_the_game(doom, tmp_path):
+def test_a_picture_shows_the_game(soulslab, doom, tmp_path):
     file = tmp_path / "shot.png"
     soulslab("capture", "doom", file, "--pid", doom.pid, "--size-px", "160", "120")
     picture = cv2.imread(str(file))
@@ -115,7 +117,7 @@ def test_a_picture_shows_the_game(doom, tmp_path):
     assert "end it in .png" in soulslab("capture", "doom", tmp_path / "shot.what", "--pid", doom.pid, code=2)
 
 
-def test_a_recording_holds_what_was_asked_for(doom, tmp_path):
+def test_a_recording_holds_what_was_asked_for(soulslab, doom, tmp_path):
     file = tmp_path / "doom.h5"
     flags = ("--pid", doom.pid, "--seconds", "1", "--rate-hz", "20", "--attribute", "health")
     said = soulslab("record", "doom", file, *flags, "--frames", "none")
@@ -126,7 +128,7 @@ def test_a_recording_holds_what_was_asked_for(doom, tmp_path):
     assert "exists" in soulslab("record", "doom", file, *flags, "--frames", "none", code=1)
 
 
-def test_a_value_is_found_by_a_script_and_read_through_the_saved_profile(tmp_path):
+def test_a_value_is_found_by_a_script_and_read_through_the_saved_profile(soulslab, tmp_path):
     file = tmp_path / "found.toml"
     said = soulslab("scan", file, "--private", "--", *COMMAND, lines=FIND_BULLETS)
     assert "held over 1 restart" in said
@@ -136,7 +138,7 @@ def test_a_value_is_found_by_a_script_and_read_through_the_saved_profile(tmp_pat
     assert said.endswith("> values\nbullets = 50\n")
 
 
-def test_a_script_ends_at_its_first_mistake(doom, tmp_path):
+def test_a_script_ends_at_its_first_mistake(soulslab, doom, tmp_path):
     file = tmp_path / "found.toml"
     said = soulslab("scan", file, "--pid", doom.pid, lines="= 55\nsve\nquit\n", code=2)
     assert "line 2: sve: unknown command" in said
@@ -144,7 +146,7 @@ def test_a_script_ends_at_its_first_mistake(doom, tmp_path):
     assert "no path leads" in said
 
 
-def test_a_game_is_played_from_the_prompt(doom, tmp_path):
+def test_a_game_is_played_from_the_prompt(soulslab, doom, tmp_path):
     shots = [tmp_path / "before.png", tmp_path / "after.png"]
     # Turning changes the picture; a game that stands still shows the same twice but for monsters far away.
     lines = f"shot {shots[0]}\nhold RIGHT_ARROW 0.5\nshot {shots[1]}\n"
@@ -153,7 +155,7 @@ def test_a_game_is_played_from_the_prompt(doom, tmp_path):
     assert abs(before - after).mean() > 5
 
 
-def test_a_served_game_is_reached_by_its_address(tmp_path):
+def test_a_served_game_is_reached_by_its_address(soulslab, tmp_path):
     address, token = f"unix:{tmp_path}/doom.sock", tmp_path / "token"
     with serving("doom", "--start", "--private", "--address", address, "--token-file", token, "--public") as server:
         assert server.stdout.readline().startswith("Doom, process ")
@@ -173,7 +175,7 @@ def test_a_served_game_is_reached_by_its_address(tmp_path):
     assert not (tmp_path / "doom.sock").exists()
 
 
-def test_a_game_is_played_by_hand(doom, tmp_path):
+def test_a_game_is_played_by_hand(soulslab, doom, tmp_path):
     at = ("--pid", doom.pid)
     angle = float(soulslab("read", "doom", "angle", *at).split()[2])
     soulslab("tap", "doom", "LEFT_ARROW", "--hold-ms", "300", *at)
