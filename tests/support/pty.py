@@ -4,6 +4,9 @@ import os
 import re
 import termios
 import threading
+import time
+
+LONGEST = 16384
 
 
 class Pty:
@@ -32,13 +35,16 @@ class Pty:
         with self._changed:
             return self._output.decode("utf-8", "ignore")
 
-    def wait_for(self, pattern, timeout_s=60):
-        def found():
-            return re.search(pattern, self._output.decode("utf-8", "ignore"))
-
+    def wait_for(self, pattern, timeout_s=60, *, after=0):
+        """Return the first match of a pattern in the output behind a position; a match is at most `LONGEST` bytes."""
+        compiled, start, end_s = re.compile(pattern.encode()), after, time.monotonic() + timeout_s
         with self._changed:
-            match = self._changed.wait_for(found, timeout_s)
-        assert match, f"{pattern!r} has not come: {self.output()[-500:]!r}"
+            while not (match := compiled.search(self._output, start)):
+                # What was searched is not searched again: the pictures of a fight are megabytes.
+                start = max(after, len(self._output) - LONGEST)
+                assert self._changed.wait(max(0.0, end_s - time.monotonic())), (
+                    f"{pattern!r} has not come: {self._output[-500:]!r}"
+                )
         return match
 
     def type(self, keys):

@@ -8,6 +8,7 @@ from soulslab.arena.players import PLAYERS, measure
 from soulslab.arena.reference import DELAY, ReferencePlayer
 from soulslab.arena.state import MAX_DECISIONS
 from soulslab.arena.vocabulary import NOTHING
+from support.long_form import IS_LONG
 from support.stage import make_simulator, shipped
 
 N_FIGHTS = 1000
@@ -15,7 +16,7 @@ N_FIGHTS = 1000
 MOST = dict.fromkeys(PLAYERS, 0.01) | {"attack": 0.05}
 
 
-@pytest.mark.parametrize("phase", ["1", "2", "full"])
+@pytest.mark.parametrize("phase", ["1", "2", "full"] if IS_LONG else ["full"])
 @pytest.mark.parametrize("boss", boss_names())
 def test_a_boss_is_a_real_fight(boss, phase):
     scores = [measure(shipped(boss), phase, player, n_fights=N_FIGHTS, seed=0) for player in PLAYERS]

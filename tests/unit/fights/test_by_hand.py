@@ -73,11 +73,12 @@ def test_a_person_fights_and_the_learner_reads_it(pty, tmp_path):
 def check_two_fights(process, pty, out):
     pty.wait_for("The Halberd Judge, phase 1")
     pty.type("w j")
-    pty.wait_for("R another fight")
+    first = pty.wait_for("R another fight")
     # The first fight is safe before the second begins.
     assert describe(out).n_episodes == 1
     pty.type("r")
-    pty.wait_for(r"(?s)R another fight.*W A S D.*R another fight")
+    second = pty.wait_for("W A S D", after=first.end())
+    pty.wait_for("R another fight", after=second.end())
     pty.type("q")
     errors = process.communicate(timeout=60)[1]
     assert process.returncode == 0, errors
