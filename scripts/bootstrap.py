@@ -45,7 +45,8 @@ NEWER_PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # tried in this order: the fir
 EXTRAS = "siphon,window,learn,tune,peers,dev,docs"
 LOG_LINES_ON_FAILURE = 25
 
-TESTS = ["pytest", "-n", "logical", "--dist", "worksteal"]
+# One process more than there are processors: many tests wait for a game most of the time.
+TESTS = ["pytest", "-n", str((os.cpu_count() or 1) + 1), "--dist", "worksteal"]
 
 # Each command is a list of programs of the virtual environment with their arguments.
 COMMANDS: dict[str, list[list[str]]] = {
