@@ -23,6 +23,11 @@ def pytest_configure(config):
     settings.load_profile("long" if config.getoption("long") else "soulslab")
 
 
+def pytest_collection_modifyitems(items):
+    """Put the tests with Wine first: they run one at a time, and at the end the other processes would wait for them."""
+    items.sort(key=lambda item: "windows" not in getattr(item, "fixturenames", ()))
+
+
 @pytest.fixture(autouse=True)
 def keep_logging_as_it_is(monkeypatch):
     """Keep a command that runs in this process from setting up its logging for all later tests."""
