@@ -16,6 +16,8 @@ from soulslab.siphon.scanner.workbench import KeyInput, Workbench
 
 #: Length of a step where the profile names no tick.
 STEP_S = 0.1
+#: Steps of an episode that nothing else ends; without a limit training would never finish an episode.
+MAX_STEPS = 2000
 
 
 def _env(bench: Workbench, words: list[str]) -> None:
@@ -64,6 +66,8 @@ def _env_values(document: TOMLDocument, actions: list[str]) -> dict[str, Any]:
     if "state" not in env:
         attributes = [str(name) for name, table in document.get("attributes", {}).items()]
         values |= {"state": attributes} if attributes else {"observation": "pixels"}
+    if "max_steps" not in env and "end" not in env:
+        values["max_steps"] = MAX_STEPS
     if actions:
         values["actions"] = {name: [name] for name in actions}
     elif "actions" not in env:
