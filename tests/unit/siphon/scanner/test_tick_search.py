@@ -65,6 +65,18 @@ def test_a_short_counter_is_found_although_it_starts_again_at_0(value_type, bits
     assert counter.period_s == pytest.approx(0.02, rel=1e-3)
 
 
+@pytest.mark.parametrize(("value_type", "ms_each"), [("u8", 0.5), ("u8", 0.25), ("u16", 1 / 1024)])
+def test_the_upper_part_of_a_clock_is_no_tick_counter(value_type, ms_each):
+    game = SyntheticGame({0x100: lambda ms, _: ms / ms_each % 2**31, 0x200: lambda ms, _: ms // 20})
+    found = game.find(value_type)
+    assert {counter.address - START for counter in found.counters} == {0x200}
+
+
+def test_a_short_counter_beside_a_countdown_is_found():
+    game = SyntheticGame({0x100: lambda ms, _: int(ms // 20 % 256) << 8 | int(255 - ms // 20 % 256)})
+    assert [counter.address - START for counter in game.find("u8").counters] == [0x101]
+
+
 def test_other_integers_are_no_tick_counters():
     game = SyntheticGame(
         {
