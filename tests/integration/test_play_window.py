@@ -1,9 +1,11 @@
 """Watching a policy in the window: fight after fight on this screen, until somebody closes it."""
 
 import psutil
+import pytest
 
 import soulslab  # noqa: F401 (registers the environments)
 from soulslab.arena.vocabulary import NOTHING
+from soulslab.errors import SiphonError
 from soulslab.play.window import watch
 from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.window import find_window
@@ -37,6 +39,12 @@ def test_a_policy_fights_until_the_window_is_closed(monkeypatch, caplog):
     assert decisions[0] == 0
     assert decisions.count(0) == 2
     assert "the window was closed" in caplog.text
+
+
+def test_without_a_display_no_window_is_called_closed(monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    with pytest.raises(SiphonError, match="display"):
+        watch(lambda _: lambda *_: NOTHING, {"size_px": (160, 90), "renderer": "software"}, seed=5)
 
 
 def close_window(x):

@@ -43,20 +43,21 @@ def watch(
     how = {"size_px": WINDOW_PX, "renderer": "auto", "timing": "realtime", "episodes": "demo", **options}
     with closing(gymnasium.make(ARENA_LIVE_ID, render_mode="human", disable_env_checker=True, **how)) as env:
         act = make_act(env)
+        observation, info = env.reset(seed=seed)  # a window that does not open was not closed, so its error is raised
         try:
             while n_fights is None or tally.fights < n_fights:
-                tally.wins += _fight(env, act, seed)
+                if tally.fights:
+                    observation, info = env.reset()
+                tally.wins += _fight(env, act, observation, info)
                 tally.fights += 1
-                seed = None
                 _log.info("%d of %d fights won", tally.wins, tally.fights)
         except (ProcessExitedError, WindowGoneError) as error:
             _log.info("the window was closed (%s)", error)
     return tally
 
 
-def _fight(env: gymnasium.Env[Any, Any], act: Act, seed: int | None) -> bool:
-    """Fight once; tell whether it was won."""
-    observation, info = env.reset(seed=seed)
+def _fight(env: gymnasium.Env[Any, Any], act: Act, observation: Any, info: dict[str, Any]) -> bool:
+    """Fight until the end of the episode that a reset has begun; return whether it was won."""
     n_decisions = 0
     while True:
         action = act(observation, info["action_mask"], n_decisions)
