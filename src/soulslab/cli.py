@@ -22,7 +22,15 @@ from cyclopts.validators import Number
 from soulslab.cli_arena import arena
 from soulslab.cli_bench import A_SEED, bench
 from soulslab.cli_fights import fights
-from soulslab.cli_files import TokenFile, check_json, check_run, token_options, token_overrides, write_json
+from soulslab.cli_files import (
+    TokenFile,
+    check_json,
+    check_run,
+    table_console,
+    token_options,
+    token_overrides,
+    write_json,
+)
 from soulslab.cli_games import games
 from soulslab.cli_policies import film, join, remove_tokens
 from soulslab.cli_serve import serve
@@ -139,13 +147,11 @@ def doctor(*, dev: Annotated[bool, Parameter(negative="")] = False) -> int:
     Args:
         dev: Also check what the tests and the development of soulslab need.
     """
-    from rich.console import Console
-
     from soulslab.doctor import State, examine, lines, table
 
     checks = examine(is_dev=dev)
     if sys.stdout.isatty():
-        Console().print(table(checks))
+        table_console().print(table(checks))
     else:
         sys.stdout.write(lines(checks))
     return EXIT_FAILED if any(check.state is State.MISSING for check in checks) else EXIT_OK
@@ -310,8 +316,6 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
         run: Folder of a run, or a policy file.
         flags: What to evaluate on.
     """
-    from rich.console import Console
-
     from soulslab.config import without_secrets
     from soulslab.learn.evaluate import EvaluationSettings
     from soulslab.learn.evaluate import evaluate as evaluate_policy
@@ -338,7 +342,7 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
         )
         evaluations[way] = evaluate_policy(policy, settings, sinks=[sink])
     for table in evaluation_tables(evaluations):
-        Console().print(table, "")
+        table_console().print(table, "")
     if flags.json:
         write_json(
             flags.json, evaluation_rows(evaluations, {"env": env_id, **without_secrets(options), "seed": flags.seed})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli_files import check_json, make_folder, write_json
+from soulslab.cli_files import check_json, make_folder, table_console, write_json
 
 if TYPE_CHECKING:
     from soulslab.bench.suite import BenchOptions
@@ -117,8 +117,6 @@ def bench(
         what: Benchmark to run.
         flags: How to measure.
     """
-    from rich.console import Console
-
     from soulslab.bench.result import as_rows, as_table, machine_line
     from soulslab.bench.suite import BENCHMARKS, check_options
 
@@ -129,7 +127,7 @@ def bench(
     check_json(flags.json)
     if what == "all":
         make_folder(BENCH_RESULTS)
-    console, rows = Console(), []
+    console, rows = table_console(), []
     console.print(machine_line(), highlight=False, soft_wrap=True)
     for name in BENCHMARKS if what == "all" else [what]:
         results = BENCHMARKS[name].measure(options)

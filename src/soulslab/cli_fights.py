@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli_bench import A_SEED
-from soulslab.cli_files import TokenFile, check_run, token_overrides
+from soulslab.cli_files import TokenFile, check_run, table_console, token_overrides
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -120,15 +120,13 @@ def show(data: str) -> int:
     Args:
         data: Its folder, or its id among those of Minari on this machine.
     """
-    from rich.console import Console
-
     from soulslab.fights.overview import overview_tables
     from soulslab.learn.demonstrations.data_set import describe
     from soulslab.learn.demonstrations.reading import read_outcomes
 
     description = describe(data)
     for table in overview_tables(description, read_outcomes(description)):
-        Console().print(table, "")
+        table_console().print(table, "")
     return EXIT_OK
 
 

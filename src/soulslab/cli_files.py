@@ -5,14 +5,27 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
 
 from soulslab.errors import ConfigError
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: Width of tables that are not printed on a terminal: wide enough that other programs find whole names.
+PIPE_COLUMNS = 240
 #: The flag ``--token-file``; see `token_options`. Its value may be ``-``.
 TokenFile: TypeAlias = Annotated[Path | None, Parameter(allow_leading_hyphen=True)]
+
+
+def table_console() -> Console:
+    """Return the console for tables: as wide as the terminal or the variable COLUMNS, else `PIPE_COLUMNS`."""
+    from rich.console import Console  # noqa: PLC0415  (`soulslab --help` has to answer at once)
+
+    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(width=None if has_width else PIPE_COLUMNS)
 
 
 def check_json(path: Path | None) -> None:

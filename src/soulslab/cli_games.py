@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli_files import check_json, write_json
+from soulslab.cli_files import check_json, table_console, write_json
 from soulslab.cli_siphon import AttachFlags, ClientFlags, PositiveFloat, open_game
 
 games = App(name="games", help="The games that come with a profile, and whether a profile fits the game that runs.")
@@ -67,8 +67,6 @@ def check(
         client: How to reach the server, if the game is that of one.
         what: What to check.
     """
-    from rich.console import Console
-
     from soulslab.games.self_check import check_session
     from soulslab.games.self_check_table import check_rows, check_table
 
@@ -76,7 +74,7 @@ def check(
     check_json(what.json)
     with open_game(game, flags, client, is_read_only=True, with_window=False) as session:
         found = check_session(session, what.need, span_s=what.seconds, n_looks=what.looks)
-    Console().print(check_table(found))
+    table_console().print(check_table(found))
     if what.json:
         write_json(what.json, check_rows(found))
     return 0 if found.is_ok else 1

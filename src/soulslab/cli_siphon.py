@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from soulslab.cli_files import table_console
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -150,11 +151,9 @@ def attach(game: Path, *, flags: AttachFlags | None = None, client: ClientFlags 
         flags: Which game to attach to.
         client: How to reach the server, if the game is that of one.
     """
-    from rich.console import Console
-
     from soulslab.siphon.watch import attribute_table, info_table
 
-    console = Console()
+    console = table_console()
     with open_game(game, flags, client, is_read_only=True, with_window=False) as session:
         console.print(info_table(session.info), "")
         table, n_errors = attribute_table(session)

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli_bench import A_SEED
-from soulslab.cli_files import TokenFile, token_options
+from soulslab.cli_files import TokenFile, table_console, token_options
 
 if TYPE_CHECKING:
     from soulslab.learn.training import AnySettings
@@ -81,8 +81,6 @@ def tune(
         processes: Candidates trained at once.
         flags: What to search.
     """
-    from rich.console import Console
-
     from soulslab.envs.registration import register_all
     from soulslab.learn.tuning.console import StudyBar
     from soulslab.learn.tuning.folder import BEST_NAME
@@ -95,7 +93,7 @@ def tune(
     settings, tuning = _what(folder, flags)
     with StudyBar(tuning.study.objective, settings.run.total_steps) as bar:
         result = run_study(settings, tuning, folder, processes=processes, prepare=register_all, listener=bar.show)
-    Console().print(study_report(result))
+    table_console().print(study_report(result))
     _log.info("%s; see %s", summary(result), folder)
     if result.is_interrupted:
         _log.info("to go on: soulslab tune --study %s%s", folder, trust_flag(settings))

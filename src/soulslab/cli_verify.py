@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli_bench import A_SEED
-from soulslab.cli_files import check_json, make_folder, write_json
+from soulslab.cli_files import check_json, make_folder, table_console, write_json
 from soulslab.cli_siphon import read_pairs
 from soulslab.errors import ConfigError
 
@@ -53,8 +53,6 @@ def verify(*profiles: Path, flags: VerifyFlags | None = None) -> int:
         profiles: Profiles of games, or names of games that come with soulslab (doom).
         flags: How they are verified.
     """
-    from rich.console import Console
-
     from soulslab.envs.verification import VerifySettings, verify_game
     from soulslab.envs.verification_report import verification_rows, verification_table
     from soulslab.games import profile_path
@@ -86,7 +84,7 @@ def verify(*profiles: Path, flags: VerifyFlags | None = None) -> int:
             if flags.json:
                 write_json(flags.json, verification_rows(found))
     finally:  # also after Ctrl-C
-        Console().print(verification_table(found))
+        table_console().print(verification_table(found))
     return 0 if all(one.is_verified for one in found) else 1
 
 

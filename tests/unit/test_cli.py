@@ -9,6 +9,7 @@ import gymnasium
 import pytest
 
 from soulslab import cli
+from soulslab.cli_files import PIPE_COLUMNS, table_console
 from soulslab.doctor import Check, State
 from soulslab.errors import CheckpointError, ConfigError, SoulslabError
 from soulslab.learn.configs import config_path
@@ -201,6 +202,13 @@ def test_a_policy_of_another_environment_cannot_be_watched(a_policy, capsys):
     path = a_policy("CartPole-v1", {}, 4, 2)
     assert cli.run(["play", "--policy", path]) == 1
     assert "was trained on CartPole-v1, not on soulslab/Arena-v0" in capsys.readouterr().err
+
+
+def test_tables_are_wide_without_a_terminal(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert table_console().width == PIPE_COLUMNS
+    monkeypatch.setenv("COLUMNS", "50")
+    assert table_console().width == 50
 
 
 def test_installed_command():

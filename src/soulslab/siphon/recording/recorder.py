@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import math
 import queue
+import sys
 import threading
 import time
 from pathlib import Path
@@ -296,7 +297,7 @@ class Recorder:
         period_s = 1.0 / self._options.rate_hz
         max_s = self._options.max_duration_s
         # The small part is less than the rounding of the division.
-        n_planned = math.ceil(max_s / period_s - 1e-6) if max_s else math.inf
+        n_planned = math.ceil(max_s / period_s - 1e-6) if max_s else sys.maxsize
         k = 1
         while True:
             if k >= n_planned:
