@@ -43,6 +43,8 @@ def run_from_full_health(window):
             if window.read("player.hp") == window.read("player.max_hp"):
                 break
         window.clock.advance(0.25)
+    else:
+        pytest.fail("the knight never had full health within 50 s of game time")
     window.clock.run(1.0)
 
 

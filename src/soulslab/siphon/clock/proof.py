@@ -15,9 +15,8 @@ import msgspec
 from soulslab.errors import ClockStalledError
 from soulslab.siphon.clock.lockstep import LockstepClock
 
-#: Wall time for which the game has to stand, in the first try and in those after a fault. A game that loads may wait
-#: for the disk or the X server when it is paused, and goes on when the answer comes; a source of time that is not held
-#: is seen in each try.
+#: Wall time for which the game has to stand, in the first try and in those after a fault. On a busy machine some games
+#: go on once after they are paused while they load. A source of time that is not held is seen in each try.
 STANDS_S = (0.1, 0.3, 0.5)
 POLL_S = 0.01
 #: Consecutive steps of one tick that have to make as many ticks, one more or one less: a step may begin at the edge of
