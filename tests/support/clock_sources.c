@@ -547,6 +547,46 @@ struct source {
     int64_t (*wait)(void); /* returns how many periods have passed */
 };
 
+/* --- new threads and processes ------------------------------------------------------------------------------------ */
+
+/* Work of a part of a millisecond, and then the tick. */
+static void *work(void *nothing)
+{
+    for (volatile int i = 0; i < 200000; i++)
+        ;
+    atomic_fetch_add(&report->n_waits, 1);
+    return nothing;
+}
+
+static int64_t make_thread(void)
+{
+    pthread_t thread;
+    pthread_attr_t attributes;
+    usleep((useconds_t)(period_ns / 1000));
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    check(pthread_create(&thread, &attributes, work, NULL), "pthread_create");
+    return 0;
+}
+
+static void ignore_children(void)
+{
+    signal(SIGCHLD, SIG_IGN);
+}
+
+static int64_t make_process(void)
+{
+    usleep((useconds_t)(period_ns / 1000));
+    pid_t child = fork();
+    if (child < 0)
+        fail("fork");
+    if (child == 0) {
+        work(NULL);
+        _exit(0);
+    }
+    return 0;
+}
+
 static const struct source sources[] = {
     {"setitimer", start_itimer, wait_pause},
     {"setitimer_sigsuspend", start_itimer, wait_sigsuspend},
@@ -593,6 +633,8 @@ static const struct source sources[] = {
     {"syscall_epoll_wait", start_epoll, call_epoll},
     {"syscall_epoll_pwait", start_epoll, call_epoll_pwait},
     {"syscall_clock_gettime", NULL, call_clock_gettime},
+    {"new_thread", NULL, make_thread},
+    {"new_process", ignore_children, make_process},
 };
 
 static void *compute(void *nothing)

@@ -29,6 +29,8 @@ SYSTEM_CALLS = (
     "syscall_futex_waitv", "syscall_poll", "syscall_ppoll", "syscall_select", "syscall_pselect", "syscall_epoll_wait",
     "syscall_epoll_pwait", "syscall_clock_gettime",
 )  # fmt: skip
+#: The tick is made by a thread or a process that is new in each period.
+WORKERS = ("new_thread", "new_process")
 PERIODIC = tuple(name for name in TIMERS if name != "setitimer_once")
 
 
@@ -68,7 +70,7 @@ def counts_of_steps(program, clock, n_steps=50):
     return counts
 
 
-@pytest.mark.parametrize("source", TIMERS + WAITS + SYSTEM_CALLS)
+@pytest.mark.parametrize("source", TIMERS + WAITS + SYSTEM_CALLS + WORKERS)
 def test_each_step_of_one_period_is_one_period_beside_load(start, source):
     program, clock = start(source, n_busy=2)
     assert counts_of_steps(program, clock) == list(range(1, 51))

@@ -15,9 +15,8 @@ import msgspec
 from soulslab.errors import ClockStalledError
 from soulslab.siphon.clock.lockstep import LockstepClock
 
-#: Wall time for which the game has to stand, in the first try and in those after a fault. On a busy machine some games
-#: go on once after they are paused while they load. A source of time that is not held is seen in each try.
-STANDS_S = (0.1, 0.3, 0.5)
+#: Wall time for which the game has to stand.
+STAND_S = 0.1
 POLL_S = 0.01
 #: Consecutive steps of one tick that have to make as many ticks, one more or one less: a step may begin at the edge of
 #: a tick. A game that starts loads for some ticks and makes up for others, so these steps may come late.
@@ -57,21 +56,17 @@ def find_lockstep_fault(
         ProcessExitedError: The game has ended.
     """
     try:
-        fault = ""
-        for stand_s in STANDS_S:
-            clock.pause(deadline_s=REST_S)
-            fault = _find_motion(clock, observe, stand_s) or _find_unheld_thread(clock)
-            if not fault:
-                break
+        clock.pause(deadline_s=REST_S)
+        fault = _find_motion(clock, observe) or _find_unheld_thread(clock)
         return fault or (_find_wrong_ticks(clock, observe, tick_s, tick_attribute) if tick_s else "")
     except ClockStalledError as error:
         return str(error)
 
 
-def _find_motion(clock: LockstepClock, observe: Callable[[], Observation], stand_s: float) -> str:
-    """Return what changes within some wall time while game time stands."""
+def _find_motion(clock: LockstepClock, observe: Callable[[], Observation]) -> str:
+    """Return what changes while game time stands."""
     before, n_reads = observe(), clock.n_time_reads
-    deadline = time.monotonic() + stand_s
+    deadline = time.monotonic() + STAND_S
     while time.monotonic() < deadline:
         time.sleep(POLL_S)
         now = observe()

@@ -121,6 +121,7 @@ static void find_real(void)
     real.mutex_timedlock = dlsym(RTLD_NEXT, "pthread_mutex_timedlock");
     real.mutex_clocklock = dlsym(RTLD_NEXT, "pthread_mutex_clocklock");
     real.pthread_create = dlsym(RTLD_NEXT, "pthread_create");
+    real.fork = dlsym(RTLD_NEXT, "fork");
     real.connect = dlsym(RTLD_NEXT, "connect");
     real.recvmsg = dlsym(RTLD_NEXT, "recvmsg");
     real.sendmsg = dlsym(RTLD_NEXT, "sendmsg");
@@ -143,13 +144,18 @@ static int find_program(struct dl_phdr_info *object, size_t size, void *nothing)
     return 1;
 }
 
+static void free_slot(struct clock_slot *slot)
+{
+    atomic_store(&slot->parked, 0);
+    atomic_store(&slot->pid, 0);
+    atomic_store(&slot->tid, 0);
+}
+
 static void forget_thread(void *slot)
 {
     (void)slot;
     if (self.slot != NULL) {
-        atomic_store(&self.slot->parked, 0);
-        atomic_store(&self.slot->pid, 0);
-        atomic_store(&self.slot->tid, 0);
+        free_slot(self.slot);
         /* A controller that waits for this thread looks again. */
         atomic_fetch_add(&page->arrivals, 1);
         clock_futex(&page->arrivals, FUTEX_WAKE, INT_MAX, NULL);
@@ -172,13 +178,30 @@ static void enlist(void)
         atomic_store(&page->wine_server, own_pid);
 }
 
+/* Make this the slot of this thread, which runs from now on. */
+static void adopt_slot(struct clock_slot *slot)
+{
+    is_main_thread(); /* sets self.tid */
+    atomic_store(&slot->tid, self.tid);
+    atomic_store(&slot->until_ns, CLOCK_FOREVER);
+    atomic_store(&slot->parked, 0);
+    self.slot = slot;
+    /* The keys of the first programs come without malloc; ours is one of the first. */
+    pthread_setspecific(exit_key, slot);
+}
+
 /* The new process has one thread, and that one is not the thread that its memory says it is. */
 static void after_fork(void)
 {
+    struct clock_slot *slot = self.forked_slot;
+    int32_t parent = own_pid;
     self = (struct thread){.seen_ns = -1, .stack_low = self.stack_low, .stack_high = self.stack_high};
     enlist();
     reset_timers();
     reset_helper();
+    /* It fails if the parent has ended and another thread has taken the slot. */
+    if (slot != NULL && atomic_compare_exchange_strong(&slot->pid, &parent, own_pid))
+        adopt_slot(slot);
     this_thread();
 }
 
@@ -218,6 +241,23 @@ static bool map_page(void)
     return true;
 }
 
+/* The process may have run another program before, and then its threads have slots: one of them is that of this thread,
+ * the others have ended. */
+static void adopt_slots_of_program_before(void)
+{
+    uint32_t n_slots = atomic_load(&page->n_slots);
+    is_main_thread(); /* sets self.tid */
+    for (uint32_t i = 0; i < n_slots; i++) {
+        struct clock_slot *slot = &page->slots[i];
+        if (atomic_load(&slot->pid) != own_pid)
+            continue;
+        if (self.slot == NULL && atomic_load(&slot->tid) == self.tid)
+            adopt_slot(slot);
+        else
+            free_slot(slot);
+    }
+}
+
 static void begin_main_thread(void)
 {
     struct rlimit limit;
@@ -226,6 +266,7 @@ static void begin_main_thread(void)
         size = limit.rlim_cur;
     self.stack_high = (uintptr_t)__libc_stack_end;
     self.stack_low = self.stack_high - size;
+    adopt_slots_of_program_before();
     this_thread();
     install_sampling();
 }
@@ -279,30 +320,36 @@ static bool take_slot(struct clock_slot *slot)
     return atomic_compare_exchange_strong(&slot->tid, &tid, self.tid);
 }
 
+/* Take a slot for a thread of this process in that state; NULL if there is none. */
+static struct clock_slot *claim_slot(uint32_t parked)
+{
+    is_main_thread(); /* sets self.tid */
+    int saved_errno = errno;
+    for (uint32_t i = 0; i < CLOCK_N_SLOTS; i++) {
+        struct clock_slot *slot = &page->slots[i];
+        if (!take_slot(slot))
+            continue;
+        atomic_store(&slot->parked, parked);
+        atomic_store(&slot->pid, own_pid);
+        atomic_fetch_add(&page->n_claims, 1);
+        uint32_t n_slots = atomic_load(&page->n_slots);
+        while (n_slots < i + 1 && !atomic_compare_exchange_weak(&page->n_slots, &n_slots, i + 1))
+            ;
+        errno = saved_errno;
+        return slot;
+    }
+    atomic_store(&page->is_crowded, 1);
+    errno = saved_errno;
+    return NULL;
+}
+
 struct thread *this_thread(void)
 {
     if (self.slot != NULL)
         return &self;
-    is_main_thread(); /* sets self.tid */
-    int saved_errno = errno;
-    for (uint32_t i = 0; i < CLOCK_N_SLOTS; i++) {
-        if (!take_slot(&page->slots[i]))
-            continue;
-        struct clock_slot *slot = &page->slots[i];
-        atomic_store(&slot->parked, 0);
-        atomic_store(&slot->until_ns, CLOCK_FOREVER);
-        atomic_store(&slot->pid, own_pid);
-        uint32_t n_slots = atomic_load(&page->n_slots);
-        while (n_slots < i + 1 && !atomic_compare_exchange_weak(&page->n_slots, &n_slots, i + 1))
-            ;
-        self.slot = slot;
-        /* The keys of the first programs come without malloc; ours is one of the first. */
-        pthread_setspecific(exit_key, slot);
-        break;
-    }
-    if (self.slot == NULL)
-        atomic_store(&page->is_crowded, 1);
-    errno = saved_errno;
+    struct clock_slot *slot = claim_slot(0);
+    if (slot != NULL)
+        adopt_slot(slot);
     return &self;
 }
 
@@ -388,10 +435,11 @@ void unpark(void)
     atomic_store(&self.slot->parked, 0);
 }
 
-/* A thread has its slot from its first instruction on, so that no step ends while it has still to run. */
+/* A thread has its slot before it is created, so that no step ends while it has still to run. */
 struct start {
     void *(*function)(void *);
     void *argument;
+    struct clock_slot *slot; /* NULL: there are too many threads */
 };
 
 static void *start_thread(void *given)
@@ -401,7 +449,8 @@ static void *start_thread(void *given)
     void *low;
     size_t size;
     free(given);
-    this_thread();
+    if (start.slot != NULL)
+        adopt_slot(start.slot);
     if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
         if (pthread_attr_getstack(&attributes, &low, &size) == 0) {
             self.stack_low = (uintptr_t)low;
@@ -419,11 +468,30 @@ PUBLIC int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     struct start *start = malloc(sizeof *start);
     if (start == NULL)
         return EAGAIN;
-    *start = (struct start){function, argument};
+    *start = (struct start){function, argument, claim_slot(CLOCK_STARTING)};
+    struct clock_slot *slot = start->slot;
     int error = real.pthread_create(thread, attributes, start_thread, start);
-    if (error != 0)
+    if (error != 0) {
         free(start);
+        if (slot != NULL)
+            free_slot(slot);
+    }
     return error;
+}
+
+/* A process, too: the child takes the slot in after_fork. */
+PUBLIC pid_t fork(void)
+{
+    if (!is_attached())
+        return real.fork();
+    struct clock_slot *slot = self.forked_slot = claim_slot(CLOCK_STARTING);
+    pid_t child = real.fork();
+    int saved_errno = errno;
+    self.forked_slot = NULL;
+    if (child < 0 && slot != NULL)
+        free_slot(slot);
+    errno = saved_errno;
+    return child;
 }
 
 static bool has_owner(int32_t owner)

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define CLOCK_MAGIC 0x4b4c4353u
-#define CLOCK_LAYOUT 7u
+#define CLOCK_LAYOUT 8u
 #define CLOCK_N_SLOTS 4096
 #define CLOCK_N_PROCESSES 128
 #define CLOCK_N_SERVERS 8
@@ -39,6 +39,7 @@
 #define CLOCK_PARKING 1u
 #define CLOCK_ALERTED 3u
 #define CLOCK_DUE 5u
+#define CLOCK_STARTING 7u
 /* The name of our thread in the game (helper.c), as the kernel shows it. */
 #define CLOCK_HELPER_NAME "soulslab-clock"
 /* Samples a thread that runs on (spin.c); one of the last, which programs hardly use. */
@@ -68,7 +69,8 @@ struct clock_slot {
     _Atomic int32_t pid;
     /* The generation in which it found that it waits for a time beyond where the clock stands; 0 while it runs;
      * CLOCK_PARKING while it checks that there is nothing else to do; CLOCK_ALERTED when it has to check again;
-     * CLOCK_DUE while its wait has ended and it waits for its turn. It waits for its turn on this word. */
+     * CLOCK_DUE while its wait has ended and it waits for its turn, on this word; CLOCK_STARTING from before it is
+     * created until it runs for the first time. */
     _Atomic uint32_t parked;
     _Atomic uint32_t kind; /* enum clock_wait: what else can end that wait */
     _Atomic uint64_t n_reads; /* of the time, while it stood */
@@ -105,7 +107,8 @@ struct clock_page {
     _Atomic uint32_t is_crowded;  /* there was no slot for a thread */
     _Atomic uint64_t counter_at;  /* address of a loop of the game that reads the counter of the processor; 0: none */
     struct clock_line lines[2];
-    _Atomic uint32_t n_slots; /* how many have ever been used */
+    _Atomic uint32_t n_slots;  /* how many have ever been used */
+    _Atomic uint32_t n_claims; /* how often one was taken for a thread */
     struct clock_slot slots[CLOCK_N_SLOTS];
 };
 

@@ -266,12 +266,15 @@ static bool is_turn_stuck(struct clock_page *page)
 static int judge(struct clock_page *page, int pid, uint32_t generation, bool is_time_for_proof)
 {
     struct clock_threads threads;
+    uint32_t n_claims = atomic_load(&page->n_claims);
     int state = clock_find_threads(page, generation, &threads);
     bool is_turn = threads.n_due > 0, is_waiting = state == CLOCK_THREADS_WAIT;
     /* Between two turns of a step, threads that wait for files are not looked at. */
     if (is_turn)
         is_waiting = state == CLOCK_THREADS_WAIT_FOR_FILES || is_waiting || is_turn_stuck(page);
-    if (is_waiting && clock_are_blocked(page, &threads) && atomic_load(&page->generation) == generation)
+    /* One of them may have created a thread before it was seen to wait. */
+    if (is_waiting && clock_are_blocked(page, &threads) && atomic_load(&page->n_claims) == n_claims &&
+        atomic_load(&page->generation) == generation)
         return PARKED;
     if (state == CLOCK_THREADS_WAIT_FOR_FILES && !atomic_load(&page->has_servers))
         return PARKED;

@@ -40,6 +40,7 @@ struct real {
     int (*mutex_timedlock)(pthread_mutex_t *, const struct timespec *);
     int (*mutex_clocklock)(pthread_mutex_t *, clockid_t, const struct timespec *);
     int (*pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    pid_t (*fork)(void);
     int (*connect)(int, const struct sockaddr *, socklen_t);
     ssize_t (*recvmsg)(int, struct msghdr *, int);
     ssize_t (*sendmsg)(int, const struct msghdr *, int);
@@ -107,6 +108,7 @@ struct cycle {
 
 struct thread {
     struct clock_slot *slot;
+    struct clock_slot *forked_slot; /* of the process that is being created */
     struct waiter *waiter;
     int32_t tid;
     int64_t seen_ns; /* game time that it saw last; -1 for none */

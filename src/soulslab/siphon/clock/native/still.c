@@ -176,8 +176,9 @@ enum clock_threads_state clock_find_threads(struct clock_page *page, uint32_t ge
     threads->n = threads->n_due = 0;
     for (uint32_t i = 0; i < n_slots; i++) {
         struct clock_slot *slot = &page->slots[i];
-        int32_t tid = atomic_load(&slot->tid), owner = atomic_load(&slot->pid);
+        /* First: a slot that is no longer CLOCK_STARTING has the thread that runs. */
         uint32_t parked = atomic_load(&slot->parked), kind = atomic_load(&slot->kind);
+        int32_t tid = atomic_load(&slot->tid), owner = atomic_load(&slot->pid);
         if (tid == 0 || owner == 0 || (parked == generation && kind == CLOCK_WAIT_TIME))
             continue;
         if (parked != generation && clock_has_ended(owner))
@@ -400,11 +401,14 @@ bool clock_is_still(struct clock_page *page, int pid, uint32_t generation)
         return atomic_load(&page->generation) == generation;
     before.generation = 0;
     before.core = now;
+    /* A process that is being created is not among the others yet. */
+    struct clock_threads threads;
+    if (clock_find_threads(page, generation, &threads) == CLOCK_THREADS_RUN)
+        return false;
     if (!are_others_asleep(page, pid, &before) || !look_at_core(page, pid, &before, &now) ||
         !has_core_slept(&now, &before.core))
         return false;
     /* All slept, so it does not change while we look. */
-    struct clock_threads threads;
     if (clock_find_threads(page, generation, &threads) == CLOCK_THREADS_RUN || atomic_load(&page->generation) != generation)
         return false;
     before.generation = generation;
