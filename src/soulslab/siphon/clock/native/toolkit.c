@@ -122,6 +122,47 @@ static bool is_x_address(const struct sockaddr *address, socklen_t size)
     return strncmp(local->sun_path + (local->sun_path[0] == 0), prefix, sizeof prefix - 1) == 0;
 }
 
+/* A program may draw the next frame into memory that it shares with the X server before the server has read the last one;
+ * Allegro 4 does not wait. Then chance would decide which frame the server sees. */
+static _Atomic bool is_picture_shared;
+
+int XShmAttach(void *display, void *segment);
+PUBLIC int XShmAttach(void *display, void *segment)
+{
+    NEXT(XShmAttach);
+    atomic_store(&is_picture_shared, true);
+    return next(display, segment);
+}
+
+/* Wait until a process that was woken before sleeps, so that it has handled what woke it. */
+static void await_sleep(int32_t pid)
+{
+    char path[64], text[256];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int64_t started_ns = clock_real_ns();
+    int fd = (int)clock_call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && clock_real_ns() - started_ns < CHECK_NS) {
+        long n_bytes = clock_call(SYS_pread64, fd, text, sizeof text - 1, 0l);
+        text[n_bytes > 0 ? n_bytes : 0] = 0;
+        const char *name_end = strrchr(text, ')');
+        if (name_end == NULL || strncmp(name_end, ") S", 3) == 0)
+            break;
+        clock_call(SYS_sched_yield);
+    }
+    clock_call(SYS_close, fd);
+}
+
+/* The program has sent requests to the X server. */
+static void after_sending(void)
+{
+    after_drawing();
+    for (int i = 0; i < CLOCK_N_SERVERS && atomic_load_explicit(&is_picture_shared, memory_order_relaxed); i++) {
+        int32_t server = atomic_load(&page->servers[i]);
+        if (server != 0)
+            await_sleep(server);
+    }
+}
+
 PUBLIC int connect(int fd, const struct sockaddr *address, socklen_t size)
 {
     if (!is_attached())
@@ -151,7 +192,7 @@ PUBLIC ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
         return clock_result(clock_call(SYS_sendmsg, fd, message, flags));
     ssize_t result = real.sendmsg(fd, message, flags);
     if (result > 0 && leads_to_x(fd))
-        after_drawing();
+        after_sending();
     return result;
 }
 
@@ -161,6 +202,6 @@ PUBLIC ssize_t writev(int fd, const struct iovec *parts, int n)
         return clock_result(clock_call(SYS_writev, fd, parts, n));
     ssize_t result = real.writev(fd, parts, n);
     if (result > 0 && leads_to_x(fd))
-        after_drawing();
+        after_sending();
     return result;
 }
