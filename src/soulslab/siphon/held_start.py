@@ -75,6 +75,12 @@ class HeldStart:
         self._is_settled = self._settle()
         return self._is_settled
 
+    def progress(self) -> str:
+        """Return how much time the game has had, and which of its processes run now, for an error message."""
+        busy = [str(pid) for pid in sorted({self.pid, *self.processes()}) if not _is_asleep(pid)]
+        running = f"of its processes, {', '.join(busy)} run" if busy else "all of its processes wait"
+        return f"the game has had {self.n_ticks} ticks of game time, and {running}"
+
     def close(self) -> None:
         """Let time run at 1x, so that the game can end in order; nothing if the page is closed."""
         if self._page.address:

@@ -334,6 +334,7 @@ def _step_to_window(game: RealGame, start: HeldStart, connection: XConnection, t
                 seen, reason = now, "its window opened just now"
                 window.close()
         if time.monotonic() >= deadline:
+            reason = f"{reason or 'it has not come to rest yet'}; {start.progress()}"
             raise WaitTimeoutError(f"a window of process {game.pid}", time.monotonic() - started, reason)
 
 

@@ -22,6 +22,7 @@ from soulslab.errors import (
     ProcessNotFoundError,
     ReadOnlyError,
     SiphonError,
+    WaitTimeoutError,
 )
 from soulslab.games import profile_path
 from soulslab.siphon.capture import NATIVE
@@ -97,7 +98,8 @@ def test_a_clock_that_cannot_be_had():
 
 
 def test_a_window_that_does_not_come():
-    check_fails(SiphonError, "Quake", process(window_title="Quake"), deadline_s=2.0)
+    match = r"(?s)'Quake'.*the game has had [1-9]\d* ticks of game time, and .*of its processes"
+    check_fails(WaitTimeoutError, match, process(window_title="Quake"), deadline_s=2.0)
 
 
 def test_finding_what_others_have_started():
