@@ -112,12 +112,29 @@ class HeldStart:
     def _await_still(self) -> bool:
         """Return whether all threads come to sleep, in 20 ms of wall time at most."""
         deadline_s, pause_s = time.monotonic() + SLICE_NS * 1e-9, FIRST_PAUSE_S
-        while not (self._native.is_still(self._page.address, self.pid) and all(map(_is_asleep, self.processes()))):
+        while True:
+            before = _times_of(self.processes())
+            is_still = before is not None and self._native.is_still(self._page.address, self.pid)
+            # One may have woken another and ended in between.
+            if is_still and _times_of(self.processes()) == before:
+                return True
             if time.monotonic() > deadline_s:
                 return False
             time.sleep(pause_s)
             pause_s *= 2
-        return True
+
+
+def _times_of(pids: Iterable[int]) -> dict[str, str] | None:
+    """Return the time on a processor of all threads (schedstat in proc(5)); None if one of them does not sleep."""
+    times = {}
+    for pid in pids:
+        if not _is_asleep(pid):
+            return None
+        try:
+            times.update({str(file): file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/schedstat")})
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+    return times
 
 
 def _is_asleep(pid: int) -> bool:

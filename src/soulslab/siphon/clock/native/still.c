@@ -61,14 +61,31 @@ static ssize_t read_text(int tasks_fd, const char *tid, const char *name, char *
     return n_bytes;
 }
 
+static bool add_process(struct look *look, int pid, bool is_core);
+
+/* Add the children of a thread that waits for one: a new one does not have the page yet. */
+static bool add_children(struct look *look, int tasks_fd, const char *tid)
+{
+    char text[4096], *next = text;
+    bool are_asleep = read_text(tasks_fd, tid, "children", text, sizeof text) >= 0;
+    for (long child; are_asleep && (child = strtol(next, &next, 10)) != 0;)
+        are_asleep = add_process(look, (int)child, true);
+    return are_asleep;
+}
+
 /* Return whether the thread is off its processor and waits for something that another thread brings about. Its state is
  * that of a sleeper shortly before it sleeps. Graphics and sound cards are waited for in ioctl, and they wake the threads
  * of the game by themselves. */
-static bool is_off_processor(int tasks_fd, const char *tid)
+static bool is_off_processor(struct look *look, int tasks_fd, const char *tid)
 {
     char text[256];
     ssize_t n_bytes = read_text(tasks_fd, tid, "syscall", text, sizeof text);
-    return n_bytes > 0 && text[0] != 'r' && strtol(text, NULL, 10) != SYS_ioctl;
+    if (n_bytes <= 0 || text[0] == 'r')
+        return false;
+    long call = strtol(text, NULL, 10);
+    if (call == SYS_wait4 || call == SYS_waitid)
+        return add_children(look, tasks_fd, tid);
+    return call != SYS_ioctl;
 }
 
 /* Add a thread to the look; false if it may run. One that has ended is none. */
@@ -84,7 +101,7 @@ static bool add_thread(struct look *look, int tasks_fd, const char *tid, bool is
     char letter = state[strlen("\nState:\t")];
     if (letter == 'Z' || letter == 'X')
         return true;
-    if (letter != 'S' || look->n == MAX_THREADS || (is_core && !is_off_processor(tasks_fd, tid)))
+    if (letter != 'S' || look->n == MAX_THREADS || (is_core && !is_off_processor(look, tasks_fd, tid)))
         return false;
     /* Any change of the clock wakes our own helper, for a moment; what it leaves undone shows in the slots. */
     if (strncmp(text, "Name:\t" CLOCK_HELPER_NAME "\n", strlen("Name:\t" CLOCK_HELPER_NAME "\n")) == 0)
