@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -387,6 +389,25 @@ def test_a_controller_that_dies_in_the_middle_of_a_change_leaves_no_trap(start):
     assert generation.value % 2 == 0
     clock.advance(PERIOD_S)
     assert program.n_backwards == 0
+
+
+def test_a_process_that_waits_for_a_child_stands_no_earlier_than_the_child():
+    # The child has not the library, as one that has not loaded it yet.
+    shell = 'LD_PRELOAD= sh -c "echo busy; while :; do :; done"; sleep 1000'
+    own = LockstepPage.create()
+    environment = {**os.environ, **own.environment()}
+    with subprocess.Popen(["sh", "-c", shell], env=environment, stdout=subprocess.PIPE, start_new_session=True) as game:
+        clock = LockstepClock(own, game.pid, ClockFacts(tick_hz=100), servers=())
+        try:
+            assert game.stdout.readline() == b"busy\n"
+            with pytest.raises(ClockStalledError):
+                clock.pause(deadline_s=0.3)
+            (child,) = Path(f"/proc/{game.pid}/task/{game.pid}/children").read_text().split()
+            os.kill(int(child), signal.SIGKILL)
+            clock.pause()
+        finally:
+            clock.close()
+            os.killpg(game.pid, signal.SIGKILL)
 
 
 def test_closing_lets_the_game_run(start):
