@@ -64,7 +64,7 @@ PACKAGES = (
     Package("chocolate-doom", "the real game", has_program("chocolate-doom")),
     Package("freedoom", "its levels", has_file(*(folder + "/freedoom1.wad" for folder in WADS))),
     Package("kobodeluxe", "a game that never sleeps, SDL 1.2", has_program("kobodl")),
-    Package("noiz2sa", "a game that sleeps for the rest of a frame, SDL 1.2", has_program("noiz2sa")),
+    Package("alex4", "a game that shares its pictures with the X server, Allegro 4", has_program("alex4")),
     Package("penguin-command", "a game that sleeps in short parts, SDL 1.2", has_program("penguin-command")),
     Package("spacezero", "a game with timers, GTK 2", has_program("spacezero")),
     Package("wine", "runs Windows programs", has_program("wine")),

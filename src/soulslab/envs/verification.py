@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 import numpy as np
+import psutil
 
 from soulslab.envs.process_checks import read_settings
 from soulslab.envs.process_settings import EnvSettings, tick_s
@@ -114,6 +115,8 @@ class Verification(msgspec.Struct, kw_only=True):
         slowest_s: Wall time of the slowest step.
         steps_per_s: Steps per second of wall time, with all values and the frame; the median over the episodes.
         times_real_time: Game time over wall time in these steps.
+        processor_s: Processor time per step of the processes that the session has started: the game and its X server;
+            the median over the episodes. They do most of it one after the other, so no step can be much shorter.
         n_equal_steps: Steps from the start in which all episodes are equal.
         difference: The first difference between two episodes; None if they are equal.
         different_episode: Episode, from 1, that differs from the first one there; 0 for none.
@@ -137,6 +140,7 @@ class Verification(msgspec.Struct, kw_only=True):
     slowest_s: float = 0.0
     steps_per_s: float = 0.0
     times_real_time: float = 0.0
+    processor_s: float = 0.0
     n_equal_steps: int = 0
     difference: Difference | None = None
     different_episode: int = 0
@@ -208,6 +212,7 @@ class _Verifier:
         self._frame: FrameFormat | None = None
         self._first: Trace | None = None
         self._speeds: list[float] = []
+        self._processor_s: list[float] = []
         self.found = Verification(
             game=profile.name, settings=settings, step_s=self._step_s, has_ticks=bool(profile.clock.tick_hz)
         )
@@ -239,6 +244,7 @@ class _Verifier:
 
     def _play(self, number: int, keeper: GameKeeper, path: Path | None) -> Trace:
         """Play an episode and count its ticks; write its trace if it has a file."""
+        others = set(_times_of_children())
         episode = TracedEpisode(self._profile, self._env, keeper)
         frame = self._frame = self._frame or FrameFormat(*episode.session.info.window_px)
         with contextlib.ExitStack() as stack:
@@ -246,7 +252,12 @@ class _Verifier:
             frames = _Frames(writer, self._first)
             if number == 1:
                 self.found.motion = episode.find_motion(frame)
+            before_s = _times_of_children()
             episode.play(self._held, self._step_s, frame, frames.add)
+            used_s = sum(
+                s - before_s[pid] for pid, s in _times_of_children().items() if pid in before_s.keys() - others
+            )
+            self._processor_s.append(used_s / len(episode.rows))
             if number == 1:
                 self.found.motion = self.found.motion or episode.find_motion(frame)
             self._count(number, episode)
@@ -290,6 +301,7 @@ class _Verifier:
         self._speeds.append(len(episode.took_s) / sum(episode.took_s))
         found.steps_per_s = median(self._speeds)
         found.times_real_time = found.steps_per_s * self._step_s
+        found.processor_s = median(self._processor_s)
 
     def _compare(self, number: int, trace: Trace) -> None:
         """Compare an episode with the first one."""
@@ -326,6 +338,16 @@ def _actions(profile: Profile, env: EnvSettings, source: str) -> list[tuple[str,
     if not actions:
         raise ProfileError("names no key, and a game is verified with keys that change", path="keys", source=source)
     return actions
+
+
+def _times_of_children() -> dict[int, float]:
+    """Return the processor time in seconds of each process that this one has started, directly or not."""
+    times = {}
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+            used = process.cpu_times()
+            times[process.pid] = used.user + used.system
+    return times
 
 
 def _opener(profile: Profile, settings: VerifySettings) -> Opener:

@@ -20,8 +20,8 @@ from soulslab.siphon.watch import shown
 #: Attributes of a difference that are named in a sentence.
 MAX_NAMED = 4
 TITLES = (
-    "game", "clock", "lost", "doubled", "equal\nsteps", "stands\nstill", "steps/s", "x real\ntime", "slow\nsteps",
-    "max\nms", "exact",
+    "game", "clock", "lost", "doubled", "equal\nsteps", "stands\nstill", "steps/s", "x real\ntime", "CPU\nms",
+    "slow\nsteps", "max\nms", "exact",
 )  # fmt: skip
 
 
@@ -37,6 +37,7 @@ def verification_table(found: Sequence[Verification]) -> Group:
     if len(played) > 1:
         cells = {"game": "median", "steps/s": f"{median(one.steps_per_s for one in played):.0f}"}
         cells["x real\ntime"] = f"{median(one.times_real_time for one in played):.1f}"
+        cells["CPU\nms"] = f"{1e3 * median(one.processor_s for one in played):.2f}"
         table.add_row(*(cells.get(title, "") for title in TITLES))
     failures = [f"{one.game}: {failure}" for one in found for failure in failures_of(one)]
     return Group(*_heading(found), table, *([Text(), Text("\n".join(failures))] if failures else []))
@@ -64,10 +65,11 @@ def _cells(found: Verification) -> Iterator[Text]:
         yield Text("no" if found.motion else "yes")
         yield Text(f"{found.steps_per_s:.0f}")
         yield Text(f"{found.times_real_time:.1f}")
+        yield Text(f"{1e3 * found.processor_s:.2f}")
         yield Text(str(found.n_slow))
         yield Text(f"{1e3 * found.slowest_s:.0f}")
     else:
-        yield from (Text("") for _ in range(8))
+        yield from (Text("") for _ in range(9))
     yield Text("yes", style="green") if found.is_verified else Text("no", style="bold red")
 
 

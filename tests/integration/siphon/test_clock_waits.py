@@ -396,7 +396,8 @@ def test_a_process_that_waits_for_a_child_stands_no_earlier_than_the_child():
     shell = 'LD_PRELOAD= sh -c "echo busy; while :; do :; done"; sleep 1000'
     own = LockstepPage.create()
     environment = {**os.environ, **own.environment()}
-    with subprocess.Popen(["sh", "-c", shell], env=environment, stdout=subprocess.PIPE, start_new_session=True) as game:
+    command = ["/bin/sh", "-c", shell]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, start_new_session=True) as game:
         clock = LockstepClock(own, game.pid, ClockFacts(tick_hz=100), servers=())
         try:
             assert game.stdout.readline() == b"busy\n"
