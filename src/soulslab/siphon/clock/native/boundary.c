@@ -25,7 +25,7 @@
 #define IDLE_LIMIT (4 * LOOK_EXACT)
 /* A loop that takes an event and draws in each repetition, for example one that posts events to itself. */
 #define DRAW_LIMIT 32
-/* Cycles until a thread is held with the boundary "idle". */
+/* Cycles until a thread is held with the boundary "idle", or one that has waited by itself: it will do so again. */
 #define IDLE_CYCLES 8
 /* Reads at changing places count less than reads at one place. */
 #define MIXED_READS 10
@@ -62,7 +62,8 @@ static uint64_t place_of(struct call call)
 static bool is_cycle_closed(void)
 {
     uint32_t boundary = atomic_load_explicit(&page->boundary, memory_order_relaxed);
-    return self.cycle.has_drawn && self.cycle.n_cycles + 1 >= (boundary == CLOCK_BOUNDARY_IDLE ? IDLE_CYCLES : 1);
+    bool is_patient = self.has_waited || boundary == CLOCK_BOUNDARY_IDLE;
+    return self.cycle.has_drawn && self.cycle.n_cycles + 1 >= (is_patient ? IDLE_CYCLES : 1);
 }
 
 static bool is_drawing_on(void)
@@ -100,6 +101,7 @@ static void hold(struct clock_moment *moment)
 {
     uint32_t generation = moment->generation;
     int saved_errno = errno;
+    self.has_waited = false;
     while (moment->generation == generation && moment->is_frozen) {
         set_deadline(HELD_NS);
         park(generation, CLOCK_WAIT_TIME);

@@ -72,6 +72,7 @@ int wait_with_mask(struct pollfd *all, nfds_t n, int64_t until_ns, const sigset_
             all[n] = (struct pollfd){.fd = wake_fd, .events = POLLIN};
         nfds_t n_all = wake_fd >= 0 ? n + 1 : n;
         struct wait wait = {waiter, all, n_all, mask, n > 0 ? CLOCK_WAIT_FILE : CLOCK_WAIT_TIME};
+        self.has_waited |= wait_ns > 0;
         result = wait_ns > 0 ? park_unless_ready(&wait, &moment) : 0;
         if (result == 0)
             result = real.ppoll(all, n_all, &timeout, mask);

@@ -114,6 +114,7 @@ struct thread {
     int64_t seen_ns; /* game time that it saw last; -1 for none */
     uintptr_t stack_low, stack_high;
     struct cycle cycle;
+    bool has_waited; /* by itself, and has not been held since */
     uint32_t turn; /* the last ordered generation in which it had its turn */
     volatile sig_atomic_t was_sampled; /* by the signal of spin.c, since it was set to 0 */
 };

@@ -118,7 +118,7 @@ static bool sleep_with_mask(int64_t until_ns, const sigset_t *mask)
     struct clock_moment moment;
     bool has_slept = true, has_waited = false;
     for (look(&moment); has_slept && moment.virtual_ns < until_ns; look(&moment)) {
-        has_waited = true;
+        has_waited = self.has_waited = true;
         if (!moment.is_frozen)
             alert();
         has_slept = sleep_once(&moment, until_ns, mask);
