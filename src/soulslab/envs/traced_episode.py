@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
+import psutil
 
 from soulslab.envs.process_settings import EnvSettings, tick_s
 from soulslab.envs.process_start import Deadline, EpisodeStart, GameKeeper
@@ -92,6 +93,7 @@ class TracedEpisode:
         n_ticks: Ticks of each step; None where they could not be read, the game has set the count to 0, or the episode
             ended before all ticks of the step had passed.
         took_s: Wall time of each step.
+        processor_s: Processor time that the game and its X server took in all steps.
         n_resets: How often the reset procedure was played after the first time.
     """
 
@@ -103,12 +105,14 @@ class TracedEpisode:
         self._tick_fact = profile.attributes.get(self._tick)
         self._start = EpisodeStart(env, profile, is_read_only=False)
         self._ticks: int | None = None
+        self._others = set(_times_of_children())
         self._begin()
         self.reader = AttributeReader(self.session)
         self.rows: list[Mapping[str, Value]] = []
         self.hashes: list[bytes] = []
         self.n_ticks: list[int | None] = []
         self.took_s: list[float] = []
+        self.processor_s = 0.0
         self.n_resets = 0
 
     @property
@@ -127,10 +131,13 @@ class TracedEpisode:
         """
         is_over = False
         n_expected = round(step_s / self._tick_s)
+        times_s = _times_of_children()
         for i, keys in enumerate(held):
             if is_over:
+                self._add_times_since(times_s)
                 self._begin()
                 self.n_resets += 1
+                times_s = _times_of_children()
             step = Step(held=keys, advance_s=step_s, frame=frame)
             began_s = time.perf_counter()
             values, pixels = self.reader.step(self.session, step)
@@ -143,6 +150,7 @@ class TracedEpisode:
             self.n_ticks.append(n_ticks)
             self.hashes.append(hash_frame(pixels))
             on_frame(i, pixels, self.hashes[-1])
+        self._add_times_since(times_s)
 
     def find_motion(self, frame: FrameFormat) -> str:
         """Return what changes while the game is paused; "" if it stands still."""
@@ -160,6 +168,11 @@ class TracedEpisode:
             if hash_frame(session.capture(frame).pixels) != pixels:
                 return f"the picture changed within {passed_s + LOOK_S:.2f} s of wall time"
         return ""
+
+    def _add_times_since(self, before_s: Mapping[int, float]) -> None:
+        """Add the processor time of the processes that the session has started."""
+        now_s = _times_of_children()
+        self.processor_s += sum(now_s[pid] - before_s[pid] for pid in now_s.keys() & before_s.keys() - self._others)
 
     def _begin(self) -> None:
         """Play the reset procedure."""
@@ -191,3 +204,13 @@ def _readable(session: Session, names: Sequence[str]) -> dict[str, Value]:
         with contextlib.suppress(*LOADING):
             values[name] = session.read(name)
     return values
+
+
+def _times_of_children() -> dict[int, float]:
+    """Return the processor time in seconds of each process that this one has started, directly or not."""
+    times = {}
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+            used = process.cpu_times()
+            times[process.pid] = used.user + used.system
+    return times

@@ -23,7 +23,6 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 import numpy as np
-import psutil
 
 from soulslab.envs.process_checks import read_settings
 from soulslab.envs.process_settings import EnvSettings, tick_s
@@ -244,7 +243,6 @@ class _Verifier:
 
     def _play(self, number: int, keeper: GameKeeper, path: Path | None) -> Trace:
         """Play an episode and count its ticks; write its trace if it has a file."""
-        others = set(_times_of_children())
         episode = TracedEpisode(self._profile, self._env, keeper)
         frame = self._frame = self._frame or FrameFormat(*episode.session.info.window_px)
         with contextlib.ExitStack() as stack:
@@ -252,12 +250,7 @@ class _Verifier:
             frames = _Frames(writer, self._first)
             if number == 1:
                 self.found.motion = episode.find_motion(frame)
-            before_s = _times_of_children()
             episode.play(self._held, self._step_s, frame, frames.add)
-            used_s = sum(
-                s - before_s[pid] for pid, s in _times_of_children().items() if pid in before_s.keys() - others
-            )
-            self._processor_s.append(used_s / len(episode.rows))
             if number == 1:
                 self.found.motion = self.found.motion or episode.find_motion(frame)
             self._count(number, episode)
@@ -301,6 +294,7 @@ class _Verifier:
         self._speeds.append(len(episode.took_s) / sum(episode.took_s))
         found.steps_per_s = median(self._speeds)
         found.times_real_time = found.steps_per_s * self._step_s
+        self._processor_s.append(episode.processor_s / len(episode.rows))
         found.processor_s = median(self._processor_s)
 
     def _compare(self, number: int, trace: Trace) -> None:
@@ -338,16 +332,6 @@ def _actions(profile: Profile, env: EnvSettings, source: str) -> list[tuple[str,
     if not actions:
         raise ProfileError("names no key, and a game is verified with keys that change", path="keys", source=source)
     return actions
-
-
-def _times_of_children() -> dict[int, float]:
-    """Return the processor time in seconds of each process that this one has started, directly or not."""
-    times = {}
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
-            used = process.cpu_times()
-            times[process.pid] = used.user + used.system
-    return times
 
 
 def _opener(profile: Profile, settings: VerifySettings) -> Opener:
