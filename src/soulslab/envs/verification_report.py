@@ -20,7 +20,7 @@ from soulslab.siphon.watch import shown
 #: Attributes of a difference that are named in a sentence.
 MAX_NAMED = 4
 TITLES = (
-    "game", "clock", "lost", "doubled", "equal\nsteps", "stands\nstill", "steps/s", "x real\ntime", "CPU\nms",
+    "game", "clock", "lost", "doubled", "equal\nsteps", "stands\nstill", "steps\nper s", "x real\ntime", "CPU\nms",
     "slow\nsteps", "max\nms", "exact",
 )  # fmt: skip
 
@@ -35,9 +35,9 @@ def verification_table(found: Sequence[Verification]) -> Group:
         table.add_row(*_cells(one))
     played = [one for one in found if one.n_played]
     if len(played) > 1:
-        cells = {"game": "median", "steps/s": f"{median(one.steps_per_s for one in played):.0f}"}
+        cells = {"game": "median", "steps\nper s": f"{median(one.steps_per_s for one in played):.0f}"}
         cells["x real\ntime"] = f"{median(one.times_real_time for one in played):.1f}"
-        cells["CPU\nms"] = f"{1e3 * median(one.processor_s for one in played):.2f}"
+        cells["CPU\nms"] = f"{1e3 * median(one.processor_s for one in played):.1f}"
         table.add_row(*(cells.get(title, "") for title in TITLES))
     failures = [f"{one.game}: {failure}" for one in found for failure in failures_of(one)]
     return Group(*_heading(found), table, *([Text(), Text("\n".join(failures))] if failures else []))
@@ -65,7 +65,7 @@ def _cells(found: Verification) -> Iterator[Text]:
         yield Text("no" if found.motion else "yes")
         yield Text(f"{found.steps_per_s:.0f}")
         yield Text(f"{found.times_real_time:.1f}")
-        yield Text(f"{1e3 * found.processor_s:.2f}")
+        yield Text(f"{1e3 * found.processor_s:.1f}")
         yield Text(str(found.n_slow))
         yield Text(f"{1e3 * found.slowest_s:.0f}")
     else:

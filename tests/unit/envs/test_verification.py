@@ -322,7 +322,7 @@ def test_the_table_has_a_row_for_each_game():
     assert lines[4].split()[:6] == ["toy", "lockstep", "0", "0", "40", "yes"]
     assert lines[4].split()[-1] == "yes"
     assert any(line.startswith("A game") and line.endswith("no") for line in lines)
-    assert ["median", "450", "15.0", "0.00"] in [line.split() for line in lines]  # of the games that were played
+    assert ["median", "450", "15.0", "0.0"] in [line.split() for line in lines]  # of the games that were played
     assert "it could not be played to the end: no process is called" in " ".join(lines)
     assert all(len(line) <= 80 for line in lines)
 
