@@ -115,7 +115,7 @@ class Verification(msgspec.Struct, kw_only=True):
         steps_per_s: Steps per second of wall time, with all values and the frame; the median over the episodes.
         times_real_time: Game time over wall time in these steps.
         processor_s: Processor time per step of the processes that the session has started: the game and its X server;
-            the median over the episodes. They do most of it one after the other, so no step can be much shorter.
+            the median over the episodes. The two mostly work one after the other, so a step cannot be much shorter.
         n_equal_steps: Steps from the start in which all episodes are equal.
         difference: The first difference between two episodes; None if they are equal.
         different_episode: Episode, from 1, that differs from the first one there; 0 for none.

@@ -78,7 +78,7 @@ class HeldStart:
     def progress(self) -> str:
         """Return how much time the game has had, and which of its processes run now, for an error message."""
         busy = [str(pid) for pid in sorted({self.pid, *self.processes()}) if not _is_asleep(pid)]
-        running = f"of its processes, {', '.join(busy)} run" if busy else "all of its processes wait"
+        running = f"of its processes, {', '.join(busy)} still run" if busy else "all of its processes wait"
         return f"the game has had {self.n_ticks} ticks of game time, and {running}"
 
     def close(self) -> None:

@@ -134,14 +134,16 @@ PUBLIC int XShmAttach(void *display, void *segment)
     return next(display, segment);
 }
 
-/* Wait until a process that was woken before sleeps, so that it has handled what woke it. */
+/* Wait until a process that has just been woken sleeps again: then it has handled what woke it. */
 static void await_sleep(int32_t pid)
 {
     char path[64], text[256];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     int64_t started_ns = clock_real_ns();
     int fd = (int)clock_call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-    while (fd >= 0 && clock_real_ns() - started_ns < CHECK_NS) {
+    if (fd < 0)
+        return;
+    while (clock_real_ns() - started_ns < CHECK_NS) {
         long n_bytes = clock_call(SYS_pread64, fd, text, sizeof text - 1, 0l);
         text[n_bytes > 0 ? n_bytes : 0] = 0;
         const char *name_end = strrchr(text, ')');
