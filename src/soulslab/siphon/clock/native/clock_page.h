@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define CLOCK_MAGIC 0x4b4c4353u
-#define CLOCK_LAYOUT 8u
+#define CLOCK_LAYOUT 9u
 #define CLOCK_N_SLOTS 4096
 #define CLOCK_N_PROCESSES 128
 #define CLOCK_N_SERVERS 8
@@ -105,6 +105,7 @@ struct clock_page {
     uint64_t random_seed;         /* of the random sources of the game (random.c) */
     uint32_t has_random_seed;     /* 0: they give what the kernel gives */
     _Atomic uint32_t is_crowded;  /* there was no slot for a thread */
+    _Atomic uint32_t needs_proof; /* the game was last proven to stand, as not all of its threads waited for time */
     _Atomic uint64_t counter_at;  /* address of a loop of the game that reads the counter of the processor; 0: none */
     struct clock_line lines[2];
     _Atomic uint32_t n_slots;  /* how many have ever been used */
