@@ -424,12 +424,12 @@ def play(
         fight: dict[str, Any] = {"boss": boss or "judge", "phase": phase or "full", "random_pose": True}
         play_fights(gymnasium.make(ARENA_ID, **fight), seed=seed)
         return EXIT_OK
+    check_run(policy)
     # A person in the terminal needs none of the packages of the learner.
     from soulslab.learn.players import load_player
     from soulslab.play.watching import act_of, fight_options
     from soulslab.play.window import watch
 
-    check_run(policy)
     if explain and window:
         raise ConfigError("is for the terminal; leave out --window", source="--explain")
     player = load_player(policy)

@@ -107,9 +107,10 @@ def record(
         try:
             _fight(recorder, who, fight_seeds(seed, n_fights, recorder.seeds))
         finally:
-            _log.info(
-                "%d fights, %d of them won, %d steps: %s", recorder.n_fights, recorder.n_wins, recorder.n_steps, out
-            )
+            if recorder.n_fights:
+                _log.info(
+                    "%d fights, %d of them won, %d steps: %s", recorder.n_fights, recorder.n_wins, recorder.n_steps, out
+                )
     return EXIT_OK
 
 

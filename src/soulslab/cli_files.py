@@ -53,10 +53,10 @@ def check_run(path: Path) -> None:
     Raises:
         ConfigError: There is no such file or folder, or the folder holds no run.
     """
-    from soulslab.learn.runs import CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME  # noqa: PLC0415  (loads torch)
-
     if not path.exists():
         raise ConfigError("there is no such run or policy file", source=path)
+    from soulslab.learn.runs import CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME  # noqa: PLC0415  (loads torch)
+
     if path.is_dir() and not any((path / name).exists() for name in (CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME)):
         raise ConfigError("holds no run; name the folder of a run, or a policy file", source=path)
 

@@ -100,6 +100,7 @@ def film(policy: Path, file: Path = Path("fight.mp4"), *, flags: FilmFlags | Non
         file: MP4 file to write.
         flags: Which fight to film.
     """
+    check_run(policy)
     from soulslab.film import film_policy
     from soulslab.learn.players import load_player
 

@@ -33,6 +33,7 @@ CODECS: dict[str, dict[str, str]] = {
 HOLD_S = 2.0
 ENCODER_THREADS = 2
 SEEDS = 2**31
+LOST = "fight %d of at most %d was lost; trying the next"
 
 
 class Mp4Writer:
@@ -130,6 +131,7 @@ def find_won_fight(env: gymnasium.Env[Any, Any], act: Act, *, seed: int = 0, max
             is_over = terminated or truncated
         if info.get("fight", {}).get("won", False):
             return fight_seed
+        _log.info(LOST, attempt + 1, max_attempts)
     raise NoWinError(max_attempts)
 
 
@@ -162,7 +164,7 @@ def record_won_fight(
             if _play(env, act, (seed + attempt) % SEEDS, film):
                 film.keep()
                 return attempt + 1
-        _log.info("fight %d of at most %d was lost; trying the next", attempt + 1, max_attempts)
+        _log.info(LOST, attempt + 1, max_attempts)
     raise NoWinError(max_attempts)
 
 

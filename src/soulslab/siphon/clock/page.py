@@ -151,7 +151,7 @@ def open_page_of(pid: int) -> int:
         raise _denied(pid) from error
     raise ClockUnavailableError(
         f"process {pid} was not started with the clock library, which cannot be loaded later; let soulslab start the "
-        "game (launch='always'), or use the grade scaled or realtime"
+        "game (--start on the command line, launch='always' in Python), or use the grade scaled or realtime"
     )
 
 
