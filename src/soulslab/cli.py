@@ -316,6 +316,9 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
         run: Folder of a run, or a policy file.
         flags: What to evaluate on.
     """
+    flags = flags or EvaluateFlags()
+    check_json(flags.json)
+    check_run(run)
     from soulslab.config import without_secrets
     from soulslab.learn.evaluate import EvaluationSettings
     from soulslab.learn.evaluate import evaluate as evaluate_policy
@@ -323,9 +326,6 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
     from soulslab.learn.sinks import ConsoleSink
     from soulslab.report import evaluation_rows, evaluation_tables
 
-    flags = flags or EvaluateFlags()
-    check_json(flags.json)
-    check_run(run)
     policy = load_player(run)
     header = policy.header
     env_id, options = flags.environment(header.env_id, _without_functions(header.env_options), run)

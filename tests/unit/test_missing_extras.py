@@ -78,8 +78,9 @@ def base(installed):
         (["train"], "learn"),
         (["tune"], "learn"),
         (["demo"], "learn"),
-        (["evaluate", "runs/demo"], "learn"),
-        (["play", "--policy", "runs/demo"], "learn"),
+        (["evaluate", "policy"], "learn"),
+        (["play", "--policy", "policy"], "learn"),
+        (["film", "policy"], "learn"),
         (["fights", "record", "fights", "--fights", "1"], "learn"),
         (["siphon", "attach", "doom"], "siphon"),
         (["siphon", "serve", "doom"], "siphon"),
@@ -89,11 +90,12 @@ def base(installed):
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )
 def test_a_missing_extra_is_one_line_with_the_command_that_installs_it(base, arguments, extra, tmp_path):
+    (tmp_path / "policy").touch()
     done = run(base, *arguments, cwd=tmp_path)
     assert done.returncode == 1
     line = rf"soulslab: [\w-]+ is not installed; it comes with: pip install 'soulslab\[{extra}\]'\n"
     assert re.fullmatch(line, done.stderr), done.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [tmp_path / "policy"]
 
 
 def test_the_environments_are_listed_without_extras(base, tmp_path):
