@@ -11,8 +11,9 @@ from soulslab.siphon.session import Session
 
 #: Wall time that a game may take to load what is needed.
 LOADING_S = 30.0
-#: Game time of a check.
+#: Game time of a check, and how often it reads the attributes.
 SPAN_S = 1.0
+N_LOOKS = 5
 #: Checks in a row after which what stands is taken to stand for good: a boss may hold a pose.
 N_CHECKS = 3
 
@@ -52,7 +53,8 @@ class AttributeGate:
             clock.run(1.0)
         deadline, n_checks = time.monotonic() + self._loading_s, 0
         while True:
-            check, n_checks = check_session(session, self._needed, span_s=SPAN_S), n_checks + 1
+            check = check_session(session, self._needed, span_s=SPAN_S, n_looks=N_LOOKS)
+            n_checks += 1
             verdicts = {row.verdict for row in check.rows if row.is_needed} - {Verdict.OK}
             if self._may_be_loading and Verdict.NOT_LOADED in verdicts:
                 standing = {row.name for row in check.rows if row.verdict is Verdict.STANDS}

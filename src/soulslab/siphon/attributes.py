@@ -188,7 +188,7 @@ class AttributeTable:
                 known = self._examined[id(way)] = entity, self._make((name,), {name: way})
             return known[1]
 
-        return look_into(way.source, lambda: query().find()[0], lambda: query().read()[name])
+        return look_into(way.source, lambda: query().read()[name], lambda: query().plan.address_of(0))
 
     def forget(self) -> None:
         """Drop all cached pointers, so that the next read walks the chains."""

@@ -39,23 +39,22 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     value: Value = None
 
 
-def look_into(source: str, find: Callable[[], int], read: Callable[[], Value]) -> Finding:
+def look_into(source: str, read: Callable[[], Value], address: Callable[[], int]) -> Finding:
     """Find an attribute by one way and read it.
 
     Args:
         source: Of the way.
-        find: Returns the address.
         read: Returns the value.
+        address: Returns where the value was read.
 
     Raises:
         ProcessExitedError: The game has ended.
     """
-    address = 0
     try:
-        address = find()
-        return Finding(source=source, address=address, value=read())
+        value = read()
+        return Finding(source=source, address=address(), value=value)
     except ImplausibleValueError as error:
-        return Finding(source=source, trouble="range", problem=str(error), address=address, value=error.value)
+        return Finding(source=source, trouble="range", problem=str(error), address=address(), value=error.value)
     except (PatternError, PointerError, EntityNotFoundError) as error:
         return Finding(source=source, trouble=_trouble(error), problem=str(error))
 

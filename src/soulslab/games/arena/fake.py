@@ -151,7 +151,7 @@ class _Attributes:
                 raise UnknownAttributeError(name, known)
             source = arena.profile.attributes[name].source
             # It lies in no memory, so it has no address.
-            found[name] = (look_into(source, lambda: 0, partial(self.read, name)),)
+            found[name] = (look_into(source, partial(self.read, name), lambda: 0),)
         return found
 
     def write(self, values: Mapping[str, Value]) -> None:

@@ -10,6 +10,8 @@ def make(tmp_path, monkeypatch):
     """Return what makes environments, which are closed in the end."""
     # A game that its own speed steps gets on with each look at it, not with wall time.
     monkeypatch.setattr("soulslab.envs.attribute_gate.SPAN_S", 0.04)
+    # The looks take most of the time of a reset here.
+    monkeypatch.setattr("soulslab.envs.attribute_gate.N_LOOKS", 2)
     made = []
 
     def make_one(game, boss, arrange=None, **options):
