@@ -4,6 +4,7 @@ A title, loads, a bonfire far from the arena, the fog before it, a death that le
 The rules of the built-in fight know nothing outside of the arena, so there it stands still.
 """
 
+import functools
 import math
 import struct
 from pathlib import Path
@@ -43,6 +44,11 @@ IN_CONTROL = {
 }
 LAST_REST = {"dark_souls_3": "world.last_bonfire", "elden_ring": "world.last_grace"}
 OTHER_REST = {"dark_souls_3": "Firelink Shrine", "elden_ring": "Roundtable Hold - Table of Lost Grace"}
+
+
+@functools.cache
+def _load_profile(game):
+    return load_profile(profile_path(Path(game)))
 
 
 def facts_of_stand_in(game, boss):
@@ -337,7 +343,7 @@ class SoulsSession(MaskedSession):
         self._is_scaled = is_scaled
         self.facts = facts_of_stand_in(game, boss)
         self.arena = None
-        profile = with_areas(with_boss(load_profile(profile_path(Path(game))), self.facts))
+        profile = with_areas(with_boss(_load_profile(game), self.facts))
         every = profile.attributes
         others = {name: msgspec.structs.replace(every[name], **facts) for name, facts in (facts_of or {}).items()}
         profile = msgspec.structs.replace(profile, attributes={**every, **others})

@@ -13,7 +13,9 @@ from support.souls_world import SoulsSession
 
 
 @pytest.fixture
-def session(tmp_path):
+def session(tmp_path, monkeypatch):
+    # The looks of the self-check take most of the time of a reset here.
+    monkeypatch.setattr("soulslab.envs.attribute_gate.N_LOOKS", 2)
     with SoulsSession("elden_ring", "margit", tmp_path) as one:
         yield one
 
