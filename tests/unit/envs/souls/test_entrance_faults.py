@@ -191,9 +191,9 @@ def test_a_second_try_at_the_fog_is_in_the_log(make, caplog):
     assert "a step further, with W pressed too" in caplog.text
 
 
-def test_a_profile_without_the_key_is_not_tried_again(make):
+def test_a_profile_without_the_key_is_not_tried_again(monkeypatch, make):
     souls = make("dark_souls_3", "iudex")
-    souls.session.profile.keys.pop("interact")
+    monkeypatch.delitem(souls.session.profile.keys, "interact")
     with pytest.raises(ProfileError, match=r"keys\.interact"):
         souls.env.reset()
     assert souls.log.n_retries == 0
