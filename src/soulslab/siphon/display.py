@@ -114,15 +114,6 @@ class PrivateDisplay:
         name = f":{int(self.name[1:]):0{DISPLAY_DIGITS}d}" if has_fixed_length else self.name
         return {"DISPLAY": name, "XAUTHORITY": str(self._authority)}
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether the server is gone, or going: one that is killed breaks its connections before its process ends."""
-        try:
-            self._connection.sync()
-        except DisplayError:
-            return True
-        return False
-
     def close(self) -> None:
         """End the server and remove its files; a second call does nothing."""
         self._parts.close()

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import ctypes
+import getpass
 import os
 import re
 import secrets
@@ -241,7 +242,7 @@ def start_command(
         command = [_fill(text, values, f"process.command[{i}]") for i, text in enumerate(process.command)]
         command = [_program(command[0]), *command[1:]]
         own = {name: _fill(text, values, f"process.environment.{name}") for name, text in process.environment.items()}
-        base = _fixed_environment() if is_deterministic else dict(os.environ)
+        base = _user() | (_fixed_environment() if is_deterministic else dict(os.environ))
         environment = _environment(base, display, own, extra_environment or {}) | {MARK: mark}
         if is_deterministic:
             environment[PADDING] = _padding(command, environment)
@@ -257,6 +258,15 @@ def start_command(
         game = GameProcess(child, mark, output, undo.pop_all())
     game.directory = folder.path
     return game
+
+
+def _user() -> dict[str, str]:
+    """Return the variables with the name of the user, which a container may lack and on which games rely."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a user without an entry in the password database
+        name = f"user{os.getuid()}"
+    return {"USER": name, "LOGNAME": name}
 
 
 def _start(

@@ -131,7 +131,7 @@ class RealGame:
 
 
 class RealGameOpener:
-    """Finds or starts real games (`soulslab.siphon.local.GameOpener`); keeps its private display between starts."""
+    """Finds or starts real games (`soulslab.siphon.local.GameOpener`), each start on a private display of its own."""
 
     def __init__(self) -> None:
         self._display: PrivateDisplay | None = None
@@ -184,10 +184,9 @@ class RealGameOpener:
         """Start the game."""
         display, environment = options.display, dict(page.environment()) if page else {}
         if display == "private":
-            if self._display is not None and self._display.has_ended:
-                self.close()
-            if self._display is None:
-                self._display = PrivateDisplay(options.screen_px)
+            # A new one for each start: an X server keeps the place of the pointer, by which games choose in menus.
+            self.close()
+            self._display = PrivateDisplay(options.screen_px)
             display = self._display.name
             environment |= self._display.environment(has_fixed_length=options.deterministic)
         facts, start = profile.process, None

@@ -1,5 +1,6 @@
 """Starts of games whose time is held from the first instruction on, and deterministic ones."""
 
+import getpass
 import hashlib
 import subprocess
 import sys
@@ -107,6 +108,14 @@ def test_a_deterministic_start_gets_few_variables(report_of, monkeypatch):
     assert "SOULSLAB_TEST" not in variables
     fixed = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", "OWN": "1", "SDL_AUDIODRIVER": "dummy"}
     assert fixed.items() <= variables.items()
+
+
+@pytest.mark.parametrize("is_deterministic", [True, False])
+def test_a_game_learns_the_name_of_its_user(report_of, monkeypatch, is_deterministic):
+    for name in ("USER", "LOGNAME", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    _, variables = report_of(deterministic=is_deterministic)
+    assert variables["USER"] == variables["LOGNAME"] == getpass.getuser()
 
 
 def test_a_longer_variable_does_not_move_the_stack(report_of, monkeypatch):

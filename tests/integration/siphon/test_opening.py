@@ -147,6 +147,21 @@ def test_a_display_that_was_killed_is_replaced_at_the_next_restart():
         assert game.step(Step(advance_s=0.1, frame=NATIVE)).snapshot["health"] == 100
 
 
+def pointer_of(game):
+    x = XConnection(game.info.display)
+    pointer = x.core.QueryPointer(x.root).reply()
+    return pointer.root_x, pointer.root_y
+
+
+def test_a_restart_puts_the_pointer_back():
+    with open_session(DOOM, SessionOptions()) as game:
+        at_start = pointer_of(game)
+        game.input.move_mouse(-100, 70)
+        assert pointer_of(game) != at_start
+        game.restart()
+        assert pointer_of(game) == at_start
+
+
 @pytest.mark.parametrize("is_named", [True, False])
 def test_a_game_may_be_started_on_a_display_that_is_there(monkeypatch, is_named):
     with PrivateDisplay((640, 480)) as display:
