@@ -37,7 +37,6 @@ LIVE = {"size_px": (160, 90)}
 #: A window that stands in for another game begins its first fight with this seed.
 SEED = {"launch_seed": 0}
 STAND_IN = {"stand_in": True, **LIVE, **SEED}
-DICT_IN_PLACE = {"observation": "dict", "episodes": "in_place"}
 #: Name of each case: id and options.
 SINGLE: dict[str, tuple[str, dict[str, Any]]] = {
     "arena": ("soulslab/Arena-v0", {}),
@@ -45,7 +44,7 @@ SINGLE: dict[str, tuple[str, dict[str, Any]]] = {
     "arena-pose": ("soulslab/Arena-v0", {"random_pose": True, "skip_locked": True, "reward": "eldengym"}),
     "live": ("soulslab/ArenaLive-v0", LIVE),
     "live-demo": ("soulslab/ArenaLive-v0", {**LIVE, "episodes": "demo"}),
-    "live-ds3": ("soulslab/ArenaLive-v0", {**LIVE, **SEED, **DICT_IN_PLACE, "mask": "dark_souls_3"}),
+    "live-dict": ("soulslab/ArenaLive-v0", {**LIVE, "observation": "dict", "episodes": "in_place"}),
     "live-er": ("soulslab/ArenaLive-v0", {**LIVE, **SEED, "mask": "elden_ring"}),
     "live-pixels": ("soulslab/ArenaLive-v0", {**LIVE, "observation": "pixels"}),
     "iudex": ("soulslab/DarkSouls3Iudex-v0", STAND_IN),
