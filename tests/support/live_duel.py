@@ -4,9 +4,9 @@ import msgspec
 import numpy as np
 
 from soulslab.arena.duel_state import DUEL_STATE
+from soulslab.envs.game.session_holder import Deadline, SessionHolder
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.scenario import scenario_of
-from soulslab.envs.process_start import Deadline, GameKeeper
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.profile import load_profile
@@ -40,7 +40,7 @@ class LiveDuel:
         self.sessions = []
         self._profile = profile or load_profile(PROFILE_PATH)
         self._options = SessionOptions(options=options)
-        self.game = DuelGame(GameKeeper(lambda _: self._open()), self._profile)
+        self.game = DuelGame(SessionHolder(lambda _: self._open()), self._profile)
         self.scenario = scenario_of(self.arena.fight.boss)
 
     def _open(self):

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from soulslab.envs.game.option_parsing import parse_options
 from soulslab.envs.live.arena import ArenaLiveEnv, ArenaLiveOptions
+from soulslab.envs.live.options import DuelOptions
+from soulslab.envs.live.window_options import WindowOptions
+from soulslab.envs.registration import ARENA_LIVE_ID
 from soulslab.games.arena.fake import FakeArena, FakeArenaSession
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import SessionOptions
@@ -28,9 +32,16 @@ class Fights:
         return self.sessions[-1].arena
 
 
+def launch_options(**options: Any) -> dict[str, str]:
+    """Return the options of the command that starts the window, for options of the environment."""
+    given, duel, window = parse_options(ARENA_LIVE_ID, options, ArenaLiveOptions, DuelOptions, WindowOptions)
+    command: dict[str, str] = given.launch_options(duel, window)
+    return command
+
+
 def live_env(render_mode: str | None = None, profile: Profile | None = None, **options: Any) -> Any:
     """Return an environment of the fake arena, and what opens its sessions as ``env.fights``."""
-    fights = Fights(ArenaLiveOptions(**options).launch_options(), profile)
+    fights = Fights(launch_options(**options), profile)
     session: Any = fights if profile is None else fights()
     env: Any = ArenaLiveEnv(render_mode, session=session, **options)
     env.fights = fights

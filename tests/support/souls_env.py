@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 
 from soulslab.arena.vocabulary import NOTHING
+from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.live.env import DuelEnv, DuelSetup
 from soulslab.envs.live.options import DuelOptions
-from soulslab.envs.process_start import GameKeeper
 from soulslab.envs.souls.character_keeper import CharacterSettings
 from soulslab.envs.souls.entrance import GAMES, SoulsEntrance
 from soulslab.envs.souls.scenario import scenario_of_facts
@@ -59,7 +59,7 @@ class Souls:
             profile=self.session.profile,
             source=str(profile_path(Path(game))),
             scenario=scenario_of_facts(facts),
-            keeper=GameKeeper(None, self.session),
+            holder=SessionHolder(None, self.session),
             entrance=SoulsEntrance(
                 facts,
                 GAMES[game],

@@ -4,9 +4,9 @@ import struct
 
 import msgspec
 
+from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.live.env import DuelEnv, DuelSetup
 from soulslab.envs.live.options import DuelOptions
-from soulslab.envs.process_start import GameKeeper
 from soulslab.envs.souls.scenario import scenario_of_facts
 from soulslab.games.boss_facts import load_boss_facts
 from support import soulsgym_formulas as formulas
@@ -19,7 +19,7 @@ IUDEX = scenario_of_facts(load_boss_facts("dark_souls_3", "iudex"))
 
 def iudex_env(session, **options):
     """Return an environment of Iudex over a session, whose game is in the fight already."""
-    setup = DuelSetup(profile=session.profile, source="", scenario=IUDEX, keeper=GameKeeper(None, session))
+    setup = DuelSetup(profile=session.profile, source="", scenario=IUDEX, holder=SessionHolder(None, session))
     return DuelEnv(setup, DuelOptions(**options))
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from soulslab import cli, doctor
+from soulslab.envs.game.connect import ConnectOptions
 from soulslab.envs.live.options import DuelOptions
-from soulslab.envs.live.origin import OriginOptions
 from soulslab.envs.live.window_options import WindowOptions
 from soulslab.envs.registration import SOULS_IDS
 from soulslab.envs.souls.env import SoulsDuelEnv
@@ -92,7 +92,7 @@ def test_no_other_version_of_elden_ring_is():
     assert set(re.findall(r"\| (\d+\.\d+\.\d+\.\d+) \|", page("elden_ring"))) == set(_versions("elden_ring"))
 
 
-@pytest.mark.parametrize("kind", [SoulsOptions, WindowOptions, OriginOptions, DuelOptions])
+@pytest.mark.parametrize("kind", [SoulsOptions, WindowOptions, ConnectOptions, DuelOptions])
 def test_every_option_is_documented(kind):
     told = set(re.findall(r"^ {8}(\w+): \S", kind.__doc__, re.MULTILINE))
     own = set(kind.__annotations__)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import inspect
 
 from soulslab.config.writing import toml_key
-from soulslab.errors import ConfigError, did_you_mean
+from soulslab.errors import SoulslabError, did_you_mean
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -31,7 +31,7 @@ _PLAIN_NAMES = {
 }
 
 
-def check(data: dict[str, Any], settings_type: type[T], error: Callable[[str, str], ConfigError]) -> T:
+def check(data: dict[str, Any], settings_type: type[T], error: Callable[[str, str], SoulslabError]) -> T:
     """Turn tables into a struct.
 
     Args:
@@ -40,7 +40,7 @@ def check(data: dict[str, Any], settings_type: type[T], error: Callable[[str, st
         error: Makes the error from the problem and its place: ``attributes."player.hp".offsets[2]``.
 
     Raises:
-        ConfigError: What `error` made of the first mistake.
+        SoulslabError: The error that `error` returned for the first mistake.
     """
     try:
         for problem, place in _problems(data, inspect.type_info(settings_type), ""):
@@ -107,8 +107,9 @@ def _struct_in(expected: inspect.Type) -> inspect.StructType | None:
 
 
 def _choices(expected: inspect.Type) -> tuple[Any, ...]:
-    """Return the values that a type of literals has; none for other types."""
+    """Return the values of a type of literals, which may be optional; none for other types."""
     options = expected.types if isinstance(expected, inspect.UnionType) else (expected,)
+    options = tuple(option for option in options if not isinstance(option, inspect.NoneType))
     literals = [option for option in options if isinstance(option, inspect.LiteralType)]
     return tuple(value for option in literals for value in option.values) if len(literals) == len(options) else ()
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from soulslab.envs.arguments import refuse_unknown_options
+from soulslab.envs.game.connect import ConnectOptions
 from soulslab.envs.process import ProcessEnv
 from soulslab.envs.process_options import ProcessOptions
 from soulslab.envs.process_vector import ProcessVectorEnv
@@ -68,7 +69,7 @@ class DoomEnv(ProcessEnv):
         for name in options:
             if name in _RENAMED:
                 raise UnknownOptionError(f"soulslab/Doom-v0 has no option {name!r}; use {_RENAMED[name]}")
-        choices = {*known, *ProcessOptions.__struct_fields__} - _RENAMED.keys()
+        choices = {*known, *ProcessOptions.__struct_fields__, *ConnectOptions.__struct_fields__} - _RENAMED.keys()
         refuse_unknown_options("soulslab/Doom-v0", options, choices)
         own = DoomOptions(**{name: options.pop(name) for name in known if name in options})
         own.check()

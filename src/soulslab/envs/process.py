@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 
 from soulslab.envs.arguments import reset_options_of
 from soulslab.envs.attribute_gate import AttributeGate
-from soulslab.envs.process_options import find_profile, make_keeper, make_options, make_settings
+from soulslab.envs.game.connect import GameStart, hold_session
+from soulslab.envs.game.session_holder import Deadline
+from soulslab.envs.process_options import find_profile, make_options, make_settings
 from soulslab.envs.process_rewards import Rewards
 from soulslab.envs.process_settings import tick_s
 from soulslab.envs.process_spaces import ActionKeys, StateSpace
-from soulslab.envs.process_start import Deadline, EpisodeStart
+from soulslab.envs.process_start import EpisodeStart
 from soulslab.envs.tick_count import TickCount
 from soulslab.errors import (
     ClockStalledError,
@@ -63,7 +65,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
     Args:
         render_mode: None, ``"rgb_array"``, or ``"human"`` (the game's window opens on your own screen, at its own
             speed).
-        options: See `ProcessOptions`.
+        options: See `ProcessOptions` and `ConnectOptions`.
 
     Raises:
         EnvironmentUsageError: An option is wrong.
@@ -76,8 +78,8 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise EnvironmentUsageError(f"render_mode must be None, 'rgb_array' or 'human', not {render_mode!r}")
         self.render_mode = render_mode
-        given = make_options(options)
-        self.profile, source = find_profile(given)
+        given, connect = make_options(options)
+        self.profile, source = find_profile(given, connect)
         settings = make_settings(given, self.profile, source)
         self._tick_s = tick_s(self.profile)
         self._step_s = settings.frame_skip * (settings.step_s or (settings.step_ticks or 0) * self._tick_s)
@@ -88,15 +90,17 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         self._state = StateSpace(settings, self.profile)
         self._actions = ActionKeys(settings, self.profile)
         self._rewards = Rewards(settings.reward)
-        self._start = EpisodeStart(settings, self.profile, given.read_only)
-        self._keeper = make_keeper(given, self.profile, render_mode)
+        self._start = EpisodeStart(settings, self.profile, connect.read_only)
+        display = "" if render_mode == "human" else "private"
+        start = GameStart(launch=given.launch, options=given.options, display=display)
+        self._holder = hold_session(connect, self.profile, start)
         self._is_deterministic = given.deterministic
         self._look = self._make_look()
-        self._keeper.check = AttributeGate((*(self._look.attributes or ()), *self._start.names))
+        self._holder.check = AttributeGate((*(self._look.attributes or ()), *self._start.names))
         self.observation_space = self._state.space
         self.action_space = self._actions.space
         self.action_names = self._actions.names
-        self._is_read_only = given.read_only
+        self._is_read_only = connect.read_only
         self._ticks = TickCount(self.profile, settings.on_lost_tick)
         self._stood_s = 0.0
         self._n_steps = 0
@@ -127,8 +131,8 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         super().reset(seed=seed)
         self._is_ready = False
         if given.get("restart"):
-            self._keeper.is_lost = True
-        n_restarts = self._keeper.n_restarts
+            self._holder.is_lost = True
+        n_restarts = self._holder.n_restarts
         n_ticks = int(self.np_random.integers(self._settings.random_start_ticks + 1))
         self._seed_start(seed, is_asked=bool(given.get("deterministic")))
         deadline = Deadline(self._settings.reset_deadline_s)
@@ -139,17 +143,17 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
             except (ControlTakenError, SelfCheckError):  # a restart of the game does not help
                 raise
             except SiphonError:
-                self._keeper.is_lost = True
-                if not tries_left or not self._keeper.is_open:
+                self._holder.is_lost = True
+                if not tries_left or not self._holder.is_open:
                     raise
         self._latest = result
         self._rewards.begin(result.snapshot)
         self._n_steps = 0
         self._stood_s = 0.0
         self._is_ready = True
-        self._grade = self._keeper.session.info.clock_grade
+        self._grade = self._holder.session.info.clock_grade
         self._start_s = result.snapshot.game_time_s
-        self._n_restarts = self._keeper.n_restarts - n_restarts
+        self._n_restarts = self._holder.n_restarts - n_restarts
         self._next_step_at = time.monotonic()
         return self._observation(result), self._info(result) | self._step_info(self._rewards.no_shares(), 0, 0)
 
@@ -202,12 +206,12 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
             return None
         if not self._grade:
             raise NotResetError("render: there is no game yet; call reset() first")
-        return self._keeper.session.capture().pixels
+        return self._holder.session.capture().pixels
 
     def close(self) -> None:
         """Release all keys and end the game, if it was started for this environment."""
         self._is_ready = False
-        self._keeper.close()
+        self._holder.close()
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return the open actions of a discrete space, by the name that MaskablePPO looks for."""
@@ -220,7 +224,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
     @property
     def session(self) -> Session:
         """The session with the game, for whoever looks closer; it is opened if it is not yet."""
-        return self._keeper.session
+        return self._holder.session
 
     @property
     def needs_reset(self) -> bool:
@@ -243,16 +247,16 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         self._is_deterministic = self._is_deterministic or is_asked
         if not self._is_deterministic:
             return
-        self._keeper.seed = int(self.np_random.integers(2**32)) if seed is None else seed % 2**32
-        has_other_start = is_asked or seed is not None or self._keeper.started_seed is None
-        if self._keeper.is_open and has_other_start:
-            self._keeper.is_lost = True
+        self._holder.seed = int(self.np_random.integers(2**32)) if seed is None else seed % 2**32
+        has_other_start = is_asked or seed is not None or self._holder.started_seed is None
+        if self._holder.is_open and has_other_start:
+            self._holder.is_lost = True
 
     def _begin(self, n_ticks: int, deadline: Deadline) -> StepResult:
-        self._start.play(self._keeper, deadline)
+        self._start.play(self._holder, deadline)
         advance_s = n_ticks * self._tick_s
         look = msgspec.structs.replace(self._look, held=(), advance_s=advance_s)
-        result = self._keeper.session.step(look)
+        result = self._holder.session.step(look)
         if self._ticks.attribute:
             self._ticks.begin(int(result.snapshot[self._ticks.attribute]))
         if name := self._end(result.snapshot):
@@ -274,7 +278,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         try:
             for n_waited in range(self._settings.retry_ticks + 1):
                 try:
-                    result = self._keeper.session.step(step)
+                    result = self._holder.session.step(step)
                     break
                 except LOADING:
                     if n_waited == self._settings.retry_ticks:
@@ -287,7 +291,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
                 self._count_ticks(int(result.snapshot[self._ticks.attribute]), n_waited)
                 self._refuse_stall(self._ticks.n_ticks != 0, time.monotonic() - started_s)
         except SiphonError:
-            self._keeper.is_lost = True
+            self._holder.is_lost = True
             raise
         if self.render_mode == "human":
             self._pace()
@@ -298,7 +302,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
         missing = []
         for name in self._look.attributes or ():
             try:
-                self._keeper.session.read(name)
+                self._holder.session.read(name)
             except LOADING:
                 missing.append(name)
         return tuple(missing)
@@ -310,7 +314,7 @@ class ProcessEnv(gymnasium.Env[Any, Any]):
     def _look_without(self, missing: tuple[str, ...]) -> StepResult:
         """Look at the game without some attributes, which keep their last values. Raises as `Session.step`."""
         names = tuple(name for name in self._look.attributes or () if name not in missing)
-        result = self._keeper.session.step(msgspec.structs.replace(self._look, attributes=names))
+        result = self._holder.session.step(msgspec.structs.replace(self._look, attributes=names))
         seen = result.snapshot
         last = {} if self._latest is None else {name: self._latest.snapshot[name] for name in missing}
         return StepResult(result.advance, Snapshot({**last, **seen}, seen.game_time_s, seen.wall_time_s), result.frame)

@@ -23,11 +23,8 @@ Observation: TypeAlias = Literal["state", "features", "pixels", "both"]
 ActionMode: TypeAlias = Literal["discrete", "multi_binary", "multi_discrete"]
 RewardKind: TypeAlias = Literal["gain", "loss", "change", "value", "distance", "farthest", "explore"]
 OnLostTick: TypeAlias = Literal["count", "error"]
+OnFailure: TypeAlias = Literal["raise", "truncate"]
 
-OBSERVATIONS = ("state", "features", "pixels", "both")
-ACTION_MODES = ("discrete", "multi_binary", "multi_discrete")
-ON_LOST_TICK = ("count", "error")
-ON_FAILURE = ("raise", "truncate")
 #: Kinds of reward that look at a position: one vector, or two or three attributes.
 PLACE_KINDS = ("distance", "farthest", "explore")
 #: Length of a tap, and of a look during a wait, where the game's simulation has no known step.

@@ -10,8 +10,9 @@ import msgspec
 import numpy as np
 import psutil
 
+from soulslab.envs.game.session_holder import Deadline, SessionHolder
 from soulslab.envs.process_settings import EnvSettings, tick_s
-from soulslab.envs.process_start import Deadline, EpisodeStart, GameKeeper
+from soulslab.envs.process_start import EpisodeStart
 from soulslab.envs.tick_count import has_restarted, ticks_between
 from soulslab.envs.trace import Pixels, hash_frame
 from soulslab.errors import WaitTimeoutError
@@ -85,7 +86,7 @@ class TracedEpisode:
     Args:
         profile: The game.
         env: Its reset procedure and end conditions.
-        keeper: Opens its session.
+        holder: Opens its session.
 
     Attributes:
         rows: The values after each step; one that could not be read is missing.
@@ -97,9 +98,9 @@ class TracedEpisode:
         n_resets: How often the reset procedure was played after the first time.
     """
 
-    def __init__(self, profile: Profile, env: EnvSettings, keeper: GameKeeper) -> None:
+    def __init__(self, profile: Profile, env: EnvSettings, holder: SessionHolder) -> None:
         self._env = env
-        self._keeper = keeper
+        self._holder = holder
         self._tick = profile.clock.tick_attribute
         self._tick_s = tick_s(profile)
         self._tick_fact = profile.attributes.get(self._tick)
@@ -118,7 +119,7 @@ class TracedEpisode:
     @property
     def session(self) -> Session:
         """The session with the game."""
-        return self._keeper.session
+        return self._holder.session
 
     def play(self, held: Sequence[tuple[str, ...]], step_s: float, frame: FrameFormat, on_frame: OnFrame) -> None:
         """Play steps.
@@ -176,7 +177,7 @@ class TracedEpisode:
 
     def _begin(self) -> None:
         """Play the reset procedure."""
-        self._start.play(self._keeper, Deadline(self._env.reset_deadline_s))
+        self._start.play(self._holder, Deadline(self._env.reset_deadline_s))
         for name, condition in self._env.end.items():
             if condition.holds(self.session.snapshot((condition.attribute,))):
                 hint = f"env.end.{name} ({condition}) holds after env.reset; wait for its contrary there"

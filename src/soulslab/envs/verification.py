@@ -24,9 +24,9 @@ from tempfile import TemporaryDirectory
 import msgspec
 import numpy as np
 
+from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.process_checks import read_settings
 from soulslab.envs.process_settings import EnvSettings, tick_s
-from soulslab.envs.process_start import GameKeeper
 from soulslab.envs.trace import (
     HASH_BYTES,
     Difference,
@@ -223,12 +223,12 @@ class _Verifier:
             path = folder / "first.h5" if number == 1 else None
             if settings.record_dir is not None:
                 path = settings.record_dir / f"{settings.name}-{number}.h5"
-            keeper = GameKeeper(lambda _: opener())
-            keeper.check = self._check_grade
+            holder = SessionHolder(lambda _: opener())
+            holder.check = self._check_grade
             try:
-                self._compare(number, self._play(number, keeper, path))
+                self._compare(number, self._play(number, holder, path))
             finally:
-                keeper.close()
+                holder.close()
 
     def _check_grade(self, session: Session) -> None:
         """Raise `ClockUnavailableError` where the clock is no lockstep clock: then nothing can be proven."""
@@ -241,9 +241,9 @@ class _Verifier:
                 f"the clock is {self.found.grade!r} and not 'lockstep': {reason} (docs/clock.md)"
             )
 
-    def _play(self, number: int, keeper: GameKeeper, path: Path | None) -> Trace:
+    def _play(self, number: int, holder: SessionHolder, path: Path | None) -> Trace:
         """Play an episode and count its ticks; write its trace if it has a file."""
-        episode = TracedEpisode(self._profile, self._env, keeper)
+        episode = TracedEpisode(self._profile, self._env, holder)
         frame = self._frame = self._frame or FrameFormat(*episode.session.info.window_px)
         with contextlib.ExitStack() as stack:
             writer = None if path is None else stack.enter_context(TraceWriter(path))

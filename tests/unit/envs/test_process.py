@@ -479,11 +479,11 @@ def test_the_seed_draws_the_random_start():
     ("options", "message"),
     [
         ({"observatoin": "state"}, "did you mean 'observation'"),
-        ({"observation": "picture"}, "observation: unknown kind 'picture'"),
-        ({"action_mode": "multi"}, "action_mode: unknown mode"),
-        ({"server": "here:1"}, "either server or session"),
+        ({"observation": "picture"}, "observation: 'picture' is not one of its values"),
+        ({"action_mode": "multi"}, "action_mode: 'multi' is not one of its values"),
+        ({"server": "here:1"}, "only one of server, pid and session"),
         ({"reward": {"walk": "much"}}, "must be a number"),
-        ({"reward": {"walk": float("nan")}}, "must be a number"),
+        ({"reward": {"walk": float("nan")}}, "reward.walk: is not a number"),
     ],
 )
 def test_wrong_options(options, message):

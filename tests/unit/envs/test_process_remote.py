@@ -111,7 +111,7 @@ def test_a_vector_over_one_server_for_each_environment(serving):
 
 
 def test_a_list_of_servers_is_for_vectors():
-    with pytest.raises(EnvironmentUsageError, match=r"server must be text, not of type list; .* make_vec"):
+    with pytest.raises(EnvironmentUsageError, match=r"server: expected text, got a list; .*make_vec"):
         ProcessEnv(profile=toy_profile(), server=["a:1", "b:2"])
 
 
@@ -145,7 +145,7 @@ def test_the_token_comes_from_a_file_or_the_environment(serving, tmp_path, monke
     ("options", "words"),
     [
         ({"token": "plain text"}, r"token must be a soulslab.config.Secret.*give token_file"),
-        ({"token_file": 3}, "token_file must be the path of a file, not of type int"),
+        ({"token_file": 3}, "token_file: expected text"),
         ({"token": Secret("x"), "token_file": "y"}, "either token or token_file"),
     ],
 )

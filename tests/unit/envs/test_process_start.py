@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
+from soulslab.envs.game.session_holder import Deadline, SessionHolder
 from soulslab.envs.process_checks import read_settings
-from soulslab.envs.process_start import Deadline, EpisodeStart, GameKeeper
+from soulslab.envs.process_start import EpisodeStart
 from soulslab.errors import ServerUnavailableError, WaitTimeoutError
 from soulslab.siphon.fake import FakeSession
 from support.toy_env import Toys, toy_env, toy_profile, toy_table
@@ -20,7 +21,7 @@ def play(reset, prepare=None, session=None):
     session = session or FakeSession()
     if prepare is not None:
         prepare(session.toy)
-    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(GameKeeper(None, session), Deadline(60))
+    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(SessionHolder(None, session), Deadline(60))
     return session
 
 
@@ -99,11 +100,11 @@ def test_without_steps_the_game_is_restarted():
 def test_a_game_that_was_just_opened_is_not_restarted():
     toys = Toys(toy_table())
     profile = toy_profile(reset=[{"restart": True}])
-    keeper = GameKeeper(lambda _: toys())
+    holder = SessionHolder(lambda _: toys())
     start = EpisodeStart(read_settings(profile), profile, is_read_only=False)
-    start.play(keeper, Deadline(60))
+    start.play(holder, Deadline(60))
     assert toys.last.info.n_starts == 1
-    start.play(keeper, Deadline(60))
+    start.play(holder, Deadline(60))
     assert toys.last.info.n_starts == 2
     assert len(toys.sessions) == 1
 
@@ -112,8 +113,9 @@ def test_a_game_that_stands_still_cannot_be_aligned():
     session = FakeSession()
     session.toy.pass_time = lambda _: None
     profile = toy_profile(reset=[{"write": {"hp": 1}}])
+    start = EpisodeStart(read_settings(profile), profile, is_read_only=False)
     with pytest.raises(WaitTimeoutError, match="attribute ticks to grow"):
-        EpisodeStart(read_settings(profile), profile, is_read_only=False).play(GameKeeper(None, session), Deadline(60))
+        start.play(SessionHolder(None, session), Deadline(60))
 
 
 def test_a_game_that_runs_only_after_the_steps_is_aligned_then_and_started_again():
@@ -128,12 +130,12 @@ def test_a_game_that_runs_only_after_the_steps_is_aligned_then_and_started_again
 
     toy.pass_time = passed
     profile = toy_profile(reset=[{"tap": ["up"]}])
-    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(GameKeeper(None, session), Deadline(60))
+    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(SessionHolder(None, session), Deadline(60))
     assert seen.count(("W",)) == 2
 
 
 def test_a_server_is_waited_for(monkeypatch):
-    monkeypatch.setattr("soulslab.envs.process_start.time.sleep", lambda _: None)
+    monkeypatch.setattr("soulslab.envs.game.session_holder.time.sleep", lambda _: None)
     answers = [ServerUnavailableError("down"), ServerUnavailableError("still down"), FakeSession()]
 
     def connect(_):
@@ -144,10 +146,10 @@ def test_a_server_is_waited_for(monkeypatch):
 
     broken = FakeSession()
     broken.close()
-    keeper = GameKeeper(connect, broken)
-    keeper.is_lost = True
-    keeper.recover(Deadline(60))
-    assert (keeper.is_lost, keeper.n_restarts, answers) == (False, 1, [])
+    holder = SessionHolder(connect, broken)
+    holder.is_lost = True
+    holder.recover(Deadline(60))
+    assert (holder.is_lost, holder.n_restarts, answers) == (False, 1, [])
 
 
 def test_a_server_is_not_waited_for_for_ever():
@@ -155,12 +157,12 @@ def test_a_server_is_not_waited_for_for_ever():
         raise ServerUnavailableError("down")
 
     with pytest.raises(WaitTimeoutError, match="down"):
-        GameKeeper(connect).recover(Deadline(-1))
+        SessionHolder(connect).recover(Deadline(-1))
 
 
 def test_a_reset_has_a_deadline_in_wall_time(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("soulslab.envs.process_start.time.monotonic", lambda: now.append(now[-1] + 30) or now[-1])
+    monkeypatch.setattr("soulslab.envs.game.session_holder.time.monotonic", lambda: now.append(now[-1] + 30) or now[-1])
     env = toy_env(reset=[{"wait": {"attribute": "level", "equals": 7}, "s": 3600}], max_retries=0, reset_deadline_s=100)
     with pytest.raises(WaitTimeoutError, match="level to be equal to 7"):
         env.reset()
@@ -177,5 +179,5 @@ def test_seconds_are_whole_ticks_where_the_game_counts_them():
         pass_time(seconds)
 
     session.toy.pass_time = passed
-    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(GameKeeper(None, session), Deadline(60))
+    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(SessionHolder(None, session), Deadline(60))
     assert seen[-1] == pytest.approx(7 * TICK_S)  # 6.6 ticks would end at the edge of one

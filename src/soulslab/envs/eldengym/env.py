@@ -20,10 +20,11 @@ from soulslab.envs.eldengym.names import GAME, boss_of
 from soulslab.envs.eldengym.observation import View
 from soulslab.envs.eldengym.options import split_options
 from soulslab.envs.eldengym.rewards import call, is_over
+from soulslab.envs.game.option_parsing import parse_options
+from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.live.actions import Keys
-from soulslab.envs.live.options import check_number
+from soulslab.envs.live.options import DuelOptions
 from soulslab.envs.live.timing import Lockstep, Look
-from soulslab.envs.process_start import Deadline
 from soulslab.envs.souls.env import SoulsDuelEnv
 from soulslab.errors import EnvironmentUsageError, NotResetError, SiphonError, WaitTimeoutError
 from soulslab.games.camera import Camera
@@ -106,10 +107,10 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
         self._view = View(self._duel.profile, given.memory_attributes, given.frame_px)
         self._timing = Lockstep(self._duel.options.times)
         self._look = Look(self._view.attributes, self._view.frame)
-        keeper = self._duel.game.keeper
+        holder = self._duel.game.holder
         needed = (*needed_by(self._duel.profile), *self._view.attributes)
         # The entrance checks again, once there is a world.
-        keeper.check = AttributeGate(needed, may_be_loading=not passed_on.get("stand_in"))
+        holder.check = AttributeGate(needed, may_be_loading=not passed_on.get("stand_in"))
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "render_fps": max(1, round(1000 / given.step_ms))}
         self.scenario_name = scenario_name
@@ -145,14 +146,14 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
         self._is_ready = False
         game, episode = self._duel.game, self._duel.episode
         if given.get("restart"):
-            game.keeper.is_lost = True
-        n_restarts = game.keeper.n_restarts
+            game.holder.is_lost = True
+        n_restarts = game.holder.n_restarts
         episode.begin(game, self.np_random, seed, Deadline(self._duel.options.reset_deadline_s))
         self._ask_for_lock()
         self._timing.begin(self.session)
         result = self._played(None)
         self._start_s = result.snapshot.game_time_s
-        self._n_restarts = game.keeper.n_restarts - n_restarts
+        self._n_restarts = game.holder.n_restarts - n_restarts
         self.step_count = 0
         self._is_ready = True
         self._info = self._info_of(result)
@@ -224,7 +225,7 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
         Raises:
             EnvironmentUsageError: It is out of range.
         """
-        check_number("set_game_speed: speed", speed, 0.01, 1000)
+        parse_options("set_game_speed", {"game_speed": speed}, DuelOptions)
         self._timing = Lockstep(msgspec.structs.replace(self._duel.options.times, speed=float(speed)))
         self._timing.begin(self.session)
 
@@ -260,7 +261,7 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
         except LOADING:
             raise  # a game that loads comes round by itself, and the next reset waits for it
         except SiphonError:
-            self._duel.game.keeper.is_lost = True
+            self._duel.game.holder.is_lost = True
             raise
 
     def _observation(self, result: StepResult) -> Observation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -16,7 +16,7 @@ from soulslab.envs.arguments import action_number
 from soulslab.envs.live.masks import Freedom
 from soulslab.errors import EnvironmentUsageError, InvalidActionError, ProfileError, did_you_mean
 
-ACTION_MODES = ("discrete", "multi_binary", "continuous")
+ActionMode: TypeAlias = Literal["discrete", "multi_binary", "continuous"]
 ACTION_NAMES = tuple(action_name(number) for number in range(N_ACTIONS))
 
 _NUMBER = {frozenset(keys): number for number, keys in enumerate(ACTIONS)}
@@ -55,7 +55,7 @@ class Actions:
     presses that are open the last in `PRESSES` is made.
 
     Args:
-        mode: One of `ACTION_MODES`.
+        mode: Kind of the action space.
         names: Actions of ``discrete``, by name; all 20 without.
         threshold: Of ``continuous``.
 
@@ -67,9 +67,7 @@ class Actions:
         EnvironmentUsageError: One of them cannot be.
     """
 
-    def __init__(self, mode: str, names: Sequence[str] | None = None, threshold: float = 0.5) -> None:
-        if mode not in ACTION_MODES:
-            raise EnvironmentUsageError(f"action_mode: unknown mode {mode!r}{did_you_mean(str(mode), ACTION_MODES)}")
+    def __init__(self, mode: ActionMode, names: Sequence[str] | None = None, threshold: float = 0.5) -> None:
         if names is not None and mode != "discrete":
             raise EnvironmentUsageError(f"actions: only discrete actions have names to choose from, not {mode!r}")
         if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0.0 < threshold <= 1.0:

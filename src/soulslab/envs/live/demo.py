@@ -6,6 +6,7 @@ import numpy as np
 
 from soulslab.arena.live_fight import STAGES
 from soulslab.arena.state import Record
+from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.entrance import Entrance, RespawnEntrance, Visit
 from soulslab.envs.live.episode import EpisodeSettings, Verdict
@@ -13,7 +14,6 @@ from soulslab.envs.live.lost_lock import LostLock
 from soulslab.envs.live.reset import ResetLog, ResetRunner
 from soulslab.envs.live.respawn import seed_fight
 from soulslab.envs.live.scenario import Scenario
-from soulslab.envs.process_start import Deadline
 
 
 class DemoEpisode:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.binding import Binding
+from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.live.scenario import POSITION, Scenario, Vitals
-from soulslab.envs.process_start import GameKeeper
 from soulslab.errors import ProfileError
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import Session, Step, StepResult
@@ -24,7 +24,7 @@ class DuelGame:
     """Reads, writes and plays a game by quantities and buttons.
 
     Args:
-        keeper: Holds the session, and gets the game back when it is gone.
+        holder: Holds the session, and gets the game back when it is gone.
         profile: The game as data.
         source: The profile's file, for errors.
         frame: The frame that positions are told in: ``player.position``, as the game has them, or
@@ -32,7 +32,7 @@ class DuelGame:
             anywhere after a load, so what is to be compared with numbers of a file is told in that of the block.
 
     Attributes:
-        keeper: See above.
+        holder: See above.
         profile: See above.
         source: See above.
         binding: Which attribute holds which quantity.
@@ -43,8 +43,8 @@ class DuelGame:
         ProfileError: The profile has no ``[duel]`` table, or a wrong one, or does not tell the frame.
     """
 
-    def __init__(self, keeper: GameKeeper, profile: Profile, source: str = "", frame: str = POSITION) -> None:
-        self.keeper = keeper
+    def __init__(self, holder: SessionHolder, profile: Profile, source: str = "", frame: str = POSITION) -> None:
+        self.holder = holder
         self.profile = profile
         self.source = source
         self.binding = Binding(profile.duel, profile.attributes, source)
@@ -63,7 +63,7 @@ class DuelGame:
     @property
     def session(self) -> Session:
         """The open session."""
-        return self.keeper.session
+        return self.holder.session
 
     def has(self, *quantities: str) -> bool:
         """Tell whether all of these quantities are known of this game."""

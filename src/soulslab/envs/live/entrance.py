@@ -7,10 +7,10 @@ from typing import Protocol
 
 import msgspec
 
+from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.reset import ResetLog, reach
 from soulslab.envs.live.respawn import is_over, load_state, respawn
-from soulslab.envs.process_start import Deadline
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from soulslab.arena.state import Record
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
 from soulslab.envs.arguments import reset_options_of
 from soulslab.envs.attribute_gate import AttributeGate
+from soulslab.envs.game.session_holder import Deadline, SessionHolder
 from soulslab.envs.live.actions import Actions
 from soulslab.envs.live.demo import DemoEpisode
 from soulslab.envs.live.duel_game import DuelGame
@@ -32,7 +33,6 @@ from soulslab.envs.live.play import DuelPlay
 from soulslab.envs.live.scenario import Scenario
 from soulslab.envs.live.terms import FightScore
 from soulslab.envs.live.timing import StepTimes, make_timing
-from soulslab.envs.process_start import Deadline, GameKeeper
 from soulslab.envs.tick_count import TickCount
 from soulslab.errors import EnvironmentUsageError, NotResetError, ReadOnlyError, SiphonError
 from soulslab.games.self_check import needed_by
@@ -49,16 +49,18 @@ class DuelSetup(msgspec.Struct, frozen=True, kw_only=True):
         profile: The game as data.
         source: Its file, for errors.
         scenario: The boss and its place.
-        keeper: Opens and holds the session.
+        holder: Opens and holds the session.
         entrance: Gets the game to a fight; None for one that begins its fights by itself. After each start of the game
             it has to check what was not loaded when it was attached to.
+        is_read_only: The game is observed and not played.
     """
 
     profile: Profile
     source: str
     scenario: Scenario
-    keeper: GameKeeper
+    holder: SessionHolder
     entrance: Entrance | None = None
+    is_read_only: bool = False
 
 
 class DuelEnv(gymnasium.Env[Any, Any]):
@@ -102,11 +104,12 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self._actions = Actions(options.action_mode, options.actions, options.threshold)
         self._score = FightScore(setup.scenario, options.reward, times.step_s)
         last = (options.n_last_actions, len(self._actions.names))
-        self._observer = Observer(options.observation, setup.scenario, options.picture, last)
-        game = DuelGame(setup.keeper, setup.profile, setup.source, setup.scenario.frame)
+        self._observer = Observer(options.observation, setup.scenario, options.pixels, last)
+        game = DuelGame(setup.holder, setup.profile, setup.source, setup.scenario.frame)
         game.step_deadline_s = options.step_deadline_s
-        setup.keeper.check = AttributeGate(needed_by(setup.profile), may_be_loading=setup.entrance is not None)
-        episode = make_episode(options, setup.scenario, setup.entrance)
+        setup.holder.check = AttributeGate(needed_by(setup.profile), may_be_loading=setup.entrance is not None)
+        self._is_read_only = setup.is_read_only
+        episode = make_episode(options, setup)
         timing = make_timing(options.timing, times)
         is_late = options.skip_locked and options.timing == "lockstep"
         self._play = DuelPlay(game, setup.scenario, episode, timing, self._observer.frame, is_late_frame=is_late)
@@ -118,7 +121,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self._ticks = TickCount(setup.profile)
         self._decision_ticks = _ticks_of(times.step_s, setup.profile) if options.timing == "lockstep" else None
         self._is_ready = False
-        self._must_check_keys = options.check_keys and not options.read_only
+        self._must_check_keys = options.check_keys and not setup.is_read_only
         self._max_decisions, self._n_steps = options.max_decisions, 0
         self._n_masked = self._n_restarts = 0
         self._latest: Any = None
@@ -140,10 +143,10 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         given = reset_options_of(options, ("restart",))
         super().reset(seed=seed)
         self._is_ready = False
-        play, keeper = self._play, self._play.game.keeper
+        play, holder = self._play, self._play.game.holder
         if given.get("restart"):
-            keeper.is_lost = True
-        n_restarts = keeper.n_restarts
+            holder.is_lost = True
+        n_restarts = holder.n_restarts
         deadline = Deadline(self.options.reset_deadline_s)
         if self._must_check_keys:
             # The episode then begins anew, from the same draws.
@@ -156,7 +159,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         self._n_masked = self._n_steps = 0
         self._ticks.begin(play.tick)
         self._score.begin(play.state, play.start_pose(is_random=self.options.random_pose))
-        self._n_restarts = keeper.n_restarts - n_restarts
+        self._n_restarts = holder.n_restarts - n_restarts
         self._is_ready = True
         self._latest = self._observation()
         return self._latest, self._info() | self._no_step()
@@ -173,7 +176,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
         if not self._is_ready:
             raise NotResetError("step: the fight is over, has not begun, or has failed; call reset() first")
         choice = self._actions.choose(action, self._play.freedom)
-        if self.options.read_only and choice.action != NOTHING:
+        if self._is_read_only and choice.action != NOTHING:
             raise ReadOnlyError("cannot send keys: the environment is read-only; the action has to be 'nothing'")
         times = self._play.timing.times
         if times is not None:
@@ -226,12 +229,12 @@ class DuelEnv(gymnasium.Env[Any, Any]):
     def close(self) -> None:
         """Release all keys and end the game, if it was started for this environment; a second call does nothing."""
         self._is_ready = False
-        play, keeper = self._play, self._play.game.keeper
-        if keeper.is_open:
+        play, holder = self._play, self._play.game.holder
+        if holder.is_open:
             # A game that goes on without us gets back what episodes changed; one that is gone needs nothing.
             with contextlib.suppress(SiphonError):
                 play.episode.release(play.game)
-        keeper.close()
+        holder.close()
 
     # --- for whoever looks closer ---------------------------------------------------------------------------
 
@@ -352,7 +355,7 @@ class DuelEnv(gymnasium.Env[Any, Any]):
 
     def _mask(self) -> NDArray[np.bool_]:
         """Return the open actions; only "nothing" where the fight is observed."""
-        if not self.options.read_only:
+        if not self._is_read_only:
             return self._actions.mask(self._play.open, self._play.freedom)
         return self._actions.mask(np.arange(N_ACTIONS) == NOTHING, Freedom(False, False, False))
 
@@ -372,13 +375,13 @@ def _ticks_of(step_s: float, profile: Profile) -> int | None:
     return round(n) if profile.clock.tick_attribute and abs(n - round(n)) < 1e-6 else None
 
 
-def make_episode(options: DuelOptions, scenario: Scenario, entrance: Entrance | None = None) -> Episode:
-    """Return what begins and ends the episodes that were asked for."""
+def make_episode(options: DuelOptions, setup: DuelSetup) -> Episode:
+    """Return the object that begins and ends the episodes that were asked for."""
     settings = EpisodeSettings(
         phase=str(options.phase), random_pose=options.random_pose, hard_reset_minutes=options.hard_reset_minutes
     )
-    if options.read_only:
-        return ObservedEpisode(scenario, settings)
+    if setup.is_read_only:
+        return ObservedEpisode(setup.scenario, settings)
     if options.episodes == "demo":
-        return DemoEpisode(scenario, settings, entrance)
-    return InPlaceEpisode(scenario, settings, entrance)
+        return DemoEpisode(setup.scenario, settings, setup.entrance)
+    return InPlaceEpisode(setup.scenario, settings, setup.entrance)

@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from soulslab.arena.state import Record
+from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.reset import ResetLog
-from soulslab.envs.process_start import Deadline
 
 Verdict: TypeAlias = Literal["", "won", "lost"]
 
@@ -67,7 +67,7 @@ class Episode(Protocol):
         """Bring the game to the start of an episode.
 
         Args:
-            game: The game; one that is lost (`GameKeeper.is_lost`) is brought back first.
+            game: The game; one that is lost (`SessionHolder.is_lost`) is brought back first.
             rng: Draws what is drawn.
             seed: Of the reset, where one was given.
             deadline: Wall time for all of it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
@@ -19,7 +19,7 @@ from soulslab.envs.process_spaces import pixel_space
 from soulslab.envs.spaces import FIELD_KINDS, ROW_NAMES, DuelLimits, fields_space, row_space
 from soulslab.siphon.capture import FrameFormat
 
-OBSERVATIONS = ("features", "relative", "dict", "boxes", "pixels", "pixels+state", "pixels+features")
+Observation: TypeAlias = Literal["features", "relative", "dict", "boxes", "pixels", "pixels+state", "pixels+features"]
 #: Kinds that hold the 15 fields.
 _WITH_FIELDS = (*FIELD_KINDS, "pixels+state")
 
@@ -30,7 +30,7 @@ class Observer:
     Numbers that lie outside their space are cut off at its bounds.
 
     Args:
-        kind: One of `OBSERVATIONS`.
+        kind: Kind of the observations.
         scenario: The boss and its place.
         pixels: The picture.
         last_actions: How many of the last actions are seen, and numbers in each.
@@ -40,7 +40,7 @@ class Observer:
         frame: Picture to take at each look; None for none.
     """
 
-    def __init__(self, kind: str, scenario: Scenario, pixels: Pixels, last_actions: tuple[int, int]) -> None:
+    def __init__(self, kind: Observation, scenario: Scenario, pixels: Pixels, last_actions: tuple[int, int]) -> None:
         self._kind = kind
         self._n_last, self._n_names = last_actions
         limits = np.array(scenario.limits_m, np.float64)

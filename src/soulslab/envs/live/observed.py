@@ -7,9 +7,9 @@ import time
 import numpy as np
 
 from soulslab.arena.live_fight import STAGES
+from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.live.demo import DemoEpisode
 from soulslab.envs.live.duel_game import DuelGame
-from soulslab.envs.process_start import Deadline
 from soulslab.errors import SiphonError
 from soulslab.siphon.session import LOADING
 
@@ -32,8 +32,8 @@ class ObservedEpisode(DemoEpisode):
         """
         del rng, seed
         self._stage = ""
-        if game.keeper.is_lost:
-            game.keeper.reopen()
+        if game.holder.is_lost:
+            game.holder.reopen()
         while True:
             cause: SiphonError | None = None
             try:

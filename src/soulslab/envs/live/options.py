@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
-from soulslab.arena.state import DECISION_S, MAX_DECISIONS, PHASES
-from soulslab.envs.arguments import refuse_unknown_options
-from soulslab.envs.live.actions import ACTION_MODES, Actions
-from soulslab.envs.live.observation import OBSERVATIONS
-from soulslab.envs.live.timing import TIMINGS, TimingOptions
-from soulslab.envs.process_settings import ON_FAILURE, Pixels
+from soulslab.arena.state import DECISION_S, MAX_DECISIONS
+from soulslab.envs.live.actions import ActionMode, Actions
+from soulslab.envs.live.observation import Observation
+from soulslab.envs.live.timing import TimingOptions
+from soulslab.envs.process_settings import OnFailure, Pixels
 from soulslab.envs.rewards import check_reward_function, reward_weights
-from soulslab.errors import EnvironmentUsageError, did_you_mean
+from soulslab.errors import EnvironmentUsageError
 
-EPISODES = ("demo", "in_place")
-_MAX_LAST_ACTIONS = 100
-_Options = TypeVar("_Options", bound="DuelOptions")
+Phase: TypeAlias = Literal["1", "2", "full", 1, 2]
+Timing: TypeAlias = Literal["lockstep", "realtime"]
+Minutes: TypeAlias = Annotated[float, Meta(ge=0.001, le=10**6)]
 
 
 class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,9 +28,6 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
         reward: A preset, a table of terms and weights, or a function (see `soulslab.envs.rewards`).
         random_pose: Draw the player's start from the poses of the place, where there are any. A real game that is not
             played in place begins where it does.
-        read_only: Observe a fight that a person or another program plays: no write, no key, no control of time, no
-            restart. A reset waits for a fight, a decision waits for its length in wall time, and the only action is
-            "nothing". The game has to run already; `episodes` and seeds have no effect.
         observation: ``"features"`` (74 numbers), ``"relative"`` (73 numbers in the player's own frame), ``"dict"`` (the
             15 `DuelState` fields with SoulsGym's spaces), ``"boxes"`` (the same fields as float32 Boxes), ``"pixels"``,
             ``"pixels+state"`` (the fields of ``"dict"`` and ``pixels``) or ``"pixels+features"``.
@@ -61,75 +56,39 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
             ``"truncate"`` the episode. The next reset brings a new game either way.
     """
 
-    phase: str = "full"
+    phase: Phase = "full"
     reward: Any = "soulsgym"
     random_pose: bool = False
-    read_only: bool = False
-    observation: str = "features"
-    pixels: Any = None
+    observation: Observation = "features"
+    pixels: Pixels = Pixels()
     skip_locked: bool = False
-    action_mode: str = "discrete"
+    action_mode: ActionMode = "discrete"
     actions: Any = None
     threshold: float = 0.5
-    n_last_actions: int = 0
-    timing: str = "lockstep"
-    step_ms: float = 100
-    game_speed: float = 1.0
-    latency_ms: float = 0
-    episodes: str = "demo"
-    max_episode_steps: int | None = None
-    hard_reset_minutes: float | None = None
-    step_deadline_s: float = 10.0
-    reset_deadline_s: float = 120.0
+    n_last_actions: Annotated[int, Meta(ge=0, le=100)] = 0
+    timing: Timing = "lockstep"
+    step_ms: Annotated[float, Meta(ge=1, le=10_000)] = 100
+    game_speed: Annotated[float, Meta(ge=0.01, le=1000)] = 1.0
+    latency_ms: Annotated[float, Meta(ge=0, le=10_000)] = 0
+    episodes: Literal["demo", "in_place"] = "demo"
+    max_episode_steps: Annotated[int, Meta(ge=1)] | None = None
+    hard_reset_minutes: Minutes | None = None
+    step_deadline_s: Annotated[float, Meta(ge=0.01, le=3600)] = 10.0
+    reset_deadline_s: Annotated[float, Meta(ge=0.01, le=36_000)] = 120.0
     check_keys: bool = False
-    on_failure: str = "raise"
+    on_failure: OnFailure = "raise"
 
-    def check(self) -> None:
-        """Raise `EnvironmentUsageError` for the first option that is wrong."""
-        self._check_choices()
-        for name in ("random_pose", "skip_locked", "check_keys"):
-            if not isinstance(getattr(self, name), bool):
-                raise EnvironmentUsageError(f"{name} must be True or False, not {getattr(self, name)!r}")
-        self._check_read_only()
-        _check_whole("n_last_actions", self.n_last_actions, 0, _MAX_LAST_ACTIONS)
-        if self.max_episode_steps is not None:
-            _check_whole("max_episode_steps", self.max_episode_steps, 1, 10**9)
-        check_number("step_ms", self.step_ms, 1, 10_000)
-        check_number("game_speed", self.game_speed, 0.01, 1000)
-        check_number("latency_ms", self.latency_ms, 0, 10_000)
-        if self.hard_reset_minutes is not None:
-            check_number("hard_reset_minutes", self.hard_reset_minutes, 0.001, 10**6)
-        check_number("step_deadline_s", self.step_deadline_s, 0.01, 3600)
-        check_number("reset_deadline_s", self.reset_deadline_s, 0.01, 36_000)
+    def check(self, *, is_read_only: bool) -> None:
+        """Raise `EnvironmentUsageError` for the first option that contradicts another."""
+        if is_read_only and (self.timing != "lockstep" or self.latency_ms or str(self.phase) == "2"):
+            raise EnvironmentUsageError(
+                "read_only: an observed fight has the timing of its player; leave out timing, latency_ms and phase='2'"
+            )
         if self.n_last_actions and self.observation == "pixels":
             raise EnvironmentUsageError("n_last_actions: pixels alone have no place for them; use 'pixels+features'")
         Actions(self.action_mode, self.actions, self.threshold)
         reward_weights(self.reward)
         check_reward_function(self.reward, 1)
-        _ = self.picture
-
-    def _check_read_only(self) -> None:
-        if not isinstance(self.read_only, bool):
-            raise EnvironmentUsageError(f"read_only must be True or False, not {self.read_only!r}")
-        if self.read_only and (self.timing != "lockstep" or self.latency_ms or str(self.phase) == "2"):
-            raise EnvironmentUsageError(
-                "read_only: an observed fight has the timing of its player; leave out timing, latency_ms and phase='2'"
-            )
-
-    def _check_choices(self) -> None:
-        if str(self.phase) not in PHASES:
-            raise EnvironmentUsageError(f"phase: unknown phase {self.phase!r}{did_you_mean(str(self.phase), PHASES)}")
-        choices = {
-            "observation": OBSERVATIONS,
-            "action_mode": ACTION_MODES,
-            "timing": TIMINGS,
-            "episodes": EPISODES,
-            "on_failure": ON_FAILURE,
-        }
-        for name, known in choices.items():
-            value = getattr(self, name)
-            if value not in known:
-                raise EnvironmentUsageError(f"{name}: unknown kind {value!r}{did_you_mean(str(value), known)}")
 
     @property
     def max_decisions(self) -> int | None:
@@ -137,16 +96,6 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
         if self.max_episode_steps is not None:
             return None
         return max(round(MAX_DECISIONS * DECISION_S * 1000 / self.step_ms), 1)
-
-    @property
-    def picture(self) -> Pixels:
-        """The picture of an observation."""
-        try:
-            return msgspec.convert(dict(self.pixels or {}), Pixels)
-        except (msgspec.ValidationError, TypeError, ValueError) as error:
-            raise EnvironmentUsageError(
-                f"pixels must be a table such as {{'width_px': 84, 'height_px': 84, 'is_grey': True}}: {error}"
-            ) from error
 
     @property
     def times(self) -> TimingOptions:
@@ -157,32 +106,3 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
             speed=float(self.game_speed),
             deadline_s=float(self.step_deadline_s),
         )
-
-
-def make_duel_options(kind: type[_Options], options: Mapping[str, Any], env_id: str) -> _Options:
-    """Return the options of an environment, checked, with a clear error for one that does not exist.
-
-    Args:
-        kind: The options' type.
-        options: As given.
-        env_id: For errors.
-
-    Raises:
-        EnvironmentUsageError: An option is unknown or wrong.
-    """
-    refuse_unknown_options(env_id, options, kind.__struct_fields__)
-    made = kind(**options)
-    made.check()
-    return made
-
-
-def check_number(name: str, value: Any, low: float, high: float) -> None:
-    """Raise `EnvironmentUsageError` unless an option is a number between two others."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not is_number or not low <= value <= high:
-        raise EnvironmentUsageError(f"{name} must be a number from {low:g} to {high:g}, not {value!r}")
-
-
-def _check_whole(name: str, value: Any, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise EnvironmentUsageError(f"{name} must be a whole number from {low} to {high}, not {value!r}")

@@ -138,7 +138,7 @@ class DuelPlay:
         except LOADING:
             raise  # a game that loads comes round by itself, and the next reset waits for it
         except SiphonError:
-            self.game.keeper.is_lost = True
+            self.game.holder.is_lost = True
             raise
 
     def see(self) -> None:
@@ -159,7 +159,7 @@ class DuelPlay:
         try:
             yield
         except SiphonError:
-            self.game.keeper.is_lost = True
+            self.game.holder.is_lost = True
             raise
 
     def _take(self, result: StepResult) -> int:

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 import msgspec
 import numpy as np
 
+from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.process_settings import tick_s
-from soulslab.envs.process_start import Deadline
 from soulslab.errors import (
     ClockUnavailableError,
     ControlTakenError,
@@ -223,8 +223,8 @@ class ResetRunner:
                 self.log.note(error)
                 # A state that was not reached may well be at the next try; whatever else failed needs a new game.
                 if n or not isinstance(error, (ResetFailedError, *LOADING)):
-                    game.keeper.is_lost = True
-                if not game.keeper.is_open:
+                    game.holder.is_lost = True
+                if not game.holder.is_open:
                     raise
                 # Once its time is up, a game that takes minutes to start is not started three times more.
                 if n == self._max_retries or deadline.has_passed:
@@ -235,15 +235,15 @@ class ResetRunner:
 
     def restart(self, game: DuelGame, deadline: Deadline) -> None:
         """Restart the game's process and take hold of it."""
-        game.keeper.is_lost = True
+        game.holder.is_lost = True
         self._take_hold(game, deadline)
 
     def _take_hold(self, game: DuelGame, deadline: Deadline) -> bool:
         """Get the game back if it is gone or old, and go to the middle of a tick; tell whether it was started."""
-        keeper = game.keeper
+        holder = game.holder
         is_old = self._hard_reset_s is not None and time.monotonic() - self._started_s > self._hard_reset_s
-        if keeper.is_lost or (is_old and self._start is not None and keeper.is_open):
-            keeper.recover(deadline)
+        if holder.is_lost or (is_old and self._start is not None and holder.is_open):
+            holder.recover(deadline)
             self.log.n_game_restarts += 1
         info = game.session.info
         start = (info.pid, info.n_starts)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from soulslab.arena.live_fight import STAGES
+from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.reset import ResetState, Seen, reach
-from soulslab.envs.process_start import Deadline
 from soulslab.siphon.session import LOADING
 
 #: Seeds are drawn below this.

@@ -53,7 +53,7 @@ class DuelVectorEnv(ProcessVectorEnv):
         self.feature_names = self.envs[0].feature_names
         gate = threading.BoundedSemaphore(os.cpu_count() or 1)
         for env in self.envs:
-            env.game.keeper.gate = gate
+            env.game.holder.gate = gate
 
 
 class ArenaLiveVectorEnv(DuelVectorEnv):

@@ -11,13 +11,15 @@ import msgspec
 
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight import load_knight
+from soulslab.envs.game.connect import ConnectOptions, GameStart, hold_session
+from soulslab.envs.game.option_parsing import parse_options
 from soulslab.envs.live.env import DuelEnv, DuelSetup
-from soulslab.envs.live.options import make_duel_options
+from soulslab.envs.live.options import DuelOptions
 from soulslab.envs.live.scenario import POSITION, Scenario, scenario_of
-from soulslab.envs.process_options import ProcessOptions, make_keeper
+from soulslab.envs.live.window_options import WindowOptions
 from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.souls.entrance import GAMES, SoulsEntrance
-from soulslab.envs.souls.options import SoulsOptions
+from soulslab.envs.souls.options import DUEL_DEFAULTS, SoulsOptions
 from soulslab.envs.souls.scenario import scenario_of_facts
 from soulslab.errors import EnvironmentUsageError
 from soulslab.games import profile_path
@@ -45,7 +47,7 @@ class SoulsDuelEnv(DuelEnv):
         game: ``dark_souls_3`` or ``elden_ring``.
         boss: Its name, or the path of a file (docs/bosses.md).
         render_mode: See `DuelEnv`.
-        options: See `SoulsOptions`.
+        options: See `SoulsOptions`, `DuelOptions`, `WindowOptions` and `ConnectOptions`.
 
     Attributes:
         facts: What is known of the boss.
@@ -59,32 +61,35 @@ class SoulsDuelEnv(DuelEnv):
     """
 
     def __init__(self, game: str, boss: str | Path = "", render_mode: str | None = None, **options: Any) -> None:
-        given = make_duel_options(SoulsOptions, {**options, "boss": boss}, f"{game}, {boss}")
+        given, duel, window, connect = parse_options(
+            f"{game}, {boss}",
+            {**options, "boss": boss},
+            SoulsOptions,
+            DuelOptions,
+            WindowOptions,
+            ConnectOptions,
+            defaults=DUEL_DEFAULTS,
+        )
+        connect.check()
+        duel.check(is_read_only=connect.read_only)
+        given.check(duel, window, connect)
         if given.stand_in:
             # Its keys are those of the profile.
-            given = msgspec.structs.replace(given, check_keys=False)
+            duel = msgspec.structs.replace(duel, check_keys=False)
         self.facts = load_boss_facts(game, given.boss)
-        if given.phase != "full":
+        if str(duel.phase) != "full":
             self.facts.need("phase_two.animation")
         scenario = scenario_of_facts(self.facts)
         path = profile_path(Path(game))
-        profile = _profile(given, path, self.facts)
-        process = ProcessOptions(
-            profile=profile,
-            options={"seed": given.first_seed, **given.window_options()}
-            if given.starts_window and not given.read_only
-            else {},
-            pid=given.pid,
+        profile = _profile(given, connect, path, self.facts)
+        if given.launch:
+            connect = msgspec.structs.replace(connect, session=_starter(connect, profile))
+        is_window = given.starts_window(connect) and not connect.read_only
+        start = GameStart(
             launch="" if given.stand_in else "never",
-            server=given.server,
-            token=given.token,
-            token_file=given.token_file,
-            tls=given.tls,
-            # A game that runs already runs on somebody's screen.
-            display=given.display if given.display is not None or given.stand_in else "",
-            allow_unknown_version=given.allow_unknown_version,
-            read_only=given.read_only,
-            session=_starter(given, profile) if given.launch else given.session,
+            options={"seed": window.first_seed, **window.launch_options()} if is_window else {},
+            # A game that runs already runs on the screen of a person.
+            display="private" if given.stand_in and render_mode != "human" else "",
         )
         setup = DuelSetup(
             profile=profile,
@@ -98,19 +103,20 @@ class SoulsDuelEnv(DuelEnv):
                 reload_minutes=given.reload_minutes,
                 character=given.character,
             ),
-            keeper=make_keeper(process, profile, render_mode),
+            holder=hold_session(connect, profile, start),
+            is_read_only=connect.read_only,
         )
-        super().__init__(setup, given, render_mode)
+        super().__init__(setup, duel, render_mode)
         if (game, str(boss)) == SIMULATED:
             self.metadata = {**self.metadata, "policies_of": (ARENA_ID,)}
 
 
-def _starter(given: SoulsOptions, profile: Profile) -> Callable[[], Session]:
-    """Return what starts the game, with the patience that it takes."""
+def _starter(connect: ConnectOptions, profile: Profile) -> Callable[[], Session]:
+    """Return the function that starts the game, with deadlines that are long enough for its start."""
     options = msgspec.structs.replace(
         LAUNCH,
-        display=given.display or LAUNCH.display,
-        allow_unknown_version=given.allow_unknown_version,
+        display=connect.display or LAUNCH.display,
+        allow_unknown_version=connect.allow_unknown_version,
         controller=f"an environment of {profile.name}",
     )
     return lambda: open_session(profile, options)
@@ -140,10 +146,10 @@ def _refuse_other_boss(profile: Profile, facts: BossFacts) -> None:
         )
 
 
-def _profile(given: SoulsOptions, path: Path, facts: BossFacts) -> Profile:
+def _profile(given: SoulsOptions, connect: ConnectOptions, path: Path, facts: BossFacts) -> Profile:
     """Return the profile with the boss's own attributes, and with the way in which the game is started."""
-    if given.has_open_session:
-        profile: Profile = given.session.profile
+    if connect.has_open_session:
+        profile: Profile = connect.session.profile
         _refuse_other_boss(profile, facts)
         return profile
     if given.stand_in:
@@ -153,7 +159,7 @@ def _profile(given: SoulsOptions, path: Path, facts: BossFacts) -> Profile:
                 f"attributes of its own ({facts.attributes!r})"
             )
         # A server has opened its window already, with the clock that it says.
-        profile = load_profile(path) if given.server else stand_in(path)
+        profile = load_profile(path) if connect.server else stand_in(path)
         named = profile.entities[GROUP].id if GROUP in profile.entities else None
         if named is not None and facts.entity_id != named:
             raise EnvironmentUsageError(

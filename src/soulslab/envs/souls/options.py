@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any, Final, Literal
 
 import msgspec
 
-from soulslab.envs.live.options import check_number
+from soulslab.envs.game.connect import ConnectOptions
+from soulslab.envs.live.options import DuelOptions, Minutes
 from soulslab.envs.live.window_options import WindowOptions
 from soulslab.envs.souls.character_keeper import CharacterSettings
-from soulslab.errors import EnvironmentUsageError, did_you_mean
+from soulslab.errors import EnvironmentUsageError
 
-#: Options of the window that stands in.
-OF_THE_WINDOW = ("size_px", "renderer", "launch_seed")
-_CHOICES = {
-    "player_stats": ("check", "set", "ignore"),
-    "weapons": ("check", "ignore"),
-    "play_time": ("count", "keep"),
-}
+#: Options of `DuelOptions` with other defaults: a reset in place takes no load, a reset may start the game and take the
+#: loads on the way to the fight, and the keys of a person's game may be bound otherwise.
+DUEL_DEFAULTS: Final[dict[str, Any]] = {"episodes": "in_place", "reset_deadline_s": 600.0, "check_keys": True}
 
 
-class SoulsOptions(WindowOptions, frozen=True, kw_only=True):
-    """Options of a boss of a real game, beside those of `WindowOptions`, which are for the window that stands in.
+class SoulsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a boss of a real game, beside those of `DuelOptions`, `WindowOptions` and `ConnectOptions`.
+
+    The options of `WindowOptions` are for the window that stands in. Of `DuelOptions`, other defaults are
+    ``episodes="in_place"``, ``reset_deadline_s=600`` and ``check_keys=True``.
 
     Attributes:
         boss: Another boss of the same game: a name of `soulslab.games.boss_facts.boss_names`, or the path of a file
             (docs/bosses.md); "" for the one that the id names.
-        episodes: As in `DuelOptions`, but ``"in_place"`` unless asked for otherwise: a reset then takes no load.
-        reset_deadline_s: As in `DuelOptions`, but with time for a start of the game and for the loads on its way to
-            the fight.
         reload_minutes: Wall time after which a reset leaves the fight for another load, as SoulsGym 1.1.0 does because
             keys begin to lag; None for never. ``hard_reset_minutes`` restarts the program instead.
-        check_keys: As in `DuelOptions`, but True unless asked for otherwise; a window that stands in is not checked.
         no_wear: Weapons do not lose durability, in a game whose profile has a switch for it (Dark Souls III).
         player_stats: ``"check"`` refuses a character with other stats than the boss's file has (``[player_stats]``),
             ``"set"`` writes those of the file, ``"ignore"`` leaves them.
@@ -45,75 +41,46 @@ class SoulsOptions(WindowOptions, frozen=True, kw_only=True):
         stand_in: Play the built-in fight in the game's place: its window, with memory laid out as the game's. Nothing
             but soulslab has to be installed. With `pid`, `server` or `session` it is the one that runs there
             (``soulslab arena --mask``).
-        allow_unknown_version: Attach although the profile does not know this version of the game. As in any other,
-            every value that is needed has to pass the self-check (docs/games.md) before anything is written.
+
     """
 
-    boss: str | Path = ""
-    episodes: str = "in_place"
-    reset_deadline_s: float = 600.0
-    reload_minutes: float | None = 15.0
-    check_keys: bool = True
+    boss: str = ""
+    reload_minutes: Minutes | None = 15.0
     no_wear: bool = True
-    player_stats: str = "check"
-    weapons: str = "check"
-    play_time: str = "count"
+    player_stats: Literal["check", "set", "ignore"] = "check"
+    weapons: Literal["check", "ignore"] = "check"
+    play_time: Literal["count", "keep"] = "count"
     launch: bool = False
-    folder: str | Path = ""
-    proton: str | Path = ""
+    folder: str = ""
+    proton: str = ""
     stand_in: bool = False
-    allow_unknown_version: bool = False
 
-    def check(self) -> None:
-        """Raise `EnvironmentUsageError` for the first option that is wrong."""
-        super().check()
-        for name in ("boss", "folder", "proton"):
-            value = getattr(self, name)
-            if not isinstance(value, str | Path):
-                raise EnvironmentUsageError(f"{name} must be a name or a path, not {value!r}")
-        if self.reload_minutes is not None:
-            check_number("reload_minutes", self.reload_minutes, 0.001, 10**6)
-        self._check_choices_of_character()
-        for name in ("no_wear", "launch", "stand_in", "allow_unknown_version"):
-            value = getattr(self, name)
-            if not isinstance(value, bool):
-                raise EnvironmentUsageError(f"{name} must be True or False, not {value!r}")
-        if (self.episodes, str(self.phase)) == ("demo", "2"):
+    def check(self, duel: DuelOptions, window: WindowOptions, connect: ConnectOptions) -> None:
+        """Raise `EnvironmentUsageError` for the first option that contradicts another."""
+        if (duel.episodes, str(duel.phase)) == ("demo", "2"):
             raise EnvironmentUsageError(
                 "phase: a fight of the game begins with the first; '2' takes episodes='in_place'"
             )
-        if self.launch + (self.stand_in or self.is_elsewhere) > 1:
+        if self.launch and (self.stand_in or connect.is_elsewhere):
             raise EnvironmentUsageError("launch starts the real game: give no stand_in, server, pid or session with it")
-        if self.launch and self.read_only:
+        if self.launch and connect.read_only:
             raise EnvironmentUsageError(
                 "launch starts the game, and read_only observes one that runs; give one of them"
             )
         plain = WindowOptions()
-        for name in OF_THE_WINDOW:
-            if getattr(self, name) != getattr(plain, name) and not self.starts_window:
+        for name in WindowOptions.__struct_fields__:
+            if getattr(window, name) != getattr(plain, name) and not self.starts_window(connect):
                 raise EnvironmentUsageError(f"{name} is for a window that stand_in=True starts")
         for name in ("folder", "proton"):
             if getattr(self, name) and not self.launch:
                 raise EnvironmentUsageError(f"{name} is for launch=True")
 
-    def _check_choices_of_character(self) -> None:
-        for name, known in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in known:
-                raise EnvironmentUsageError(f"{name}: unknown choice {value!r}{did_you_mean(str(value), known)}")
-
     @property
     def character(self) -> CharacterSettings:
-        """What is checked and kept of the player's character."""
+        """The settings of the checks of the player's character."""
         kept = {"stats": self.player_stats, "weapons": self.weapons, "play_time": self.play_time}
         return msgspec.convert({"has_no_wear": self.no_wear, **kept}, CharacterSettings)
 
-    @property
-    def starts_window(self) -> bool:
-        """Whether the built-in fight is started in the game's place."""
-        return self.stand_in and not self.is_elsewhere
-
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether the game runs already: as a process, on a server, or in a session."""
-        return bool(self.server or self.pid or self.session is not None)
+    def starts_window(self, connect: ConnectOptions) -> bool:
+        """Return whether the built-in fight is started in place of the game."""
+        return self.stand_in and not connect.is_elsewhere

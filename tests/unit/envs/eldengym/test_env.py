@@ -299,7 +299,7 @@ def test_calls_as_eldengym_has_them(session, margit):
         ({"frame_format": "png"}, "frame_format: unknown kind 'png'"),
         ({"launch_game": 1}, "launch_game must be"),
         ({"host": 50051}, "host must be"),
-        ({"step_ms": 0}, "step_ms must be"),
+        ({"step_ms": 0}, "step_ms: expected a number"),
         ({"render_mode": "human"}, "render_mode must be"),
         ({"save_file_name": "margit.sl2"}, "save_files.restore"),
         ({"reward_function": eldengym.CustomReward}, "must be an object"),

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.live.demo import DemoEpisode
 from soulslab.envs.live.episode import EpisodeSettings
-from soulslab.envs.process_start import Deadline
 from soulslab.errors import ResetFailedError
 from support.live_duel import LiveDuel, profile_without
 

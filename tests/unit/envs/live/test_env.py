@@ -13,7 +13,7 @@ from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.arena.features import FEATURE_NAMES
 from soulslab.arena.relative import RELATIVE_NAMES
 from soulslab.arena.vocabulary import LIGHT_ATTACK, NOTHING
-from soulslab.envs.live.arena import ArenaLiveEnv, ArenaLiveOptions
+from soulslab.envs.live.arena import ArenaLiveEnv
 from soulslab.envs.live.timing import StepTimes
 from soulslab.envs.registration import ARENA_LIVE_ID
 from soulslab.errors import (
@@ -30,7 +30,7 @@ from soulslab.games import profile_path
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.profile import load_profile
-from support.live_env import live_env
+from support.live_env import launch_options, live_env
 from support.players import script
 
 
@@ -309,10 +309,9 @@ def test_another_boss_in_the_session_is_refused():
 
 
 def test_games_that_take_no_seed_do_not_all_fight_the_same():
-    assert ArenaLiveOptions().launch_options()["seed"] == "0"
-    masked = ArenaLiveOptions(mask="dark_souls_3")
-    assert len({masked.launch_options()["seed"] for _ in range(5)}) == 5
-    assert ArenaLiveOptions(mask="dark_souls_3", launch_seed=7).launch_options()["seed"] == "7"
+    assert launch_options()["seed"] == "0"
+    assert len({launch_options(mask="dark_souls_3")["seed"] for _ in range(5)}) == 5
+    assert launch_options(mask="dark_souls_3", launch_seed=7)["seed"] == "7"
 
 
 def test_what_opens_a_session_may_do_so_for_a_mask():
@@ -324,16 +323,14 @@ def test_a_boss_file_of_ones_own_is_found_from_the_folder_of_the_game(tmp_path, 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.toml").write_bytes((BOSS_DIR / "judge.toml").read_bytes())
     for boss in ("own.toml", Path("own.toml")):
-        given = ArenaLiveOptions(boss=boss)
-        given.check()
-        assert given.launch_options()["boss"] == str(tmp_path / "own.toml")
-    assert ArenaLiveOptions(boss="trickster").launch_options()["boss"] == "trickster"
+        assert launch_options(boss=boss)["boss"] == str(tmp_path / "own.toml")
+    assert launch_options(boss="trickster")["boss"] == "trickster"
 
 
 def test_in_place_the_game_fights_a_whole_fight():
-    options = ArenaLiveOptions(phase="2", random_pose=True, episodes="in_place").launch_options()
+    options = launch_options(phase="2", random_pose=True, episodes="in_place")
     assert (options["phase"], options["poses"]) == ("full", "fixed")
-    options = ArenaLiveOptions(phase="2", random_pose=True).launch_options()
+    options = launch_options(phase="2", random_pose=True)
     assert (options["phase"], options["poses"]) == ("2", "random")
 
 
@@ -353,39 +350,39 @@ def test_a_profile_that_lacks_something_is_refused_at_once():
 
 WRONG_OPTIONS = [
     ({"bos": "judge"}, "has no option 'bos'; did you mean 'boss'?"),
-    ({"boss": 5}, "boss must be a name or the path of a boss file, not 5"),
+    ({"boss": 5}, "boss: expected text, got a whole number"),
     ({"session": 5}, "session must be an open session, or what opens one, not 5"),
     ({"session": FakeArenaSession(), "mask": "elden_ring"}, "mask: an open session has its game already"),
     ({"tls": "server.pem"}, "tls is for a server"),
-    ({"display": 5}, "display must be 'private'"),
+    ({"display": 5}, "display: expected text or nothing"),
     ({"phase": "ful"}, "did you mean 'full'?"),
-    ({"observation": "pixel"}, "observation: unknown kind 'pixel'; did you mean 'pixels'?"),
-    ({"action_mode": "discreet"}, "action_mode: unknown kind 'discreet'; did you mean 'discrete'?"),
-    ({"timing": "real"}, "timing: unknown kind 'real'"),
+    ({"observation": "pixel"}, "observation: 'pixel' is not one of its values; did you mean 'pixels'?"),
+    ({"action_mode": "discreet"}, "action_mode: 'discreet' is not one of its values; did you mean 'discrete'?"),
+    ({"timing": "real"}, "timing: 'real' is not one of its values"),
     ({"episodes": "inplace"}, "did you mean 'in_place'?"),
-    ({"random_pose": 1}, "random_pose must be True or False, not 1"),
-    ({"check_keys": "yes"}, "check_keys must be True or False, not 'yes'"),
+    ({"random_pose": 1}, "random_pose: expected true or false, got a whole number"),
+    ({"check_keys": "yes"}, "check_keys: expected true or false, got text"),
     ({"actions": ["forward"]}, "actions must contain 'nothing'"),
     ({"actions": ["nothing", "rol"]}, "actions: unknown action 'rol'"),
     ({"actions": ["nothing", "nothing"]}, "each name only once"),
     ({"actions": "nothing"}, "actions must be a list of names"),
     ({"actions": ["nothing"], "action_mode": "continuous"}, "only discrete actions"),
     ({"threshold": 0}, "threshold must be above 0 and at most 1"),
-    ({"pixels": {"width": 84}}, "pixels must be a table"),
-    ({"pixels": 84}, "pixels must be a table"),
-    ({"step_ms": 0}, "step_ms must be a number from 1 to 10000, not 0"),
-    ({"latency_ms": -1}, "latency_ms must be a number"),
-    ({"game_speed": float("nan")}, "game_speed must be a number"),
-    ({"n_last_actions": 1.5}, "n_last_actions must be a whole number"),
+    ({"pixels": {"width": 84}}, "pixels.width: unknown setting; did you mean 'width_px'?"),
+    ({"pixels": 84}, "pixels: expected a table"),
+    ({"step_ms": 0}, "step_ms: expected a number >= 1.0, got 0"),
+    ({"latency_ms": -1}, "latency_ms: expected a number >= 0.0"),
+    ({"game_speed": float("nan")}, "game_speed: is not a number (nan)"),
+    ({"n_last_actions": 1.5}, "n_last_actions: expected a whole number"),
     ({"n_last_actions": 1, "observation": "pixels"}, "pixels alone have no place for them"),
-    ({"max_episode_steps": 0}, "max_episode_steps must be a whole number"),
-    ({"hard_reset_minutes": 0}, "hard_reset_minutes must be a number"),
-    ({"renderer": "hardware"}, "renderer: unknown kind 'hardware'"),
-    ({"size_px": (10, 10)}, "size_px must be a width and a height"),
-    ({"mask": 3}, "mask must be the name of a game"),
+    ({"max_episode_steps": 0}, "max_episode_steps: expected a whole number >= 1"),
+    ({"hard_reset_minutes": 0}, "hard_reset_minutes: expected a number >= 0.001"),
+    ({"renderer": "hardware"}, "renderer: 'hardware' is not one of its values"),
+    ({"size_px": (10, 10)}, "size_px[0]: expected a whole number >= 64"),
+    ({"mask": 3}, "mask: expected text"),
     ({"server": "here:1", "pid": 3}, "give only one of server, pid and session"),
-    ({"pid": "3"}, "pid must be the number of a process"),
-    ({"launch_seed": -1}, "launch_seed must be a whole number from 0 or None"),
+    ({"pid": "3"}, "pid: expected a whole number"),
+    ({"launch_seed": -1}, "launch_seed: expected a whole number >= 0"),
     ({"reward": 3}, "reward must be a preset"),
 ]
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from soulslab.arena.state import ATTACKING
+from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.live.episode import EpisodeSettings
 from soulslab.envs.live.in_place import InPlaceEpisode
 from soulslab.envs.live.lost_lock import UNLOCKED_LOOKS
 from soulslab.envs.live.placing import JITTER_M, draw_start, forcing_hp, refill
-from soulslab.envs.process_start import Deadline
 from soulslab.errors import ResetFailedError
 from soulslab.siphon.session import Step
 from support.live_duel import LiveDuel, profile_without
@@ -454,7 +454,7 @@ def test_what_cannot_be_reached_says_everything():
     assert caught.value.state == "ask"
     assert len(caught.value.reasons) == 2
     assert live.arena is started
-    assert live.game.keeper.is_lost
+    assert live.game.holder.is_lost
 
 
 def test_what_was_held_is_let_go():

@@ -26,7 +26,7 @@ def checked(keys=None, **options):
         bind(session.arena, **(keys or {}))
         return session
 
-    env.game.keeper._opener = open_game
+    env.game.holder._factory = open_game
     return env
 
 

@@ -7,12 +7,13 @@ from contextlib import ExitStack
 import gymnasium
 import pytest
 
-from soulslab.envs.live.arena import ArenaLiveEnv, ArenaLiveOptions
+from soulslab.envs.live.arena import ArenaLiveEnv
 from soulslab.envs.souls.env import SoulsDuelEnv
 from soulslab.errors import EnvironmentUsageError, ReadOnlyError, WaitTimeoutError
 from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions, Step
+from support.live_env import launch_options
 
 NOTHING = 19
 TICK_S = 1 / 60
@@ -20,7 +21,7 @@ TICK_S = 1 / 60
 
 @pytest.fixture
 def player():
-    with FakeArenaSession(SessionOptions(options=ArenaLiveOptions().launch_options())) as session:
+    with FakeArenaSession(SessionOptions(options=launch_options())) as session:
         yield session
 
 

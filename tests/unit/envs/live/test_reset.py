@@ -2,8 +2,8 @@
 
 import pytest
 
+from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.live.reset import HOLD_S, ResetLog, ResetRunner, ResetState, reach
-from soulslab.envs.process_start import Deadline
 from soulslab.errors import (
     ClockStalledError,
     InvalidValueError,
@@ -20,7 +20,7 @@ from support.live_duel import LiveDuel
 def duel():
     live = LiveDuel()
     yield live
-    live.game.keeper.close()
+    live.game.holder.close()
 
 
 def state(is_reached, **changes):
@@ -199,23 +199,23 @@ def test_after_the_deadline_no_game_is_started_again(duel):
     with pytest.raises(ResetFailedError, match="gone"):
         ResetRunner(log, 3, None).run(duel.game, Deadline(0.0), Attempts(ProcessExitedError("gone", pid=1)))
     assert log.n_game_restarts == 0
-    assert duel.game.keeper.is_lost, "the next reset brings a new one"
+    assert duel.game.holder.is_lost, "the next reset brings a new one"
 
 
 def test_mistakes_are_not_tried_again(duel):
     with pytest.raises(InvalidValueError):
         run(duel, InvalidValueError("hp", -1, "is out of range"))
-    assert not duel.game.keeper.is_lost
+    assert not duel.game.holder.is_lost
 
 
 def test_a_game_that_cannot_be_opened_is_no_matter_of_retries():
     live = LiveDuel()
-    live.game.keeper.close()
+    live.game.holder.close()
 
     def fail(_):
         raise LaunchError("it ended at once")
 
-    live.game.keeper._opener = fail
+    live.game.holder._factory = fail
     with pytest.raises(LaunchError):
         run(live)
 

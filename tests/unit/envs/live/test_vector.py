@@ -180,8 +180,8 @@ def test_a_single_game_may_be_cut_off_as_well():
 def test_no_more_games_start_at_once_than_there_are_cores(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     env = vector(n=5)
-    gate = env.envs[0].game.keeper.gate
-    assert all(one.game.keeper.gate is gate for one in env.envs)
+    gate = env.envs[0].game.holder.gate
+    assert all(one.game.holder.gate is gate for one in env.envs)
     loading, most, lock = set(), [], threading.Lock()
     both = threading.Barrier(2)
 
@@ -200,7 +200,7 @@ def test_no_more_games_start_at_once_than_there_are_cores(monkeypatch):
         return open_game
 
     for i, one in enumerate(env.envs):
-        one.game.keeper._opener = watched(i, one.game.keeper._opener)
+        one.game.holder._factory = watched(i, one.game.holder._factory)
     env.reset(seed=1)
     assert len(most) == 5
     assert max(most) == 2

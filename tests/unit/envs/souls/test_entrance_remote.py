@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from soulslab.arena.vocabulary import NOTHING
+from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.live.env import DuelEnv, DuelSetup
 from soulslab.envs.live.options import DuelOptions
-from soulslab.envs.process_start import GameKeeper
 from soulslab.envs.souls.entrance import GAMES, SoulsEntrance
 from soulslab.envs.souls.scenario import scenario_of_facts
 from soulslab.games import profile_path
@@ -33,7 +33,7 @@ def test_from_the_title_into_the_fight_and_back_after_a_death(game, boss, tmp_pa
             profile=session.profile,
             source=str(profile_path(Path(game))),
             scenario=scenario_of_facts(here.facts),
-            keeper=GameKeeper(None, session),
+            holder=SessionHolder(None, session),
             entrance=SoulsEntrance(here.facts, GAMES[game], limits=SHORT),
         )
         env = DuelEnv(setup, DuelOptions(episodes="demo", observation="dict"))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.vocabulary import ACTIONS, N_ACTIONS
+from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.live.actions import keys_of
 from soulslab.envs.live.duel_game import DuelGame
 from soulslab.envs.live.masks import Locks
@@ -23,7 +24,6 @@ from soulslab.envs.live.reader import DuelReader
 from soulslab.envs.live.scenario import Vitals
 from soulslab.envs.live.terms import FightScore
 from soulslab.envs.process_settings import Pixels
-from soulslab.envs.process_start import GameKeeper
 from soulslab.games.dark_souls_3 import PROFILE_PATH
 from soulslab.siphon.session import SessionOptions
 from support import soulsgym_formulas as formulas
@@ -74,7 +74,7 @@ class Game:
     def __init__(self, folder: Path):
         self.session = MaskedSession(PROFILE_PATH, folder, SessionOptions(options={"boss": "judge"}))
         self.scenario = IUDEX
-        self.duel = DuelGame(GameKeeper(None, self.session), self.session.profile)
+        self.duel = DuelGame(SessionHolder(None, self.session), self.session.profile)
         self.reader = DuelReader(self.duel.binding, self.scenario)
         self.address_of = cache(self.session.arena.table.address_of)
         self.locks = Locks()

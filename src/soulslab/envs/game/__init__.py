@@ -1,0 +1,1 @@
+"""Environments over a session with a game: how the game is found, held, timed and stepped."""
