@@ -65,7 +65,7 @@ def test_the_speed_is_that_of_the_wall_not_of_a_step(env):
     env.client.set_game_speed(3.0)
     before = wait(env)[4]["game_time_s"]
     assert wait(env)[4]["game_time_s"] - before == pytest.approx(1 / 60, abs=1e-5)
-    with pytest.raises(EnvironmentUsageError, match=r"set_game_speed: speed must be a number from 0\.01"):
+    with pytest.raises(EnvironmentUsageError, match=r"game_speed: expected a number >= 0\.01"):
         env.client.set_game_speed(0)
 
 
