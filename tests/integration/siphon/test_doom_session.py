@@ -64,10 +64,10 @@ class DoomKeeper:
 
 
 @pytest.fixture(scope="module")
-def holder():
-    holder = DoomKeeper()
-    yield holder
-    holder.close()
+def keeper():
+    keeper = DoomKeeper()
+    yield keeper
+    keeper.close()
 
 
 @pytest.fixture
@@ -77,14 +77,14 @@ def game():
 
 class TestDoom(SessionContract):
     @pytest.fixture
-    def session(self, holder):
-        return holder.ready()
+    def session(self, keeper):
+        return keeper.ready()
 
 
 class TestRemoteDoom(SessionContract):
     @pytest.fixture
-    def session(self, holder, tmp_path):
-        doom = holder.ready()
+    def session(self, keeper, tmp_path):
+        doom = keeper.ready()
         with (
             serve(doom, ServerOptions(address=f"unix:{tmp_path}/s")) as server,
             connect(server.address, token=server.token) as session,
