@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import msgspec
 
 from soulslab.config import Secret
-from soulslab.envs.game.session_holder import SessionHolder
+from soulslab.envs.game.session_holder import SessionFactory, SessionHolder
 from soulslab.errors import EnvironmentUsageError, optional_imports
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.read_only import ObservedSession
 from soulslab.siphon.session import Session, SessionOptions
-
-SessionFactory: TypeAlias = Callable[[int | None], Session]
-"""Opens a session, given the seed of a deterministic start; None for a start that is not deterministic."""
 
 
 class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):

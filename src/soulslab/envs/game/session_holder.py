@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import TypeAlias
 
 from soulslab.errors import (
     ServerUnavailableError,
@@ -15,6 +16,9 @@ from soulslab.errors import (
 )
 from soulslab.siphon.session import Session
 
+SessionFactory: TypeAlias = Callable[[int | None], Session]
+"""Opens a session, given the seed of a deterministic start; None for a start that is not deterministic."""
+
 #: Wall time between two tries to reach a server.
 RETRY_S = 0.2
 
@@ -22,23 +26,23 @@ _log = logging.getLogger(__name__)
 
 
 class SessionHolder:
-    """Holds the session of an environment, opens it when it is first needed, and gets it back after a failure.
+    """Holds the session of an environment: opens it when it is first needed, and recovers it after a failure.
 
     Args:
-        factory: Opens a session, given the seed of a deterministic start; None for one that is not.
-        session: One that is open already; it is closed with the environment.
+        factory: Opens sessions; None if `session` is the only one.
+        session: A session that is open already; it is closed with the environment.
 
     Attributes:
-        n_restarts: How often the game was started again.
-        seed: Seed of the next start; None for one that is not deterministic.
-        started_seed: Seed that the game was started with by this object; None if it was not given one.
-        is_lost: Something failed, so the game has to be restarted before it is used again.
-        gate: Is held while a game starts, so that several do not all load at once.
-        check: Looks at each game that was started or attached to before anybody else does; what it raises comes from
-            `session` until it passes.
+        n_restarts: Number of restarts of the game.
+        seed: Seed of the next start; None for a start that is not deterministic.
+        started_seed: Seed with which this object started the game; None if there was no seed.
+        is_lost: Whether something failed, so that the game has to be restarted before it is used again.
+        gate: Held while a game starts. It limits the number of games that start at once.
+        check: Called with each session that was opened or restarted, before it is used. While it raises, `session`
+            raises the same error.
     """
 
-    def __init__(self, factory: Callable[[int | None], Session] | None, session: Session | None = None) -> None:
+    def __init__(self, factory: SessionFactory | None, session: Session | None = None) -> None:
         self._factory = factory
         self._session = session
         self.n_restarts = 0
@@ -51,10 +55,10 @@ class SessionHolder:
 
     @property
     def session(self) -> Session:
-        """The open session. Raises what opening one does."""
+        """The session; it is opened if it is not open yet. Raises the errors of opening a session."""
         if self._session is None:
             if self._factory is None:
-                raise AssertionError("neither a session nor a way to open one")
+                raise AssertionError("there is neither a session nor a factory")
             with self.gate:
                 self._session = self._factory(self.seed)
                 _hold(self._session)
@@ -66,11 +70,11 @@ class SessionHolder:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a session, of whatever use it is."""
+        """Whether there is a session, which may have failed."""
         return self._session is not None
 
     def recover(self, deadline: Deadline) -> None:
-        """Restart the game, through a new session where the old one is of no use any more.
+        """Restart the game; open a new session if the old one cannot restart it.
 
         Raises:
             SiphonError: It did not come back before the deadline.
@@ -87,7 +91,7 @@ class SessionHolder:
                 return
 
     def reopen(self) -> None:
-        """Open the session again, without a restart of the game; one that was given open is kept.
+        """Open the session again without a restart of the game; a session that was given is kept.
 
         Raises:
             SiphonError: It could not be opened.
@@ -118,14 +122,14 @@ class SessionHolder:
             if self._factory is None:
                 raise
             _log.warning("the game cannot be restarted, so a new session is opened: %s", error)
-            with contextlib.suppress(SiphonError):  # it is the broken one; what counts is whether a new one opens
+            with contextlib.suppress(SiphonError):  # this session has failed; a new one follows
                 session.close()
             self._session = None
             _ = self.session
 
 
 def _hold(session: Session) -> None:
-    """Pause a game that was started in lockstep: what it would do until the first reset depends on the machine."""
+    """Pause a game that was started in lockstep, because its behaviour until the first reset depends on the machine."""
     if session.info.clock_grade == "lockstep" and session.info.is_child:
         session.clock.pause()
 
@@ -148,7 +152,7 @@ class Deadline:
         Args:
             what: What is waited for.
             cause: The last error.
-            saw: What was seen last.
+            saw: The last state that was seen.
         """
         if self.has_passed:
             hint = f"the last error was: {cause}" if cause else saw and f"{saw}, when all {self._seconds:g} s were over"
