@@ -95,8 +95,8 @@ def duel_table(what: str) -> str:
         return _table(("field", "numbers", "unit", "meaning"), rows)
     if what == "quantities":
         head = ("quantity", "kind", "unit", "may be written", "meaning")
-        rows = ((f"`{name}`", q.kind, q.unit, "yes" if q.put else "no", q.doc) for name, q in QUANTITIES.items())
-        return _table(head, rows)
+        items = QUANTITIES.items()
+        return _table(head, ((f"`{name}`", q.kind, q.unit, "yes" if q.put else "no", q.doc) for name, q in items))
     if what == "relative":
         numbered = enumerate(RELATIVE_SCALARS)
         return _table(
