@@ -1,16 +1,16 @@
-"""What the documentation takes from the code itself, each time it is built.
+"""Generate tables of the documentation from the code each time the site is built.
 
-A line of these becomes a table::
+Each of these marker lines is replaced by a table::
 
     <!-- settings: soulslab.learn.settings:TrainSettings -->    the settings of that type
     <!-- options: soulslab.envs.duels:ArenaOptions -->          the options of an environment, of that type
     <!-- table: duel_state -->, <!-- table: features -->         the fields and the features of a duel
-    <!-- table: relative -->                                     the features in the player's own frame
-    <!-- table: quantities -->                                   what a profile's [duel] table may bind
-    <!-- keys: dark_souls_3 -->                                  the keys to bind in a game, as its profile has them
-    <!-- bosses: dark_souls_3 -->                                its bosses, their environments, what is not known
-    <!-- recipes: boss -->                                       how to find out what is not known of a boss
-    <!-- messages: LearningStats -->                             the numbers of a message of a run, and their names
+    <!-- table: relative -->                                     the features in the player's coordinate system
+    <!-- table: quantities -->                                   the quantities that a profile's [duel] table may bind
+    <!-- keys: dark_souls_3 -->                                  the keys to bind in a game, from its profile
+    <!-- bosses: dark_souls_3 -->                                its bosses, their environments, unpublished facts
+    <!-- recipes: boss -->                                       how to record unpublished facts of a boss
+    <!-- messages: LearningStats -->                             the numbers of a telemetry message, and their names
     <!-- results: train -->                                      docs/results/train.json, as `soulslab bench` wrote it
     <!-- results: fights -->                                     the same, with a column for each phase
 """
@@ -45,7 +45,7 @@ _MARKER = re.compile(
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put tables in the place of their markers; mkdocs calls this for each page."""
+    """Replace the markers of a page by tables; mkdocs calls this for each page."""
     return _MARKER.sub(lambda marker: _KINDS[marker["kind"]](marker["what"]), markdown)
 
 
@@ -92,15 +92,15 @@ def duel_table(what: str) -> str:
     """Return the fields (``duel_state``), ``features``, ``relative`` features or ``quantities`` of a duel."""
     if what == "duel_state":
         rows = ((f"`{field.name}`", str(field.size), field.unit, field.doc) for field in DUEL_FIELDS)
-        return _table(("field", "numbers", "unit", "what it is"), rows)
+        return _table(("field", "numbers", "unit", "meaning"), rows)
     if what == "quantities":
-        head = ("quantity", "kind", "unit", "may be written", "what it is")
-        told = QUANTITIES.items()
-        return _table(head, ((f"`{name}`", q.kind, q.unit, "yes" if q.put else "no", q.doc) for name, q in told))
+        head = ("quantity", "kind", "unit", "may be written", "meaning")
+        items = QUANTITIES.items()
+        return _table(head, ((f"`{name}`", q.kind, q.unit, "yes" if q.put else "no", q.doc) for name, q in items))
     if what == "relative":
         numbered = enumerate(RELATIVE_SCALARS)
         return _table(
-            ("place", "feature", "unit", "what it is"),
+            ("place", "feature", "unit", "meaning"),
             ((str(i), f"`{scalar.name}`", scalar.unit, scalar.doc) for i, scalar in numbered),
         )
     low, high = feature_bounds()
@@ -111,24 +111,24 @@ def duel_table(what: str) -> str:
 
 
 def key_table(game: str) -> str:
-    """Return the keys of a game and the actions that they do."""
+    """Return the actions of a game and their keys."""
     keys = load_profile(profile_path(Path(game))).keys
     return _table(("in the game", "key"), ((name.replace("_", " "), f"`{key}`") for name, key in keys.items()))
 
 
 def boss_table(game: str) -> str:
-    """Return the bosses of a game, the environments that fight them, and what nobody has published."""
+    """Return the bosses of a game, their environments, and the facts that are not published."""
     rows = []
     for boss in boss_names(game):
         facts = load_boss_facts(game, boss)
         ids = [env_id for env_id, kwargs in SOULS_IDS.items() if (kwargs["game"], kwargs["boss"]) == (game, boss)]
-        rows.append((f"`{boss}`", facts.name, _codes(ids) or "none of its own: `boss=`", _codes(facts.missing())))
+        rows.append((f"`{boss}`", facts.name, _codes(ids) or "none; use `boss=`", _codes(facts.missing())))
     return _table(("boss", "name", "environments", "not published"), rows)
 
 
 def recipe_table(_: str) -> str:
-    """Return the facts of a boss that may be missing, and how to find out each."""
-    return _table(("fact", "how to find it out"), ((f"`{fact}`", how) for fact, how in RECIPES.items()))
+    """Return the facts of a boss that may be missing, and how to record each of them."""
+    return _table(("fact", "how to record it"), ((f"`{fact}`", how) for fact, how in RECIPES.items()))
 
 
 def _codes(names: Iterable[str]) -> str:
@@ -136,7 +136,7 @@ def _codes(names: Iterable[str]) -> str:
 
 
 def message_table(what: str) -> str:
-    """Return what a message is, its numbers, and what TensorBoard and Prometheus call each."""
+    """Return the summary of a message and a table of its numbers with their TensorBoard and Prometheus names."""
     (kind,) = (kind for kind in MESSAGES if kind.__name__ == what)
     rows = [(f"`{n.field}`", n.doc, _tag(n), _metric(n.metric, n.label)) for n in numbers(kind)]
     named = name_tag(kind)
@@ -168,7 +168,7 @@ def results_table(what: str) -> str:
         tables.setdefault(title, []).append(row)
     if what == "fights":
         tables = {title: _by_phase(group) for title, group in tables.items()}
-    # For whoever reads the file; too long for a page.
+    # This table is only for readers of the JSON file; it is too long for a page.
     tables.pop("each run", None)
     parts = []
     for title, group in tables.items():
@@ -188,7 +188,7 @@ def _by_phase(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _cell(value: Any) -> str:
-    """Return a number with three digits that count, anything else as it is."""
+    """Return a number with three significant digits, and any other value as text."""
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Every script on the integrations page runs as it stands, in an empty folder; those whose library is installed."""
+"""Every script on the integrations page whose library is installed runs in an empty folder."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
-#: Packages that a library imports only where it is used.
+#: Packages that a library imports only on use.
 ALSO_NEEDED = {"minari": "jax"}
 
 

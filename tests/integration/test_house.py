@@ -1,4 +1,4 @@
-"""The house is in order: what exists is documented, and what is documented exists."""
+"""Documentation and code match: errors, settings, commands, links, make targets, site."""
 
 import inspect
 import os
@@ -24,8 +24,8 @@ def error_classes():
     return [item for _, item in inspect.getmembers(soulslab.errors, inspect.isclass) if issubclass(item, Exception)]
 
 
-def drawn_tree():
-    """Return (name, name of the parent) for each line of the drawing in the docstring."""
+def documented_tree():
+    """Return the parent of each class in the tree of the module docstring."""
     found, parents = {}, {}
     for line in soulslab.errors.__doc__.splitlines():
         match = re.match(r"( {4}[│├└─ ]*)([A-Z]\w+Error)\b", line)
@@ -36,28 +36,28 @@ def drawn_tree():
     return found
 
 
-def test_the_tree_of_errors_is_drawn_as_it_is():
-    assert drawn_tree() == {cls.__name__: cls.__bases__[0].__name__ for cls in error_classes()}
+def test_error_tree_matches_classes():
+    assert documented_tree() == {cls.__name__: cls.__bases__[0].__name__ for cls in error_classes()}
 
 
 @pytest.mark.parametrize("cls", error_classes(), ids=lambda cls: cls.__name__)
-def test_every_error_is_a_soulslab_error_and_says_what_it_is(cls):
+def test_errors_are_documented_soulslab_errors(cls):
     assert issubclass(cls, SoulslabError)
     assert cls.__doc__
 
 
-def test_the_errors_page_shows_the_whole_module():
+def test_errors_page_includes_every_module():
     page = (ROOT / "docs/errors.md").read_text()
     for module in ("soulslab.errors", *{cls.__module__ for cls in error_classes()}):
         assert f"::: {module}\n" in page
 
 
 @pytest.mark.parametrize("row", describe_settings(TrainSettings), ids=lambda row: row.path)
-def test_every_setting_is_documented(row):
+def test_settings_are_documented(row):
     assert row.doc
 
 
-def test_the_configuration_page_shows_the_settings_of_training():
+def test_configuration_page_includes_train_settings():
     marker = f"<!-- settings: {TrainSettings.__module__}:{TrainSettings.__name__} -->"
     assert marker in (ROOT / "docs/configuration.md").read_text().splitlines()
 
@@ -79,8 +79,8 @@ def test_documented_commands_parse(words):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_and_pictures_lead_somewhere(page):
-    """mkdocs checks the site only; the README is read where the repository lies."""
+def test_links_and_images_exist(page):
+    """mkdocs does not check the README, whose links are relative to the repository."""
     links = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text())
     assert not [link for link in links if not (page.parent / link).exists()]
 
@@ -92,12 +92,12 @@ def test_documented_make_targets_exist():
             assert set(line.split()) <= targets, f"{page.name}: make {line}"
 
 
-def test_every_page_is_in_the_menu():
+def test_navigation_contains_every_page():
     menu = (ROOT / "mkdocs.yml").read_text()
     assert all(f"- {page.name}\n" in menu for page in (ROOT / "docs").glob("*.md"))
 
 
-def test_the_site_builds_without_a_warning(tmp_path):
+def test_site_builds_without_warnings(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -106,6 +106,6 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert "fonts.googleapis" not in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
-def test_ci_runs_what_developers_run():
+def test_ci_runs_make_check_and_test():
     script = (ROOT / ".ci" / "run").read_text()
     assert re.findall(r"^make (\w+)$", script, re.MULTILINE) == ["check", "test"]

@@ -1,4 +1,4 @@
-"""What the pages show exists: every block of Python imports what there is, every command line is one."""
+"""The examples of the documentation are valid: Python imports exist, and command lines parse."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
 
 
-def blocks(page, *kinds):
-    """Return the blocks of some kinds on a page."""
+def blocks(page, *languages):
+    """Return the code blocks of the given languages on a page."""
     return re.findall(
-        rf"^```(?:{'|'.join(kinds)})\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+        rf"^```(?:{'|'.join(languages)})\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
 
 
 def command_lines(page):
-    """Return the command lines of soulslab, without the remarks behind them."""
+    """Return the command lines of soulslab, without comments."""
     text = "\n".join(blocks(page, "bash", "sh")).replace("\\\n", " ")
     lines = [shlex.split(line.partition(" < ")[0], comments=True) for line in text.splitlines()]
     return [words[1:] for words in lines if words[:1] == ["soulslab"]]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_block_of_python_imports_what_there_is(page):
+def test_python_blocks_import_existing_names(page):
     for code in blocks(page, "python"):
         for node in ast.walk(ast.parse(code)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("soulslab"):
                 module = import_module(node.module)
                 for name in node.names:
-                    is_there = hasattr(module, name.name) or find_spec(f"{node.module}.{name.name}")
-                    assert is_there, f"{page.name}: {node.module} has no {name.name}"
+                    exists = hasattr(module, name.name) or find_spec(f"{node.module}.{name.name}")
+                    assert exists, f"{page.name}: {node.module} has no {name.name}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_command_line_is_one(page):
+def test_command_lines_parse(page):
     for words in command_lines(page):
         cli.app.parse_args(words, print_error=False, exit_on_error=False)
 
 
-def test_there_are_some():
+def test_pages_contain_examples():
     assert sum(len(blocks(page, "python")) for page in PAGES) > 20
     assert sum(len(command_lines(page)) for page in PAGES) > 20
 
 
-def test_the_licence_page_lists_every_package_that_a_user_installs():
+def test_licence_page_lists_every_runtime_package():
     listed = set(
         re.findall(r"^\| `([\w.-]+)`", (ROOT / "docs" / "licences.md").read_text(encoding="utf-8"), re.MULTILINE)
     )

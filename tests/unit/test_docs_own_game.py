@@ -1,4 +1,4 @@
-"""The page on own games: its example is a profile, and what it types is understood by the prompt."""
+"""The page on adding a game: its examples are valid profiles, and the scan prompt accepts its transcripts."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ EXAMPLES = sorted((DOCS / "examples").glob("*.toml"))
 
 
 def typed_lines():
-    """Return what the transcripts of the page type, without the notes beside it."""
+    """Return the typed lines of the transcripts, without the notes beside them."""
     blocks = re.findall(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     return [re.split(r" {2,}", line)[0] for block in blocks for line in block.splitlines()]
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
-def test_every_example_is_a_profile_with_an_environment(file):
+def test_examples_are_profiles_with_an_environment(file):
     profile = load_profile(file)
     settings = read_settings(profile, str(file))
     assert settings.state
     assert f"| {file.stem} |" in (DOCS / "examples" / "README.md").read_text(encoding="utf-8")
 
 
-def test_every_line_that_the_page_types_is_understood():
+def test_scan_prompt_accepts_transcripts():
     lines = typed_lines()
     assert len(lines) > 30
     value_type = "i32"
@@ -48,7 +48,7 @@ def test_every_line_that_the_page_types_is_understood():
             value_type = TYPES[words[1]]
 
 
-def test_every_command_line_of_the_page_is_one():
+def test_siphon_commands_exist():
     text = PAGE.read_text(encoding="utf-8")
     for name in re.findall(r"soulslab siphon (\w+)", text):
         assert name in {"scan", "watch", "serve", "attach", "read", "record", "capture", "write", "verify", "compare"}

@@ -1,4 +1,4 @@
-"""The pages of the real games: their tables, names, commands and files are those of the code."""
+"""The pages of the real games: their tables, names, commands and files match the code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GAMES = ("dark_souls_3", "elden_ring")
 
 @pytest.fixture(scope="module")
 def hooks():
-    """What puts the tables into the pages."""
+    """Return the module that generates the tables of the pages."""
     sys.path.insert(0, str(ROOT / "scripts"))
     try:
         yield import_module("mkdocs_hooks")
@@ -43,17 +43,17 @@ def page(name):
 
 
 def rows(table):
-    """Return the cells of a Markdown table's rows, without its head."""
+    """Return the cells of a Markdown table's rows, without its header."""
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
 
 
 def boss_file():
-    """Return the whole file that the page on bosses shows."""
+    """Return the complete boss file on the page about bosses."""
     (text,) = re.findall(r"```toml\n(.*?)```", page("bosses"), re.DOTALL)
     return text
 
 
-def test_no_marker_of_a_table_is_left_over(hooks):
+def test_all_table_markers_are_replaced(hooks):
     markers = 0
     for file in DOCS.glob("*.md"):
         text = file.read_text(encoding="utf-8")
@@ -63,14 +63,14 @@ def test_no_marker_of_a_table_is_left_over(hooks):
 
 
 @pytest.mark.parametrize("game", GAMES)
-def test_the_keys_to_bind_are_those_of_the_profile(hooks, game):
+def test_key_table_matches_profile(hooks, game):
     assert f"<!-- keys: {game} -->" in page(game)
-    told = {name.replace(" ", "_"): key.strip("`") for name, key in rows(hooks.key_table(game))}
-    assert told == load_profile(profile_path(Path(game))).keys
+    documented = {name.replace(" ", "_"): key.strip("`") for name, key in rows(hooks.key_table(game))}
+    assert documented == load_profile(profile_path(Path(game))).keys
 
 
 @pytest.mark.parametrize("game", GAMES)
-def test_every_environment_of_a_game_is_on_its_page(hooks, game):
+def test_game_page_lists_environments(hooks, game):
     built = hooks.on_page_markdown(page(game))
     assert "<!--" not in built
     ids = [env_id for env_id, kwargs in SOULS_IDS.items() if kwargs["game"] == game]
@@ -79,7 +79,7 @@ def test_every_environment_of_a_game_is_on_its_page(hooks, game):
 
 
 @pytest.mark.parametrize("game", GAMES)
-def test_every_version_of_a_game_is_on_its_page(game):
+def test_game_page_lists_versions(game):
     text = page(game)
     assert all(version in text or version.removesuffix(".0") in text for version in _versions(game))
 
@@ -88,25 +88,25 @@ def _versions(game):
     return load_profile(profile_path(Path(game))).process.versions
 
 
-def test_no_other_version_of_elden_ring_is():
+def test_elden_ring_page_lists_no_other_version():
     assert set(re.findall(r"\| (\d+\.\d+\.\d+\.\d+) \|", page("elden_ring"))) == set(_versions("elden_ring"))
 
 
 @pytest.mark.parametrize("kind", [SoulsOptions, WindowOptions, ConnectOptions, DuelOptions])
-def test_every_option_is_documented(kind):
-    told = set(re.findall(r"^ {8}(\w+): \S", kind.__doc__, re.MULTILINE))
+def test_options_are_documented(kind):
+    documented = set(re.findall(r"^ {8}(\w+): \S", kind.__doc__, re.MULTILINE))
     own = set(kind.__annotations__)
-    assert own <= told, own - told
+    assert own <= documented, own - documented
     pages = "".join(path.read_text(encoding="utf-8") for path in DOCS.glob("*.md"))
     assert f"<!-- options: {kind.__module__}:{kind.__name__} -->\n" in pages
 
 
-def test_the_rows_of_the_doctor_are_those_that_it_has():
-    told = set(re.findall(r"^\| `([\w ]*dark_souls_3[\w ]*)` \|", page("dark_souls_3"), re.MULTILINE))
-    assert told == {check.name for check in doctor.check_real_games() if "dark_souls_3" in check.name}
+def test_doctor_rows_match_checks():
+    documented = set(re.findall(r"^\| `([\w ]*dark_souls_3[\w ]*)` \|", page("dark_souls_3"), re.MULTILINE))
+    assert documented == {check.name for check in doctor.check_real_games() if "dark_souls_3" in check.name}
 
 
-def test_the_file_of_a_boss_shows_every_field(tmp_path):
+def test_boss_example_has_every_field(tmp_path):
     file = tmp_path / "my_boss.toml"
     file.write_text(boss_file(), encoding="utf-8")
     facts = load_boss_facts("elden_ring", file)
@@ -116,14 +116,14 @@ def test_the_file_of_a_boss_shows_every_field(tmp_path):
         assert set(tomllib.loads(boss_file())[kind]) == set(getattr(facts, kind).__struct_fields__)
 
 
-def test_what_it_has_beyond_the_shipped_file_is_told_to_be_made_up():
+def test_boss_example_marks_invented_facts():
     own = tomllib.loads((profile_path(Path("elden_ring")).parent / "bosses/godrick.toml").read_text(encoding="utf-8"))
     shown = tomllib.loads(boss_file().partition("\n\n")[0])
     assert shown == own
     assert "made up" in page("bosses").partition("```toml")[0]
 
 
-def test_it_makes_an_environment(tmp_path):
+def test_boss_example_creates_an_environment(tmp_path):
     file = tmp_path / "my_boss.toml"
     file.write_text(boss_file(), encoding="utf-8")
     env = SoulsDuelEnv("elden_ring", file)
@@ -135,21 +135,21 @@ def test_it_makes_an_environment(tmp_path):
     assert set(env.facts.encounter) <= set(profile.attributes)
 
 
-def test_the_window_stands_in_for_no_boss_of_another_id(tmp_path):
+def test_stand_in_refuses_boss_with_another_id(tmp_path):
     file = tmp_path / "my_boss.toml"
     file.write_text(boss_file(), encoding="utf-8")
     with pytest.raises(EnvironmentUsageError, match="has the id 10000800; it takes the game itself"):
         SoulsDuelEnv("elden_ring", file, stand_in=True)
 
 
-def test_every_recipe_is_on_the_page(hooks):
+def test_page_lists_every_recipe(hooks):
     built = hooks.on_page_markdown(page("bosses"))
     assert "<!--" not in built
     assert all(f"| `{fact}` | {how} |" in built for fact, how in RECIPES.items())
 
 
 @pytest.mark.parametrize("fact", RECIPES)
-def test_every_recipe_names_commands_that_there_are(fact):
+def test_recipes_name_existing_commands(fact):
     for line in re.findall(r"\((soulslab [^)]*)\)", RECIPES[fact]):
         words = shlex.split(line.replace("GAME", "elden_ring").replace("FILE", "fight.h5"))
         cli.app.parse_args(words[1:], print_error=False, exit_on_error=False)
