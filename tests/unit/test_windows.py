@@ -22,8 +22,8 @@ sys.platform = "win32"
 """
 CLIENT = (
     "soulslab.cli",
-    "soulslab.cli_games",
-    "soulslab.cli_siphon",
+    "soulslab.cli.games",
+    "soulslab.cli.siphon",
     "soulslab.doctor",
     "soulslab.envs.doom",
     "soulslab.envs.eldengym",

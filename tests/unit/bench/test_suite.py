@@ -42,7 +42,7 @@ def test_a_table_and_a_file(capsys):
 
 
 def test_only_a_boss_of_ones_own(tmp_path, capsys):
-    shipped = Path(cli.__file__).parent / "arena" / "bosses" / "judge.toml"
+    shipped = Path(cli.__file__).parents[1] / "arena" / "bosses" / "judge.toml"
     own = tmp_path / "own.toml"
     own.write_bytes(shipped.read_bytes())
     assert cli.run(["bench", "fights", "--fights", "2", "--boss", "own.toml", "--json", "fights.json"]) == 0

@@ -12,10 +12,8 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli_files import check_run
-
-EXIT_OK = 0
-EXIT_FAILED = 1
+from soulslab.cli.output import EXIT_FAILED, EXIT_OK
+from soulslab.cli.parameters import check_run
 
 _log = logging.getLogger(__name__)
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from soulslab import cli, cli_arena
+from soulslab import cli
 from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.arena.window.settings import KEYS
+from soulslab.cli import arena as cli_arena
 from soulslab.errors import ConfigError
 from soulslab.games import known_games, profile_path
 from soulslab.games.arena import PROFILE_PATH, stand_in

@@ -11,9 +11,8 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli_bench import A_SEED
-from soulslab.cli_files import check_json, make_folder, table_console, write_json
-from soulslab.cli_siphon import read_pairs
+from soulslab.cli.output import check_json, make_folder, table_console, write_json
+from soulslab.cli.parameters import SEED, read_pairs
 from soulslab.errors import ConfigError
 
 
@@ -35,7 +34,7 @@ class VerifyFlags:
 
     episodes: Annotated[int, Parameter(validator=Number(gte=2, lte=1000))] = 5
     steps: Annotated[int, Parameter(validator=Number(gte=1, lte=1_000_000))] = 2000
-    seed: Annotated[int, Parameter(validator=A_SEED)] = 0
+    seed: Annotated[int, Parameter(validator=SEED)] = 0
     ticks: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 1
     load: Annotated[int, Parameter(validator=Number(gte=0, lte=1024))] = 0
     option: Annotated[list[str] | None, Parameter(negative="")] = None

@@ -8,8 +8,9 @@ from pathlib import Path
 import gymnasium
 import pytest
 
+import soulslab
 from soulslab import cli
-from soulslab.cli_files import PIPE_COLUMNS, table_console
+from soulslab.cli.output import PIPE_COLUMNS, table_console
 from soulslab.doctor import Check, State
 from soulslab.errors import CheckpointError, ConfigError, SoulslabError
 from soulslab.learn.configs import config_path
@@ -119,7 +120,7 @@ def test_doctor_fails_when_something_is_missing(monkeypatch, capsys):
 
 
 def test_configs_by_name(tmp_path, monkeypatch):
-    shipped = Path(cli.__file__).parent / "learn" / "configs" / "demo.toml"
+    shipped = Path(soulslab.__file__).parent / "learn" / "configs" / "demo.toml"
     monkeypatch.chdir(tmp_path)
     assert config_path(Path("demo.toml")) == shipped
     Path("demo.toml").touch()

@@ -11,7 +11,8 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli_siphon import AttachFlags, ClientFlags, PositiveFloat, open_game, siphon
+from soulslab.cli.game_session import AttachFlags, ClientFlags, open_game
+from soulslab.cli.parameters import PositiveFloat
 
 MAX_HOLD_MS = 3_600_000
 Milliseconds = Annotated[int, Parameter(validator=Number(gte=0, lte=MAX_HOLD_MS))]
@@ -19,7 +20,6 @@ Count = Annotated[int, Parameter(validator=Number(gte=1, lte=1_000_000))]
 Pixels = Annotated[int, Parameter(allow_leading_hyphen=True)]
 
 
-@siphon.command
 def tap(
     game: Path,
     *keys: str,
@@ -47,7 +47,6 @@ def tap(
         control.tap(keys, hold_s=hold_ms / 1000, delay_s=delay_ms / 1000)
 
 
-@siphon.command
 def hold(
     game: Path,
     *keys: str,
@@ -73,7 +72,6 @@ def hold(
         control.tap(keys, hold_s=seconds)
 
 
-@siphon.command
 def toggle(game: Path, *keys: str, flags: AttachFlags | None = None, client: ClientFlags | None = None) -> None:
     """Press keys of a game; Enter releases and presses them in turn, Ctrl-D releases them and ends.
 
@@ -101,7 +99,6 @@ def toggle(game: Path, *keys: str, flags: AttachFlags | None = None, client: Cli
             console.print(f"down: {' '.join(control.down) or '(none)'}", markup=False)
 
 
-@siphon.command
 def move(
     game: Path,
     dx_px: Pixels,
@@ -145,7 +142,6 @@ class StreamFlags:
     grey: bool = False
 
 
-@siphon.command
 def stream(
     game: Path,
     folder: Path | None = None,
@@ -182,7 +178,6 @@ def stream(
     )
 
 
-@siphon.command
 def shell(game: Path, *, flags: AttachFlags | None = None, client: ClientFlags | None = None) -> None:
     """Read, write, press keys and take pictures line by line; help lists the commands, Ctrl-D ends.
 

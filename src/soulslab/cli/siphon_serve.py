@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli_siphon import AttachFlags, open_local
+from soulslab.cli.game_session import AttachFlags, open_local
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli_bench import A_SEED
-from soulslab.cli_files import TokenFile, check_run, table_console, token_overrides
+from soulslab.cli.output import EXIT_OK, table_console
+from soulslab.cli.parameters import SEED, TokenFile, check_run, token_overrides
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from soulslab.fights.recording import FightRecorder
-
-EXIT_OK = 0
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +80,7 @@ def record(
     who: WhoFlags | None = None,
     where: WhereFlags | None = None,
     n_fights: Annotated[int, Parameter(name="--fights", validator=Number(gte=1))] = 20,
-    seed: Annotated[int, Parameter(validator=A_SEED)] = 0,
+    seed: Annotated[int, Parameter(validator=SEED)] = 0,
     append: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Record fights as a Minari data set that a learner can start from.

@@ -12,16 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli_bench import A_SEED
-from soulslab.cli_files import TokenFile, table_console, token_options
+from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, table_console
+from soulslab.cli.parameters import SEED, TokenFile, token_options
 
 if TYPE_CHECKING:
     from soulslab.learn.training import AnySettings
     from soulslab.learn.tuning.settings import TuneSettings
-
-EXIT_OK = 0
-EXIT_FAILED = 1
-EXIT_INTERRUPTED = 130
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +48,7 @@ class TuneFlags:
     search: Annotated[list[str] | None, Parameter(negative="")] = None
     objective: Literal["win_rate", "decisions_to_50", "decisions_to_80", "return"] | None = None
     trials: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
-    seeds: Annotated[list[int] | None, Parameter(validator=A_SEED, consume_multiple=True, negative="")] = None
+    seeds: Annotated[list[int] | None, Parameter(validator=SEED, consume_multiple=True, negative="")] = None
     token_file: TokenFile = None
 
     trust: Annotated[bool, Parameter(negative="")] = False

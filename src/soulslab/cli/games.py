@@ -11,8 +11,9 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli_files import check_json, table_console, write_json
-from soulslab.cli_siphon import AttachFlags, ClientFlags, PositiveFloat, open_game
+from soulslab.cli.game_session import AttachFlags, ClientFlags, open_game
+from soulslab.cli.output import check_json, table_console, write_json
+from soulslab.cli.parameters import PositiveFloat
 
 games = App(name="games", help="The games that come with a profile, and whether a profile fits the game that runs.")
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli_files import check_json, make_folder, table_console, write_json
+from soulslab.cli.output import EXIT_OK, check_json, make_folder, table_console, write_json
+from soulslab.cli.parameters import SEED
 
 if TYPE_CHECKING:
     from soulslab.bench.suite import BenchOptions
 
-EXIT_OK = 0
 BENCH_RESULTS = Path("bench-results")
-A_SEED = Number(gte=0, lt=2**32)
 
 
 @Parameter(name="*")  # its fields are flags of the command
@@ -51,7 +50,7 @@ class BenchFlags:
     boss: str | None = None
     steps: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     fights: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
-    seeds: Annotated[list[int] | None, Parameter(validator=A_SEED, consume_multiple=True, negative="")] = None
+    seeds: Annotated[list[int] | None, Parameter(validator=SEED, consume_multiple=True, negative="")] = None
     limit_s: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
     policy: Path | None = None
     processes: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
