@@ -45,7 +45,8 @@ app = App(
 )
 for _siphon_command in (tap, hold, toggle, move, stream, shell, serve, verify, compare):
     siphon.command(_siphon_command)
-for _command in (envs, doctor, train, evaluate, demo, play, arena, bench, tune, join, remove_tokens, film):
+app.command(bench, show=False)  # deprecated
+for _command in (envs, doctor, train, evaluate, demo, play, arena, tune, join, remove_tokens, film):
     app.command(_command)
 for _group in (siphon, fights, games):
     app.command(_group)
@@ -82,9 +83,26 @@ def _run_command(
         tokens: The command and its arguments.
         verbose: Log more; -vv logs everything and shows tracebacks.
     """
+    return run_app(app, tokens, verbose=verbose)
+
+
+def run_app(application: App, tokens: Sequence[str], *, verbose: int = 0) -> int:
+    """Run a command of an application with logging and error handling.
+
+    Args:
+        application: Application with the command.
+        tokens: The command and its arguments.
+        verbose: 0: warnings and progress; 1: more; 2: everything, with tracebacks.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        CycloptsError: The command line is wrong; cyclopts has printed why.
+    """
     # The arguments after -- are the command line of a game and may contain flags of the game.
     if not HELP_FLAGS.isdisjoint(tokens[: tokens.index("--")] if "--" in tokens else tokens):
-        return app(tokens, exit_on_error=False, result_action="return_value") or EXIT_OK
+        return application(tokens, exit_on_error=False, result_action="return_value") or EXIT_OK
     import gymnasium
 
     from soulslab.envs.registration import register_all
@@ -93,14 +111,14 @@ def _run_command(
     register_all()
     configure(verbose)
     try:
-        return app(tokens, exit_on_error=False, result_action="return_value") or EXIT_OK
+        return application(tokens, exit_on_error=False, result_action="return_value") or EXIT_OK
     except (SoulslabError, gymnasium.error.Error, ModuleNotFoundError) as error:
         missing = missing_dependency(error) if isinstance(error, ModuleNotFoundError) else None
         if verbose >= TRACEBACK_VERBOSITY or (isinstance(error, ModuleNotFoundError) and missing is None):
             raise
-        sys.stderr.write(f"soulslab: {missing or error}\n")
+        sys.stderr.write(f"{application.name[0]}: {missing or error}\n")
         is_usage = isinstance(error, ConfigError | EnvironmentUsageError | gymnasium.error.UnregisteredEnv)
         return EXIT_USAGE if is_usage else EXIT_FAILED
     except KeyboardInterrupt:
-        sys.stderr.write("soulslab: interrupted\n")
+        sys.stderr.write(f"{application.name[0]}: interrupted\n")
         return EXIT_INTERRUPTED

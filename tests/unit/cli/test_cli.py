@@ -1,6 +1,5 @@
 """The command line: what it answers, and how it fails."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,8 +35,7 @@ def test_help_names_every_command(capsys):
     assert cli.run(["--help"]) == 0
     text = capsys.readouterr().out
     assert all(
-        name in text
-        for name in ["train", "evaluate", "play", "demo", "bench", "envs", "doctor", "--version", "--verbose"]
+        name in text for name in ["train", "evaluate", "play", "demo", "envs", "doctor", "--version", "--verbose"]
     )
 
 
@@ -73,7 +71,6 @@ def test_help_loads_nothing_heavy():
         (["evaluate", "x", "--fights", "0"], "Must be >= 1"),
         (["evaluate"], "requires an argument"),
         (["evaluate", "x", "--seed", "-1"], "Must be >= 0"),
-        (["bench", "train", "--seeds", "1", "-1"], "Must be >= 0"),
         (["play", "--seed", str(2**32)], "Must be < 4294967296"),
     ],
 )
@@ -155,12 +152,11 @@ def test_a_training_that_never_begins_leaves_nothing_behind(tmp_path, monkeypatc
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("command", [["evaluate", "nothing"], ["bench", "fights"]])
-def test_where_the_json_goes_is_looked_at_before_the_work(tmp_path, monkeypatch, capsys, command):
+def test_evaluate_checks_the_json_file_first(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     for place, words in (("absent/x.json", "there is no folder absent"), ("folder", "it is a folder; name a file")):
-        assert cli.run([*command, "--json", place]) == 2
+        assert cli.run(["evaluate", "nothing", "--json", place]) == 2
         captured = capsys.readouterr()
         assert captured.err == f"soulslab: {place}: cannot be written: {words}\n"
         assert captured.out == ""
@@ -219,18 +215,9 @@ def test_installed_command():
     assert "Traceback" not in done.stderr
 
 
-def test_bench_all_finds_out_first_that_its_folder_cannot_be_made(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "bench-results").touch()
-    assert cli.run(["bench", "all"]) == 2
-    assert "bench-results: cannot be made: File exists" in capsys.readouterr().err
-
-
-def test_the_help_of_bench_has_one_line_for_each_benchmark(capsys):
-    from soulslab.bench.suite import BENCHMARKS  # noqa: PLC0415
-
-    assert cli.run(["bench", "--help"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    for name in BENCHMARKS:
-        (line,) = [line for line in lines if re.match(rf" +{name}  ", line)]
-        assert len(line) < 80
+@pytest.mark.parametrize(
+    ("arguments", "command"), [([], "arena --quick"), (["train", "--seeds", "1", "2"], "train --seeds 1 2")]
+)
+def test_bench_names_the_command_that_replaces_it(capsys, arguments, command):
+    assert cli.run(["bench", *arguments]) == cli.EXIT_USAGE
+    assert f'python -m benchmarks {command}, or make bench ARGS="{command}"' in capsys.readouterr().err

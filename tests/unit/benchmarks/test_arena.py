@@ -1,0 +1,60 @@
+"""The speed of the arena: what is measured is the same fight each time, and the table adds up."""
+
+import json
+from itertools import groupby
+from operator import itemgetter
+
+import gymnasium
+import numpy as np
+import pytest
+
+from benchmarks import arena
+from benchmarks.arena import environment_timer, kernel_timer, record
+from benchmarks.commands import run
+
+
+def test_the_environment_plays_the_recorded_fights():
+    recording = record(3, 400)
+    env = gymnasium.make_vec(
+        "soulslab/Arena-v0",
+        num_envs=3,
+        vectorization_mode="vector_entry_point",
+        random_pose=True,
+        autoreset_mode="same_step",
+    )
+    env.reset(seed=arena.SEED)
+    for actions in recording.warm_up:
+        env.step(actions)
+    n_ended = 0
+    for actions in recording.actions:
+        _, _, terminated, truncated, info = env.step(actions)
+        assert not info["n_masked"].any()  # every recorded action is open there, so these are the same fights
+        n_ended += int((terminated | truncated).sum())
+    assert n_ended == recording.n_ended > 0
+
+
+def test_actions_are_drawn_from_all_that_are_open():
+    assert len(np.unique(record(64, 100).actions)) == 20
+
+
+@pytest.mark.parametrize("switch", [False, True])
+def test_timers_can_be_read_again(switch):
+    recording = record(2, 50)
+    for timer in (environment_timer(recording, copy=switch), kernel_timer(recording, features=switch)):
+        assert timer() > 0.0
+        assert timer() > 0.0
+
+
+def test_the_tables(monkeypatch, tmp_path):
+    monkeypatch.setattr(arena, "N_ENVS", (1, 8))
+    file = tmp_path / "arena.json"
+    assert run(["arena", "--quick", "--steps", "100", "--json", str(file)]) == 0
+    first_step, speed, shares = (list(rows) for _, rows in groupby(json.loads(file.read_text()), itemgetter("table")))
+    assert [row["kernel cache"] for row in first_step] == ["empty", "filled"]
+    assert first_step[0]["processor time (s)"] > first_step[1]["processor time (s)"] > 0
+    assert [row["fights side by side"] for row in speed] == [1, 8]
+    assert [row["target (steps/s)"] for row in speed] == [150_000, None]
+    assert all(row["steps/s"] > 0 for row in speed)
+    for row in shares:
+        parts = [row[f"{name} (%)"] for name in ("rules", "observation", "reset", "Python and copies")]
+        assert sum(parts) == pytest.approx(100.0)
