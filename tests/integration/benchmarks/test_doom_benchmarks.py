@@ -1,5 +1,6 @@
-"""What is measured on the real Doom is there; how fast it was is the benchmarks' business."""
+"""The benchmarks with the real Doom: each measurement has its row."""
 
+import pytest
 from msgspec.structs import replace
 
 from benchmarks.doom import DoomLearningSettings, measure_doom_learning
@@ -10,6 +11,8 @@ from soulslab.config import load_settings
 from soulslab.learn.configs import config_path
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.settings import TrainSettings
+
+pytestmark = pytest.mark.long
 
 
 def test_doom_is_stepped_in_every_way():

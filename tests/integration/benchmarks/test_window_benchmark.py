@@ -1,8 +1,11 @@
-"""The benchmark of the window measures what it says it does."""
+"""The benchmark of the window."""
+
+import pytest
 
 from benchmarks.window import PARTS, WindowBenchSettings, measure_window
 
 
+@pytest.mark.long
 def test_pictures_and_steps_are_measured():
     pictures, steps = measure_window(WindowBenchSettings(n_pictures=20, n_steps=5, n_rounds=1))
     assert [row["window"] for row in pictures.rows] == ["800x450", "320x180"]

@@ -84,7 +84,8 @@ def test_verdicts(loss, said):
     assert verdict(loss) == said
 
 
-def test_a_table_of_some_components(tmp_path):
+@pytest.mark.long
+def test_measures_some_components(tmp_path):
     env = EnvSettings(n_envs=1, options={"skip_locked": True})
     config = replace(BARE, env=env, learner=replace(BARE.learner, is_double=True, weight_decay=0.01))
     settings = replace(AblationSettings(config=config, components=("weight decay",)).quick(), folder=tmp_path)

@@ -45,7 +45,21 @@ def test_timers_can_be_read_again(switch):
         assert timer() > 0.0
 
 
-def test_the_tables(monkeypatch, tmp_path):
+def test_tables_are_calculated_from_the_times():
+    recording = arena.Recording(np.zeros((1, 8), np.int64), np.zeros((10, 8), np.int64), n_ended=4)
+    times = {("copied step", 8): 1e-6, ("step", 8): 0.5e-6, ("kernel", 8): 0.4e-6, ("rules", 8): 0.3e-6}
+    times |= {("call", 0): 0.8e-6, ("reset", arena.N_RESETS): 1e-6}
+    (speed,) = arena._speed_rows([recording], times)
+    assert (speed["steps/s"], speed["steps/s with copy=False"], speed["reached"]) == (1_000_000, 2_000_000, None)
+    (share,) = arena._share_rows([recording], times)
+    assert share["ns per step"] == pytest.approx(1000.0)
+    # A call costs 0.1 us per fight, a reset 1 us for one step in 20.
+    assert [share[f"{name} (%)"] for name in ("rules", "observation", "reset")] == pytest.approx([15.0, 10.0, 5.0])
+    assert share["Python and copies (%)"] == pytest.approx(70.0)
+
+
+@pytest.mark.long
+def test_measures_compilation_speed_and_shares(monkeypatch, tmp_path):
     monkeypatch.setattr(arena, "N_ENVS", (1, 8))
     file = tmp_path / "arena.json"
     assert run(["arena", "--quick", "--steps", "100", "--json", str(file)]) == 0

@@ -85,7 +85,8 @@ def test_recorded_fights_are_recorded_once(tmp_path, monkeypatch):
     assert describe(other).n_episodes == 20
 
 
-def test_everything_in_short(tmp_path, monkeypatch):
+@pytest.mark.long
+def test_measures_all_learners(tmp_path, monkeypatch):
     # One of each kind: what each of them does alone is tested beside `play`.
     some = (OURS, PUBLISHED, "SB3 DQN, defaults")
     all_of_them = learner.contestants

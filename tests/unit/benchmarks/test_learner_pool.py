@@ -79,6 +79,7 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
         RunFile(tmp_path / "file" / "below")
 
 
+@pytest.mark.long
 def test_processes_play_what_is_not_kept(tmp_path, monkeypatch):
     kept = make_task(7)
     RunFile(tmp_path).add(kept, RUN)
@@ -93,6 +94,7 @@ def test_processes_play_what_is_not_kept(tmp_path, monkeypatch):
     assert play_all([theirs, ours, kept], tmp_path, 1) == [runs[2], runs[0], RUN]
 
 
+@pytest.mark.long
 def test_a_run_that_fails_says_why_and_the_others_are_kept(tmp_path):
     good, bad = make_task(), make_task(env_id="soulslab/Nothing-v0")
     with pytest.raises(BenchmarkError, match="ended with code 1") as caught:

@@ -1,8 +1,10 @@
-"""The live environment measured, on fake games: every part of a step, each number of games, both kinds of reset."""
+"""The benchmark of the live environment, on fake games."""
 
 import gymnasium
+import numpy as np
 import pytest
 
+from benchmarks import live
 from benchmarks.live import GAME, OBSERVATIONS, PARTS, LiveBenchSettings, measure_live
 from soulslab.envs.registration import ARENA_LIVE_ID
 from soulslab.games.arena.fake import FakeArenaSession
@@ -16,7 +18,8 @@ def results(monkeypatch):
     return measure_live(SETTINGS)
 
 
-def test_steps_games_and_resets_are_measured(results):
+@pytest.mark.long
+def test_measures_steps_games_and_resets(results):
     *steps, games, resets = results
     assert len(steps) == len(OBSERVATIONS)
     for result, kind in zip(steps, OBSERVATIONS, strict=True):
@@ -38,6 +41,11 @@ def test_steps_games_and_resets_are_measured(results):
     assert all(0.0 < row["p50 (ms)"] <= row["longest (ms)"] for row in resets.rows)
 
 
-def test_quick_needs_nothing_of_others():
+def test_a_row_has_the_quantiles():
+    row = live._quantiles("keys", np.arange(101.0))
+    assert row == {"part": "keys", "p50 (ms)": 50.0, "p95 (ms)": 95.0, "p99 (ms)": 99.0}
+
+
+def test_quick_leaves_eldengym_out():
     quick = LiveBenchSettings.quick()
     assert (quick.n_peer_steps, quick.n_peer_resets) == (0, 0)
