@@ -1,6 +1,6 @@
-"""``soulslab arena``: the built-in fight as a game on screen. It parses, wires and exits with a code."""
+"""``soulslab arena``: play the built-in fight in a window."""
 
-# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _SIZE = re.compile(r"(\d{1,5})x(\d{1,5})")
 @Parameter(name="*")  # its fields are flags of the command
 @dataclass(frozen=True)
 class FightFlags:
-    """What is fought.
+    """The fight.
 
     Attributes:
         boss: A shipped boss, or the path of a boss file.
         phase: 1, 2 or full.
         seed: Seed of the first fight.
-        poses: Where the player starts: fixed, or drawn anew for each fight (random).
+        poses: Start position of the player: fixed, or random in each fight.
     """
 
     boss: str = "judge"
@@ -46,14 +46,14 @@ class FightFlags:
 @Parameter(name="*")  # its fields are flags of the command
 @dataclass(frozen=True)
 class ScreenFlags:
-    """How it is shown.
+    """The window.
 
     Attributes:
         size: Width and height of the window in pixels.
-        renderer: gpu draws with OpenGL, software without; auto takes OpenGL where hardware draws it.
-        fullscreen: Begin on the whole screen; F11 switches.
-        speed: Factor of game time: 0.5 is half as fast.
-        buttons: Show which buttons are in use.
+        renderer: gpu uses OpenGL, software does not; auto uses OpenGL if the hardware supports it.
+        fullscreen: Start in full screen; F11 switches.
+        speed: Speed of game time: 0.5 is half speed.
+        buttons: Show which buttons are pressed.
         no_help: Do not show the keys at the start; F1 shows them.
     """
 
@@ -68,12 +68,12 @@ class ScreenFlags:
 @Parameter(name="*")  # its fields are flags of the command
 @dataclass(frozen=True)
 class KeyFlags:
-    """Which key does what.
+    """The keys.
 
     Attributes:
         keys: TOML file with the key of each action, as roll = "LEFT_SHIFT".
-        key: Key of one action, as roll=LEFT_SHIFT; may be given many times.
-        mask: A game that comes with soulslab, or a profile: memory, names and keys become that game's.
+        key: Key of one action, as roll=LEFT_SHIFT; may be repeated.
+        mask: A shipped game or a profile: use the memory layout, names and keys of that game.
     """
 
     keys: Path | None = None
@@ -84,11 +84,11 @@ class KeyFlags:
 @Parameter(name="*")  # its fields are flags of the command
 @dataclass(frozen=True)
 class LogFlags:
-    """What is kept, or played again.
+    """Key logs.
 
     Attributes:
-        log: Write what was done in each tick to this file.
-        replay: Play a key log again, or a recording of this game (soulslab siphon record).
+        log: Write the keys of each tick to this file.
+        replay: Replay a key log, or a recording of this game (soulslab siphon record).
     """
 
     log: Path | None = None
@@ -102,13 +102,13 @@ def arena(
     keys: KeyFlags | None = None,
     logs: LogFlags | None = None,
 ) -> int:
-    """Fight a boss yourself, in a window of its own.
+    """Fight a boss yourself in a window.
 
     Args:
-        fight: What is fought.
-        screen: How it is shown.
-        keys: Which key does what.
-        logs: What is kept, or played again.
+        fight: The fight.
+        screen: The window.
+        keys: The keys.
+        logs: Key logs.
     """
     fight, logs = fight or FightFlags(), logs or LogFlags()
     settings, profile = _settings(fight, screen or ScreenFlags(), keys or KeyFlags(), logs.log)
@@ -130,14 +130,14 @@ def arena(
 
 
 def _replay(path: Path, fight: FightFlags, log: Path | None) -> Replay:
-    """Return what plays a key log or a recording again."""
+    """Return the replay of a key log or a recording."""
     from soulslab.arena.window.keylog import read_key_log
     from soulslab.arena.window.replay import Replay
 
     if fight != FightFlags(boss=fight.boss):
-        raise ConfigError("comes from the log; leave out --phase, --seed and --poses", source="--replay")
+        raise ConfigError("takes the fight from the log; leave out --phase, --seed and --poses", source="--replay")
     if log:
-        raise ConfigError("is the log of a game that is played; a replay has its own already", source="--log")
+        raise ConfigError("records a game that a person plays, not a replay; leave it out", source="--log")
     if path.suffix.lower() not in _RECORDINGS:
         return Replay(read_key_log(path))
     from soulslab.games.arena.recorded import key_log_of
@@ -149,7 +149,7 @@ def _replay(path: Path, fight: FightFlags, log: Path | None) -> Replay:
 def _settings(
     fight: FightFlags, screen: ScreenFlags, keys: KeyFlags, log: Path | None
 ) -> tuple[WindowSettings, Profile]:
-    """Return the window's settings, and the profile that its memory is laid out by."""
+    """Return the settings of the window, and the profile of its memory layout."""
     from soulslab.arena.window.settings import WindowSettings
     from soulslab.games import profile_path
     from soulslab.games.arena import PROFILE_PATH
@@ -200,7 +200,7 @@ def _size(text: str) -> tuple[int, int]:
 def _keys(flags: KeyFlags, profile: Profile) -> tuple[dict[str, str], dict[str, str]]:
     """Return the key of each command, and the command of each button of a pad.
 
-    Keys are those of the mask or our own, then the file's, then the single ones.
+    The keys of the mask, or the default keys, are overridden by the file and then by single keys.
     """
     from soulslab.arena.window.gamepad import PAD_BUTTONS
     from soulslab.arena.window.key_table import key_names, pad_names, read_keys

@@ -1,4 +1,4 @@
-"""``soulslab bench``, which was moved out of the package."""
+"""``soulslab bench``: deprecated; the benchmarks are no longer part of the package."""
 
 from __future__ import annotations
 

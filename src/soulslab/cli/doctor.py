@@ -1,6 +1,6 @@
 """``soulslab doctor`` and ``soulslab envs``."""
 
-# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def envs() -> None:
 
 
 def doctor(*, dev: Annotated[bool, Parameter(negative="")] = False) -> int:
-    """Show what works on this machine, and what to do about the rest.
+    """Show what works on this machine, and how to install the rest.
 
     The exit code is 0 if only optional parts are missing.
 

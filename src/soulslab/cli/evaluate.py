@@ -1,6 +1,6 @@
 """``soulslab evaluate``."""
 
-# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _log = logging.getLogger(__name__)
 @Parameter(name="*")  # its fields are flags of the command
 @dataclass(frozen=True)
 class EvaluateFlags:
-    """What to evaluate on.
+    """The evaluation.
 
     Attributes:
         fights: Number of fresh fights.
-        envs: Environments side by side, each a game of its own if it is one; by default as many as in training.
-        env: Another environment that takes its policies, such as soulslab/DarkSouls3Iudex-v0.
-        option: Another value of one of its options, as stand_in=true; may be given many times.
-        boss: Another boss than the one it was trained on.
-        phase: Another phase: 1, 2 or full.
+        envs: Number of environments (for real games: of processes); by default, as in training.
+        env: Another environment with the same observations and actions, such as soulslab/DarkSouls3Iudex-v0.
+        option: Value of an option of the environment, as stand_in=true; may be repeated.
+        boss: Boss; by default, that of the training.
+        phase: 1, 2 or full; by default, that of the training.
         seed: Seed of the fights.
-        greedy: Only with the likeliest action at each decision; both ways by default.
-        sampled: Only with actions drawn from the policy; both ways by default.
+        greedy: Only evaluate greedy actions; by default, greedy and sampled actions.
+        sampled: Only evaluate sampled actions; by default, greedy and sampled actions.
         json: Also write the tables to this file.
-        token_file: File with the token of the environment's server; - asks for the token. By default it is in the
-            environment variable SOULSLAB_TOKEN.
+        token_file: File with the token of the environment's server; - asks for the token. By default, the environment
+            variable SOULSLAB_TOKEN is used.
         trust: The policy's file may choose programs, profiles, servers and modules of the environment.
     """
 
@@ -61,32 +61,34 @@ class EvaluateFlags:
             source: File of the policy, for messages.
 
         Raises:
-            UntrustedFileError: The file decides what runs, and was not trusted.
+            UntrustedFileError: The file chooses what is run, and is not trusted.
         """
         from soulslab.config import read_overrides
         from soulslab.learn.untrusted import check_named_environment
 
         named = {name: value for name, value in (("boss", self.boss), ("phase", self.phase)) if value is not None}
         named |= read_overrides(self.option or (), "--option")
-        # Another environment has bosses of its own.
+        # Bosses belong to an environment.
         dropped = {*named, "boss"} if self.env else {*named}
         kept = {name: value for name, value in trained.items() if name not in dropped}
         if not self.trust:
             check_named_environment("" if self.env else trained_id, kept, source)
         return self.env or trained_id, {**kept, **named, **token_options(self.token_file)}
 
-    def ways(self) -> list[str]:
-        """Return the ways of choosing actions that were asked for; neither flag asks for both."""
-        asked = [way for way, is_asked in (("greedy", self.greedy), ("sampled", self.sampled)) if is_asked]
-        return asked or ["greedy", "sampled"]
+    def selections(self) -> list[str]:
+        """Return the selections of actions to evaluate; without flags, both."""
+        chosen = [
+            selection for selection, is_chosen in (("greedy", self.greedy), ("sampled", self.sampled)) if is_chosen
+        ]
+        return chosen or ["greedy", "sampled"]
 
 
 def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
-    """Measure how often a trained agent wins.
+    """Measure the win rate of a trained agent.
 
     Args:
         run: Folder of a run, or a policy file.
-        flags: What to evaluate on.
+        flags: The evaluation.
     """
     flags = flags or EvaluateFlags()
     check_json(flags.json)
@@ -103,16 +105,16 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
     env_id, options = flags.environment(header.env_id, _without_functions(header.env_options), run)
     evaluations = {}
     sink = ConsoleSink()
-    for way in flags.ways():
+    for selection in flags.selections():
         settings = EvaluationSettings(
             env_id=env_id,
             env_options=options,
             n_fights=flags.fights,
             n_envs=flags.envs,
             seed=flags.seed,
-            deterministic=way == "greedy",
+            deterministic=selection == "greedy",
         )
-        evaluations[way] = evaluate_policy(policy, settings, sinks=[sink])
+        evaluations[selection] = evaluate_policy(policy, settings, sinks=[sink])
     for table in evaluation_tables(evaluations):
         table_console().print(table, "")
     if flags.json:
@@ -123,7 +125,7 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
 
 
 def _without_functions(options: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the options that were Python functions in training: a reward does not change who wins."""
+    """Leave out options that were Python functions in training, such as rewards; they do not change the win rate."""
     known = {}
     for name, value in options.items():
         if isinstance(value, str) and value.startswith("<function "):

@@ -1,6 +1,6 @@
-"""``soulslab fights``: recording fights to learn from. It parses, wires and exits with a code."""
+"""``soulslab fights``: record demonstrations, and show data sets of them."""
 
-# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-fights = App(name="fights", help="Record fights to learn from, and look into such recordings.")
+fights = App(name="fights", help="Record fights as demonstrations, and show recorded data sets.")
 
 
 @Parameter(name="*")  # its fields are flags of the command
 @dataclass(frozen=True)
 class WhoFlags:
-    """Who fights.
+    """The player.
 
     Attributes:
-        player: reference is a script that knows the arena's bosses; human is you, in this terminal.
-        policy: Folder of a run, or a policy file, that fights instead.
-        keys: Key log of fights in the window (soulslab arena --log), of which those fought to their end are taken.
+        player: reference: a script that knows the arena's bosses; human: you, in this terminal.
+        policy: Folder of a run, or a policy file, to use as the player.
+        keys: Key log of fights in the window (soulslab arena --log); its complete fights are recorded.
     """
 
     player: Literal["reference", "human"] = "reference"
@@ -45,15 +45,15 @@ class WhoFlags:
 @Parameter(name="*")  # its fields are flags of the command
 @dataclass(frozen=True)
 class WhereFlags:
-    """What is fought.
+    """The fight.
 
     Attributes:
-        config: Take the environment and its options from a config that will be trained with.
-        boss: Another boss.
-        phase: Another phase: 1, 2 or full.
-        overrides: Change one setting of the environment, as env.options.skip_locked=true; may be given many times.
-        token_file: File with the token of the environment's server; - asks for the token. By default it is in the
-            environment variable SOULSLAB_TOKEN.
+        config: Config with the environment and its options, to be used for training later.
+        boss: Boss; by default, that of the config.
+        phase: 1, 2 or full; by default, that of the config.
+        overrides: Change one setting of the environment, as env.options.skip_locked=true; may be repeated.
+        token_file: File with the token of the environment's server; - asks for the token. By default, the environment
+            variable SOULSLAB_TOKEN is used.
     """
 
     config: Path | None = None
@@ -83,21 +83,21 @@ def record(
     seed: Annotated[int, Parameter(validator=SEED)] = 0,
     append: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
-    """Record fights as a Minari data set that a learner can start from.
+    """Record fights as a Minari data set for learning from demonstrations.
 
     Args:
         out: Folder of the data set.
-        who: Who fights.
-        where: What is fought.
-        n_fights: How many; a person fights as many as they like, and a key log holds as many as it does.
-        seed: Seed of the fights; no evaluation plays the same ones.
-        append: Add them to a data set that is there; fights that it holds are not recorded again.
+        who: The player.
+        where: The fight.
+        n_fights: Number of fights; ignored for a human player and a key log.
+        seed: Seed of the fights, which differ from those of every evaluation.
+        append: Append to an existing data set; fights that it contains are not recorded again.
     """
     from soulslab.fights.recording import FightRecorder, fight_seeds
 
     who, (env_id, options) = who or WhoFlags(), (where or WhereFlags()).env()
     if who.policy and who.keys:
-        raise ConfigError("are two players; name one", source="--policy and --keys")
+        raise ConfigError("cannot be combined; give one of them", source="--policy and --keys")
     if who.policy:
         check_run(who.policy)
     name = str(who.policy or ("human" if who.keys else who.player))
@@ -114,10 +114,10 @@ def record(
 
 @fights.command
 def show(data: str) -> int:
-    """Say what a data set of recorded fights holds.
+    """Show the contents of a data set of recorded fights.
 
     Args:
-        data: Its folder, or its id among those of Minari on this machine.
+        data: Folder of the data set, or its Minari id on this machine.
     """
     from soulslab.fights.overview import overview_tables
     from soulslab.learn.demonstrations.data_set import describe
@@ -130,7 +130,7 @@ def show(data: str) -> int:
 
 
 def _fight(recorder: FightRecorder, who: WhoFlags, seeds: Sequence[int]) -> None:
-    """Let whoever was named fight."""
+    """Record fights of the chosen player."""
     from rich.progress import track
 
     from soulslab.fights import by_hand, by_reference

@@ -1,6 +1,6 @@
 """Flags that select a game, and the session that commands open with them."""
 
-# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 @Parameter(name="*")  # its fields are flags of the commands
 @dataclass(frozen=True)
 class AttachFlags:
-    """Which game to attach to.
+    """The game to attach to.
 
     Attributes:
-        pid: Process id; by default the process that the profile names.
-        window_title: A part of the title of its window; of several processes it picks the one that has such a window.
-        start: Start the game instead, as the profile says.
-        private: Start it on an X server of its own, which nobody sees.
-        option: Change a launch option of the profile, as skill=2; may be given many times.
-        clock: Grade of the clock: lockstep, scaled or realtime; the best by default.
-        seed: Start it deterministically with this seed, and leave it paused.
-        allow_unknown_version: Attach although the profile does not know this version of the game.
-        boss: Boss of the game whose boss.* are meant: its name, or the path of its file; the profile's own by default.
+        pid: Process id; by default, the process is found by the name in the profile.
+        window_title: Part of the window title; selects one of several processes.
+        start: Start the game with the command of the profile.
+        private: Start the game on a private X server, which is not visible.
+        option: Change a launch option of the profile, as skill=2; may be repeated.
+        clock: Grade of the clock: lockstep, scaled or realtime; by default, the best available one.
+        seed: Start the game deterministically with this seed, and leave it paused.
+        allow_unknown_version: Attach even if the profile does not list this version of the game.
+        boss: Boss that the attributes boss.* describe: a name, or the path of a boss file; by default, the profile's.
     """
 
     pid: Annotated[int, Parameter(validator=Number(gte=0))] = 0
@@ -50,11 +50,11 @@ class AttachFlags:
 @Parameter(name="*")  # its fields are flags of the commands
 @dataclass(frozen=True)
 class ClientFlags:
-    """How to reach the server, if the game is that of one.
+    """The connection to a server, if the game is an address.
 
     Attributes:
-        token_file: File with the server's token; by default it is in the environment variable SOULSLAB_TOKEN.
-        certificate: File with the server's certificate, or that of who signed it.
+        token_file: File with the server's token; by default, the environment variable SOULSLAB_TOKEN is used.
+        certificate: File with the certificate of the server, or of its certificate authority.
     """
 
     token_file: Path | None = None
@@ -64,7 +64,7 @@ class ClientFlags:
 def open_game(
     game: Path, flags: AttachFlags | None, client: ClientFlags | None, *, is_read_only: bool, with_window: bool
 ) -> LocalSession | RemoteSession:
-    """Open the session that a command works on: a game of this machine, or that of a server."""
+    """Open a session with a game on this machine, or with the game of a server."""
     from soulslab.siphon.rpc.address import is_address
 
     flags, client = flags or AttachFlags(), client or ClientFlags()
@@ -72,7 +72,7 @@ def open_game(
         return _connect(str(game), flags, client)
     for name in ("token_file", "certificate"):
         if getattr(client, name):
-            raise ConfigError(f"is for the game of a server; {game} is no address", source=flag_name(name))
+            raise ConfigError(f"is for the game of a server; {game} is not an address", source=flag_name(name))
     return open_local(game, flags, is_read_only=is_read_only, with_window=with_window)
 
 
@@ -83,12 +83,12 @@ def _connect(address: str, flags: AttachFlags, client: ClientFlags) -> RemoteSes
 
     for name in ("pid", "window_title", "start", "private", "option", "clock", "seed", "allow_unknown_version", "boss"):
         if getattr(flags, name) != getattr(AttachFlags(), name):
-            raise ConfigError("is for a game of this machine; the server has opened its game", source=flag_name(name))
+            raise ConfigError("is for a game on this machine; the server has opened its game", source=flag_name(name))
     return connect(address, token=find_token(file=client.token_file), tls=client.certificate)
 
 
 def open_local(game: Path, flags: AttachFlags, *, is_read_only: bool, with_window: bool) -> LocalSession:
-    """Attach to a game of this machine, or start it."""
+    """Attach to a game on this machine, or start it."""
     from soulslab.games.boss_facts import load_profile_with
     from soulslab.siphon.local import open_session
     from soulslab.siphon.session import SessionOptions

@@ -1,6 +1,6 @@
-"""``soulslab games``: the games that come with a profile, and whether a profile fits the game that runs."""
+"""``soulslab games``: list shipped profiles, and check a profile on a running game."""
 
-# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from soulslab.cli.game_session import AttachFlags, ClientFlags, open_game
 from soulslab.cli.output import check_json, table_console, write_json
 from soulslab.cli.parameters import PositiveFloat
 
-games = App(name="games", help="The games that come with a profile, and whether a profile fits the game that runs.")
+games = App(name="games", help="List shipped profiles, and check a profile on a running game.")
 
 
 @Parameter(name="*")  # its fields are flags of the command
 @dataclass(frozen=True)
 class CheckFlags:
-    """What to check.
+    """The check.
 
     Attributes:
-        need: Attribute that has to be well; may be given many times. By default all that the profile's fight needs.
-        seconds: Game time from the first look to the last.
-        looks: How often to read everything.
+        need: Attribute that must pass; may be repeated. By default, all that the fight of the profile needs.
+        seconds: Game time from the first reading to the last.
+        looks: Number of readings.
         json: Also write the table to this file.
     """
 
@@ -38,7 +38,7 @@ class CheckFlags:
 
 @games.command(name="list")
 def list_games() -> None:
-    """List the games that come with a profile."""
+    """List the games that have a shipped profile."""
     from rich.console import Console
 
     from soulslab.games import known_games, profile_path
@@ -60,13 +60,13 @@ def check(
     client: ClientFlags | None = None,
     what: CheckFlags | None = None,
 ) -> int:
-    """Check every attribute of a profile on the game that runs, without writing to it; 1 if a needed one fails.
+    """Check every attribute of a profile on a running game, without writing; exit code 1 if a needed one fails.
 
     Args:
-        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
-        flags: Which game to attach to.
-        client: How to reach the server, if the game is that of one.
-        what: What to check.
+        game: Profile of the game, name of a shipped game (doom), or address of a server.
+        flags: The game to attach to.
+        client: The connection to a server.
+        what: The check.
     """
     from soulslab.games.self_check import check_session
     from soulslab.games.self_check_table import check_rows, check_table

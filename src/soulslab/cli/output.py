@@ -16,28 +16,28 @@ EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
-#: Width of tables that are not printed on a terminal: wide enough that other programs find whole names.
+#: Width of tables in a pipe or file: wide enough for whole names.
 PIPE_COLUMNS: Final = 240
 
 
 def table_console() -> Console:
-    """Return the console for tables: as wide as the terminal or the variable COLUMNS, else `PIPE_COLUMNS`."""
-    from rich.console import Console  # noqa: PLC0415  (`soulslab --help` has to answer at once)
+    """Return the console for tables, with the width of the terminal, of the variable COLUMNS, or `PIPE_COLUMNS`."""
+    from rich.console import Console  # noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
     has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Console(width=None if has_width else PIPE_COLUMNS)
 
 
 def check_json(path: Path | None) -> None:
-    """Check that a file can be written, before the work that fills it.
+    """Check that a JSON file can be written, before its contents are measured.
 
     Raises:
-        ConfigError: It cannot.
+        ConfigError: It cannot be written.
     """
     if path is None:
         return
     if not path.parent.is_dir():
-        raise ConfigError(f"cannot be written: there is no folder {path.parent}", source=path)
+        raise ConfigError(f"cannot be written: the folder {path.parent} does not exist", source=path)
     if path.is_dir():
         raise ConfigError("cannot be written: it is a folder; name a file", source=path)
     if not os.access(path if path.exists() else path.parent, os.W_OK):
@@ -45,24 +45,24 @@ def check_json(path: Path | None) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder unless it is there.
+    """Create a folder if it does not exist.
 
     Raises:
-        ConfigError: It cannot be made.
+        ConfigError: It cannot be created.
     """
     try:
         path.mkdir(exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"cannot be made: {error.strerror or error}", source=path) from error
+        raise ConfigError(f"cannot be created: {error.strerror or error}", source=path) from error
 
 
 def write_json(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write the rows of a table, one object each.
+    """Write the rows of a table as JSON, one object per row.
 
     Raises:
         ConfigError: The file cannot be written.
     """
-    import msgspec  # noqa: PLC0415  (`soulslab --help` has to answer at once)
+    import msgspec  # noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
     try:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(rows)) + b"\n")

@@ -1,6 +1,6 @@
 """Types and values of parameters that several commands have."""
 
-# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ TokenFile: TypeAlias = Annotated[Path | None, Parameter(allow_leading_hyphen=Tru
 
 
 def check_run(path: Path) -> None:
-    """Check that there is a run or a policy file, before anything else is done.
+    """Check that a run or policy file exists, before other work.
 
     Args:
         path: Folder of a run, or a policy file.
 
     Raises:
-        ConfigError: There is no such file or folder, or the folder holds no run.
+        ConfigError: The path does not exist, or the folder does not contain a run.
     """
     if not path.exists():
-        raise ConfigError("there is no such run or policy file", source=path)
+        raise ConfigError("does not exist; name the folder of a run, or a policy file", source=path)
     from soulslab.learn.runs import CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME
 
     if path.is_dir() and not any((path / name).exists() for name in (CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME)):
-        raise ConfigError("holds no run; name the folder of a run, or a policy file", source=path)
+        raise ConfigError("does not contain a run; name the folder of a run, or a policy file", source=path)
 
 
 def token_options(token_file: Path | None) -> dict[str, str]:
     """Return the options of an environment for the flag ``--token-file``.
 
-    With ``-`` the token is asked for, or read from standard input where that is no terminal. It is put into the
-    environment variable ``SOULSLAB_TOKEN``, so that the processes of a run find it; no other user can read it there.
+    With ``-`` the token is read from the terminal or from standard input. It is put into the environment variable
+    ``SOULSLAB_TOKEN`` for the processes of a run; other users cannot read it there.
 
     Args:
-        token_file: The flag; None without it.
+        token_file: Value of the flag, or None.
 
     Returns:
-        The absolute path of the file by the name of its option; empty without a file.
+        The option ``token_file`` with the absolute path; empty without a file.
 
     Raises:
-        ConfigError: The file cannot be used, or the token that was entered is empty.
+        ConfigError: The file cannot be used, or the entered token is empty.
     """
     if token_file is None:
         return {}
@@ -65,7 +65,7 @@ def token_options(token_file: Path | None) -> dict[str, str]:
             raise ConfigError("no token was entered", source="--token-file -")
         os.environ[tokens.TOKEN_VARIABLE] = token.strip()
         return {}
-    tokens.read_token(token_file)  # an error is reported before anything else is done
+    tokens.read_token(token_file)  # report an error before other work
     return {"token_file": str(token_file.resolve())}
 
 
@@ -77,7 +77,7 @@ def token_overrides(token_file: Path | None) -> list[str]:
 
 
 def read_pairs(texts: list[str], source: str) -> dict[str, str]:
-    """Return names and values of each ``name=value``; `source` is their flag, for errors."""
+    """Return the names and values of ``name=value`` texts; `source` is their flag, for errors."""
     pairs = {}
     for text in texts:
         name, equals, value = text.partition("=")

@@ -1,6 +1,6 @@
 """``soulslab play``."""
 
-# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def play(
     window: Annotated[bool, Parameter(negative="")] = False,
     explain: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
-    """Fight a boss yourself in the terminal, or watch a policy do it; in a window you fight with soulslab arena.
+    """Fight a boss yourself in the terminal, or watch a policy; soulslab arena is the fight in a window.
 
     Args:
-        boss: A shipped boss, or the path of a boss file; by default the policy's own, or the judge.
-        phase: 1, 2 or full; by default the policy's own, or full.
-        seed: Seed of the first fight; another one each time by default.
-        policy: Folder of a run, or a policy file, that plays in your place.
+        boss: A shipped boss, or the path of a boss file; by default, that of the policy, or judge.
+        phase: 1, 2 or full; by default, that of the policy, or full.
+        seed: Seed of the first fight; by default random.
+        policy: Folder of a run, or a policy file, to watch.
         window: Watch the policy in the window of the fight, in real time.
-        explain: Show the policy's scores of the actions and the reward of each decision; P pauses, N plays one.
+        explain: Show the policy's scores of the actions and the reward of each decision; P pauses, N steps once.
     """
     import gymnasium
 
@@ -50,7 +50,7 @@ def play(
         play_fights(gymnasium.make(ARENA_ID, **fight), seed=seed)
         return EXIT_OK
     check_run(policy)
-    # A person in the terminal needs none of the packages of the learner.
+    # A human player does not need the packages of the extra learn.
     from soulslab.learn.players import load_player
     from soulslab.play.watching import act_of, fight_options
     from soulslab.play.window import watch

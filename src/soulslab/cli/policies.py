@@ -1,6 +1,6 @@
-"""``soulslab join``, ``film`` and ``remove-tokens``: they parse, wire and exit with a code."""
+"""``soulslab join``, ``film`` and ``remove-tokens``."""
 
-# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def join(
     phase: str = "full",
     trust: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
-    """Join policies of the phases of a fight to one that switches between them.
+    """Join policies for the phases of a fight into one policy that switches between them.
 
     Args:
-        runs: Folders of runs, or policy files, the first phase's first.
-        feature: Feature of the observation that tells the phases apart, by name or number, such as boss_hp.
-        at_most: The next phase begins where the feature is at most this; once for each policy but the first.
+        runs: Folders of runs, or policy files, in the order of the phases.
+        feature: Feature of the observation that identifies the phase, by name or number, such as boss_hp.
+        at_most: The next phase begins when the feature is at most this; once for each policy except the first.
         out: File of the joined policy.
-        phase: What it is played on unless somebody says otherwise, where the fights have phases.
+        phase: Default phase of the joined policy, if the fights have phases.
         trust: The first policy's file may choose programs, profiles, servers and modules of the environment, which is
-            made where the feature is given by name.
+            created if the feature is given by name.
     """
     from soulslab.learn.joining import join_runs
 
@@ -44,9 +44,9 @@ def join(
     policy = join_runs(runs, feature, at_most, {"phase": phase}, trust=trust)
     policy.save(out)
     switch = policy.switch
-    what = switch.name or f"feature {switch.feature}"
-    turns = [f"{run} from {what} <= {below:g}" for run, below in zip(runs[1:], switch.at_most, strict=True)]
-    _log.info("%s: %s, then %s", out, runs[0], ", ".join(turns))
+    name = switch.name or f"feature {switch.feature}"
+    switches = [f"{run} from {name} <= {below:g}" for run, below in zip(runs[1:], switch.at_most, strict=True)]
+    _log.info("%s: %s, then %s", out, runs[0], ", ".join(switches))
     return EXIT_OK
 
 
@@ -73,13 +73,13 @@ def remove_tokens(path: Path) -> int:
 @Parameter(name="*")  # its fields are flags of the command
 @dataclass(frozen=True)
 class FilmFlags:
-    """Which fight to film.
+    """The fight to film.
 
     Attributes:
-        boss: A shipped boss, or the path of a boss file; by default the policy's own, or the judge.
-        phase: 1, 2 or full; by default the policy's own, or full.
+        boss: A shipped boss, or the path of a boss file; by default, that of the policy, or judge.
+        phase: 1, 2 or full; by default, that of the policy, or full.
         seed: Seed of the first fight.
-        window: Film the window of the fight; by default the drawing from above.
+        window: Film the window of the fight; by default, a top view is drawn.
         won: Film the first fight that the policy wins, of at most 100.
     """
 
@@ -96,7 +96,7 @@ def film(policy: Path, file: Path = Path("fight.mp4"), *, flags: FilmFlags | Non
     Args:
         policy: Folder of a run, or a policy file.
         file: MP4 file to write.
-        flags: Which fight to film.
+        flags: The fight to film.
     """
     check_run(policy)
     from soulslab.film import film_policy

@@ -1,6 +1,6 @@
-"""``soulslab siphon``: looking into a running game from the command line. It parses, wires and exits with a code."""
+"""``soulslab siphon``: inspect, record and scan a running game."""
 
-# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from soulslab.errors import ConfigError
 if TYPE_CHECKING:
     from soulslab.siphon.profile import Profile
 
-siphon = App(name="siphon", help="Look into a running game: values, keys, frames, time.")
+siphon = App(name="siphon", help="Inspect and control a running game: values, keys, frames, time.")
 
 
-# --- looking ------------------------------------------------------------------------------------------------
+# --- inspection ------------------------------------------------------------------------------------------------
 
 
 @siphon.command
 def attach(game: Path, *, flags: AttachFlags | None = None, client: ClientFlags | None = None) -> int:
-    """Attach to a game, and say what was found: process, clock, and each attribute with its value.
+    """Attach to a game, and print its process, its clock and its attributes with their values.
 
     Args:
-        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
-        flags: Which game to attach to.
-        client: How to reach the server, if the game is that of one.
+        game: Profile of the game, name of a shipped game (doom), or address of a server.
+        flags: The game to attach to.
+        client: The connection to a server.
     """
     from soulslab.siphon.watch import attribute_table, info_table
 
@@ -53,14 +53,14 @@ def watch(
     rate_hz: PositiveFloat = 10.0,
     seconds: PositiveFloat | None = None,
 ) -> None:
-    """Show all attributes of a game as they change; Ctrl-C ends it.
+    """Show the attributes of a game continuously; Ctrl-C stops.
 
     Args:
-        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
-        flags: Which game to attach to.
-        client: How to reach the server, if the game is that of one.
-        rate_hz: How often to look.
-        seconds: End by itself after so long.
+        game: Profile of the game, name of a shipped game (doom), or address of a server.
+        flags: The game to attach to.
+        client: The connection to a server.
+        rate_hz: Updates per second.
+        seconds: Stop after this time.
     """
     from rich.console import Console
 
@@ -75,10 +75,10 @@ def read(game: Path, *names: str, flags: AttachFlags | None = None, client: Clie
     """Print attributes of a game.
 
     Args:
-        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
-        names: Which; all by default.
-        flags: Which game to attach to.
-        client: How to reach the server, if the game is that of one.
+        game: Profile of the game, name of a shipped game (doom), or address of a server.
+        names: Names of attributes; by default all.
+        flags: The game to attach to.
+        client: The connection to a server.
     """
     from rich.console import Console
 
@@ -91,18 +91,18 @@ def read(game: Path, *names: str, flags: AttachFlags | None = None, client: Clie
 
 @siphon.command
 def write(game: Path, *assignments: str, flags: AttachFlags | None = None, client: ClientFlags | None = None) -> None:
-    """Write attributes of a game; all are checked before the first is written.
+    """Write attributes of a game, after all values have been checked.
 
     Args:
-        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
-        assignments: Each name=value, the value as TOML; a plain word is text.
-        flags: Which game to attach to.
-        client: How to reach the server, if the game is that of one.
+        game: Profile of the game, name of a shipped game (doom), or address of a server.
+        assignments: name=value, the value as TOML; a plain word is a string.
+        flags: The game to attach to.
+        client: The connection to a server.
     """
     from soulslab.siphon.watch import parse_values
 
     if not assignments:
-        raise ConfigError("has nothing to write; give name=value", source="soulslab siphon write")
+        raise ConfigError("needs at least one name=value", source="soulslab siphon write")
     with open_game(game, flags, client, is_read_only=False, with_window=False) as session:
         session.write(parse_values(session.profile, read_pairs(list(assignments), "write")))
 
@@ -117,15 +117,15 @@ def capture(
     size_px: tuple[int, int] = (0, 0),
     grey: bool = False,
 ) -> None:
-    """Take a picture of the game's window.
+    """Save a frame of the game's window.
 
     Args:
-        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
+        game: Profile of the game, name of a shipped game (doom), or address of a server.
         file: PNG file to write.
-        flags: Which game to attach to.
-        client: How to reach the server, if the game is that of one.
-        size_px: Width and height of the picture; the window's own by default.
-        grey: Without colours.
+        flags: The game to attach to.
+        client: The connection to a server.
+        size_px: Width and height of the frame; by default, the size of the window.
+        grey: Greyscale.
     """
     from soulslab.siphon.capture import FrameFormat
     from soulslab.siphon.watch import save_frame
@@ -140,14 +140,14 @@ def capture(
 @Parameter(name="*")  # its fields are flags of the command
 @dataclass(frozen=True)
 class RecordFlags:
-    """What to record.
+    """The recording.
 
     Attributes:
-        seconds: End by itself after so long; by default Ctrl-C ends it.
+        seconds: Stop after this time; by default, Ctrl-C stops.
         rate_hz: Samples per second.
-        frames: raw: every pixel, in the file; video: a film beside it; none: only values.
-        attribute: What to read; all by default; may be given many times.
-        size_px: Width and height of the frames; the window's own by default.
+        frames: raw: uncompressed, in the file; video: a video file beside it; none: only values.
+        attribute: Attribute to read; by default all; may be repeated.
+        size_px: Width and height of the frames; by default, the size of the window.
     """
 
     seconds: PositiveFloat | None = None
@@ -166,14 +166,14 @@ def record(
     client: ClientFlags | None = None,
     what: RecordFlags | None = None,
 ) -> None:
-    """Record values, keys and frames of a game to HDF5; Ctrl-C ends it, and what was recorded stays.
+    """Record values, keys and frames of a game to HDF5; Ctrl-C stops and keeps the recording.
 
     Args:
-        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
+        game: Profile of the game, name of a shipped game (doom), or address of a server.
         file: New file, such as fight.h5.
-        flags: Which game to attach to.
-        client: How to reach the server, if the game is that of one.
-        what: What to record.
+        flags: The game to attach to.
+        client: The connection to a server.
+        what: The recording.
     """
     from rich.console import Console
 
@@ -194,24 +194,24 @@ def record(
         record_game(session, file, options, Console())
 
 
-# --- finding ------------------------------------------------------------------------------------------------
+# --- scanning ------------------------------------------------------------------------------------------------
 
 
 @Parameter(name="*")  # its fields are flags of the command
 @dataclass(frozen=True)
 class ScanFlags:
-    """Which game to scan.
+    """The game to scan.
 
     Attributes:
-        pid: Process id of a game that runs.
-        executable: File name of its program; by default that of the process, or of the command.
-        name: Of the game, for a new profile; that of its program by default.
-        start: Start the game, as the profile says; a command after -- starts it, too.
-        private: Start it on an X server of its own, which nobody sees; hold, tap and shot play it.
-        option: Change a launch option of the profile, as skill=2; may be given many times.
-        env: Variable that a new profile starts the game with, as SDL_VIDEODRIVER=x11; may be given many times.
-        keep_home: Let the game use your own settings and saved games, in a new profile; not a fresh folder.
-        clock: Grade of the clock: lockstep (of a game that is started) or realtime; the best by default.
+        pid: Process id of a running game.
+        executable: File name of the program; by default, that of the process or of the command.
+        name: Name of the game in a new profile; by default, that of the program.
+        start: Start the game with the command of the profile; a command after -- also starts it.
+        private: Start the game on a private X server, which is not visible; hold, tap and shot control it.
+        option: Change a launch option of the profile, as skill=2; may be repeated.
+        env: Environment variable for a new profile, as SDL_VIDEODRIVER=x11; may be repeated.
+        keep_home: In a new profile, let the game use your settings and saved games instead of an empty folder.
+        clock: Grade of the clock: lockstep (if the scan starts the game) or realtime; by default, the best one.
     """
 
     pid: Annotated[int, Parameter(validator=Number(gte=0))] = 0
@@ -227,16 +227,16 @@ class ScanFlags:
 
 @siphon.command
 def scan(profile: Path, *command: str, flags: ScanFlags | None = None) -> None:
-    """Find where a game keeps a value, line by line, and write it into a profile; help in the prompt says how.
+    """Find the address of a value in a prompt, and write it into a profile; help lists the commands.
 
-    soulslab siphon scan my_game.toml --private -- my_game -window: starts a game that nobody sees, and scans it.
-    soulslab siphon scan my_game.toml --executable my_game: scans a game that runs.
-    Lines may also come from a pipe or a file; then the first mistake ends it.
+    soulslab siphon scan my_game.toml --private -- my_game -window: start a game without a visible window and scan it.
+    soulslab siphon scan my_game.toml --executable my_game: scan a running game.
+    Commands can also come from a pipe or a file; the first error then ends the scan.
 
     Args:
-        profile: File to write to; it is made by the first save, if it does not exist yet.
-        command: What starts the game, after --.
-        flags: Which game to scan.
+        profile: Profile to write to; the first save creates it if it does not exist.
+        command: Command that starts the game, after --.
+        flags: The game to scan.
     """
     import sys
 
@@ -265,19 +265,19 @@ def scan(profile: Path, *command: str, flags: ScanFlags | None = None) -> None:
         bench = Workbench(game, profile, Console(), ask if is_interactive else None)
         bench.say(f"{scanned.name}: process {game.pid}, clock {game.clock_grade}")
         if is_interactive:
-            bench.say("say what the value is (= 100), or help; Ctrl-D ends")
+            bench.say("enter the current value (= 100), or help; Ctrl-D ends")
         run_prompt(bench, typed_lines() if is_interactive else sys.stdin, is_interactive=is_interactive)
 
 
 def _scanned_profile(file: Path, command: tuple[str, ...], flags: ScanFlags) -> Profile:
-    """Return the profile of the game to scan: that of the file, or a new one."""
+    """Return the profile in the file, or a new profile for the game to scan."""
     import msgspec
 
     from soulslab.siphon.profile import load_profile
     from soulslab.siphon.scanner.game import ON_DISPLAY, OWN_FOLDER, new_profile
 
     if file.suffix != ".toml":
-        raise ConfigError("has to be the file that is made or extended, such as my_game.toml", source=file)
+        raise ConfigError("must be the TOML file to create or extend, such as my_game.toml", source=file)
     if not file.exists():
         if not (flags.pid or flags.executable or command):
             _refuse_nothing(file)
@@ -285,7 +285,7 @@ def _scanned_profile(file: Path, command: tuple[str, ...], flags: ScanFlags) -> 
         return new_profile(flags.pid, flags.executable, command, environment, flags.name)
     for name in ("name", "env", "keep_home"):
         if getattr(flags, name):
-            raise ConfigError(f"is for a new profile; {file} exists, so change it there", source=flag_name(name))
+            raise ConfigError(f"is for a new profile; {file} exists, so edit that file", source=flag_name(name))
     profile = load_profile(file)
     process = msgspec.structs.replace(
         profile.process,
@@ -297,7 +297,7 @@ def _scanned_profile(file: Path, command: tuple[str, ...], flags: ScanFlags) -> 
 
 def _refuse_nothing(file: Path) -> NoReturn:
     raise ConfigError(
-        "does not exist yet, so say which game it is to describe: --pid, --executable, or -- and the command that "
-        "starts it, as: -- my_game -window",
+        "does not exist yet; name its game with --pid, --executable, or -- and the command that starts it, as: "
+        "-- my_game -window",
         source=file,
     )

@@ -1,6 +1,6 @@
-"""``soulslab siphon tap``, ``hold``, ``toggle``, ``move``, ``stream`` and ``shell``: a running game by hand."""
+"""``soulslab siphon tap``, ``hold``, ``toggle``, ``move``, ``stream`` and ``shell``: manual control of a game."""
 
-# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def tap(
     """Press keys of a game together and release them.
 
     Args:
-        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
+        game: Profile of the game, name of a shipped game (doom), or address of a server.
         keys: Names such as W, SPACE, LEFT_ARROW, MOUSE_LEFT.
-        flags: Which game to attach to.
-        client: How to reach the server, if the game is that of one.
-        hold_ms: Game time for which all keys are down.
+        flags: The game to attach to.
+        client: The connection to a server.
+        hold_ms: Game time for which the keys are held down.
         delay_ms: Game time between two presses and between two releases.
     """
     from soulslab.siphon.manual_control import ManualControl
@@ -54,13 +54,13 @@ def hold(
     client: ClientFlags | None = None,
     seconds: PositiveFloat = 1.0,
 ) -> None:
-    """Hold keys of a game down for a while; Ctrl-C releases them earlier.
+    """Hold keys of a game down for some time; Ctrl-C releases them.
 
     Args:
-        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
+        game: Profile of the game, name of a shipped game (doom), or address of a server.
         keys: Names such as W, SPACE, LEFT_ARROW, MOUSE_LEFT.
-        flags: Which game to attach to.
-        client: How to reach the server, if the game is that of one.
+        flags: The game to attach to.
+        client: The connection to a server.
         seconds: Game time.
     """
     from soulslab.siphon.manual_control import ManualControl
@@ -73,13 +73,13 @@ def hold(
 
 
 def toggle(game: Path, *keys: str, flags: AttachFlags | None = None, client: ClientFlags | None = None) -> None:
-    """Press keys of a game; Enter releases and presses them in turn, Ctrl-D releases them and ends.
+    """Press keys of a game; Enter releases and presses them alternately, Ctrl-D releases them and ends.
 
     Args:
-        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
+        game: Profile of the game, name of a shipped game (doom), or address of a server.
         keys: Names such as W, SPACE, LEFT_ARROW, MOUSE_LEFT.
-        flags: Which game to attach to.
-        client: How to reach the server, if the game is that of one.
+        flags: The game to attach to.
+        client: The connection to a server.
     """
     import sys
 
@@ -108,15 +108,15 @@ def move(
     client: ClientFlags | None = None,
     steps: Count = 1,
 ) -> None:
-    """Move the mouse of a game relative to where it is.
+    """Move the mouse of a game relative to its position.
 
     Args:
-        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
+        game: Profile of the game, name of a shipped game (doom), or address of a server.
         dx_px: Pixels to the right; negative to the left.
         dy_px: Pixels downwards; negative upwards.
-        flags: Which game to attach to.
-        client: How to reach the server, if the game is that of one.
-        steps: Number of equal parts, 10 ms apart.
+        flags: The game to attach to.
+        client: The connection to a server.
+        steps: Number of equal movements, 10 ms apart.
     """
     from soulslab.siphon.manual_control import ManualControl
 
@@ -127,13 +127,13 @@ def move(
 @Parameter(name="*")  # its fields are flags of the command
 @dataclass(frozen=True)
 class StreamFlags:
-    """Which frames to take.
+    """The frames.
 
     Attributes:
         rate_hz: Frames per second.
-        frames: End by itself after so many.
-        size_px: Width and height of the frames; the window's own by default.
-        grey: Without colours.
+        frames: Stop after this number of frames.
+        size_px: Width and height of the frames; by default, the size of the window.
+        grey: Greyscale.
     """
 
     rate_hz: PositiveFloat = 10.0
@@ -150,14 +150,14 @@ def stream(
     client: ClientFlags | None = None,
     what: StreamFlags | None = None,
 ) -> None:
-    """Take frames of a game's window one after another; Ctrl-C ends it.
+    """Capture frames of a game's window continuously; Ctrl-C stops.
 
     Args:
-        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
-        folder: Where each frame becomes a numbered PNG file; without it the frames are only counted.
-        flags: Which game to attach to.
-        client: How to reach the server, if the game is that of one.
-        what: Which frames to take.
+        game: Profile of the game, name of a shipped game (doom), or address of a server.
+        folder: Folder for numbered PNG files; without it, the frames are only counted.
+        flags: The game to attach to.
+        client: The connection to a server.
+        what: The frames.
     """
     from rich.console import Console
 
@@ -179,14 +179,14 @@ def stream(
 
 
 def shell(game: Path, *, flags: AttachFlags | None = None, client: ClientFlags | None = None) -> None:
-    """Read, write, press keys and take pictures line by line; help lists the commands, Ctrl-D ends.
+    """Read, write, press keys and save frames in a prompt; help lists the commands, Ctrl-D ends.
 
-    Lines may also come from a pipe or a file; then the first mistake ends it.
+    Commands can also come from a pipe or a file; the first error then ends the shell.
 
     Args:
-        game: The game's profile, the name of a game that comes with soulslab (doom), or the address of a server.
-        flags: Which game to attach to.
-        client: How to reach the server, if the game is that of one.
+        game: Profile of the game, name of a shipped game (doom), or address of a server.
+        flags: The game to attach to.
+        client: The connection to a server.
     """
     import sys
 

@@ -1,6 +1,6 @@
-"""``soulslab siphon serve``: a game for programs on this machine or others. It parses, wires and exits with a code."""
+"""``soulslab siphon serve``: serve a game to other programs."""
 
-# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 @Parameter(name="*")  # its fields are flags of the command
 @dataclass(frozen=True)
 class ServeFlags:
-    """Where to serve, and to whom.
+    """The server.
 
     Attributes:
-        address: host:port or unix:/path; port 0 lets the system choose. What other machines can reach needs TLS.
-        token_file: File with the token that clients have to send; it is written if it does not exist yet.
-        token: Whether clients need a token; without one, every program of the same user on this machine may connect.
+        address: host:port or unix:/path; with port 0, the system chooses a port. Access from other machines needs TLS.
+        token_file: File with the token that clients have to send; created if it does not exist.
+        token: Require a token; without one, every program of the same user on this machine may connect.
         tls_certificate: PEM file.
         tls_key: PEM file.
         read_only: Let clients of both protocols observe only: no write, no key, no control of time, no restart.
-        allow_raw_writes: Let clients write numbers at any address of the game, as event flags need it. This permits
-            them to run code as the user who runs the game.
-        public: Also speak the public Siphon protocol, as pysiphon does. On this machine it needs no token; the user has
-            to be the same.
-        allow_program: Program that clients of the public protocol may run; none by default; may be given many times.
-        recordings: Folder for what clients of the public protocol record.
-        recordings_gib: The most that this folder may hold, in GiB.
+        allow_raw_writes: Let clients write numbers at any address of the game, which event flags need. Clients can then
+            run code as the user who runs the game.
+        public: Also serve the public Siphon protocol, which pysiphon uses. Programs of the same user on this machine
+            need no token.
+        allow_program: Program that clients of the public protocol may run; by default none; may be repeated.
+        recordings: Folder for recordings of clients of the public protocol.
+        recordings_gib: Maximum size of this folder in GiB.
     """
 
     address: str = "127.0.0.1:0"
@@ -57,9 +57,9 @@ def serve(profile: Path, *, flags: AttachFlags | None = None, where: ServeFlags 
     """Serve a game to programs on this machine or others; Ctrl-C ends it.
 
     Args:
-        profile: The game's profile, or the name of a game that comes with soulslab (doom).
-        flags: Which game to attach to.
-        where: Where, and to whom.
+        profile: Profile of the game, or name of a shipped game (doom).
+        flags: The game to attach to.
+        where: The server.
     """
     from rich.console import Console
 
@@ -70,7 +70,7 @@ def serve(profile: Path, *, flags: AttachFlags | None = None, where: ServeFlags 
     if where.allow_program and not where.public:
         raise ConfigError("is for the public protocol: add --public", source="--allow-program")
     if where.token_file and not where.token:
-        raise ConfigError("a token that nobody needs is of no use", source="--token-file --no-token")
+        raise ConfigError("--no-token disables tokens; leave out one of the two", source="--token-file --no-token")
     if where.read_only and where.allow_raw_writes:
         raise ConfigError("a read-only server permits no writes", source="--read-only --allow-raw-writes")
     options = ServerOptions(
@@ -80,14 +80,14 @@ def serve(profile: Path, *, flags: AttachFlags | None = None, where: ServeFlags 
         tls_key=where.tls_key,
         allow_raw_writes=where.allow_raw_writes,
     )
-    check_access(options)  # before a game is started for nothing
+    check_access(options)  # before a game is started
     with open_local(profile, flags, is_read_only=where.read_only, with_window=True) as session:
         public = _public_options(session.profile, where) if where.public else None
         serve_until_stopped(session, options, where.token_file, Console(soft_wrap=True), public)
 
 
 def _public_options(served: Profile, where: ServeFlags) -> PublicOptions:
-    """Return how public clients are served: they open the game anew, without its time, which their protocol lacks."""
+    """Return the options of the public protocol. It has no game time, so its clients open the game in real time."""
     from soulslab.games import known_games, profile_path
     from soulslab.siphon.local import open_session
     from soulslab.siphon.profile import load_profile

@@ -1,6 +1,6 @@
-"""``soulslab siphon verify`` and ``compare``: whether the time of a game is exact, and where two runs differ."""
+"""``soulslab siphon verify`` and ``compare``: verify the time of games, and compare two traces."""
 
-# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from soulslab.errors import ConfigError
 @Parameter(name="*")  # its fields are flags of the command
 @dataclass(frozen=True)
 class VerifyFlags:
-    """How the games are verified.
+    """The verification.
 
     Attributes:
-        episodes: How often the same episode is played, each time in a new process.
+        episodes: Number of repetitions of the episode, each in a new process.
         steps: Steps of an episode.
         seed: Seed of the keys.
-        ticks: Ticks of a step; of a game without ticks, multiples of its env.step_s.
-        load: Busy processes that run at the same time.
-        option: Change a launch option of the profile, as skill=2; may be given many times.
-        record: Folder for a trace of each episode, which soulslab siphon compare reads; old ones are replaced.
+        ticks: Ticks per step; for a game without ticks, multiples of its env.step_s.
+        load: Number of busy processes that run at the same time.
+        option: Change a launch option of the profile, as skill=2; may be repeated.
+        record: Folder for a trace of each episode, for soulslab siphon compare; old traces are replaced.
         json: Also write the table to this file.
     """
 
@@ -43,14 +43,15 @@ class VerifyFlags:
 
 
 def verify(*profiles: Path, flags: VerifyFlags | None = None) -> int:
-    """Verify that the time of games is exact, with other keys in every step; 1 if it is not.
+    """Verify that the time of games is exact, with random keys; exit code 1 if it is not.
 
-    Each game is started several times and plays the same episode. It is verified if its clock is lockstep, if it stands
-    still while it is paused, if no step loses or doubles a tick, and if all episodes have the same values and pixels.
+    Each game is started several times and plays the same episode. It is verified if its clock is lockstep, if it does
+    not advance while it is paused, if no step loses or repeats a tick, and if the values and pixels of all episodes
+    are equal.
 
     Args:
-        profiles: Profiles of games, or names of games that come with soulslab (doom).
-        flags: How they are verified.
+        profiles: Profiles of games, or names of shipped games (doom).
+        flags: The verification.
     """
     from soulslab.envs.verification import VerifySettings, verify_game
     from soulslab.envs.verification_report import verification_rows, verification_table
@@ -88,7 +89,7 @@ def verify(*profiles: Path, flags: VerifyFlags | None = None) -> int:
 
 
 def compare(one: Path, two: Path, *, json: Path | None = None) -> int:
-    """Print the first difference between two traces that soulslab siphon verify recorded; 1 if there is one.
+    """Print the first difference between two traces of soulslab siphon verify; exit code 1 if there is one.
 
     Args:
         one: A trace, such as doom-1.h5.
@@ -103,9 +104,9 @@ def compare(one: Path, two: Path, *, json: Path | None = None) -> int:
     check_json(json)
     first, second = read_trace(one), read_trace(two)
     difference = first_difference(first, second)
-    text = f"the traces are equal in all {len(first)} steps" if difference is None else describe(difference)
+    text = describe(difference) if difference else f"the traces are equal in all {len(first)} steps"
     Console(soft_wrap=True).print(text, markup=False, highlight=False)
     row = difference_row(difference)
     if json:
-        write_json(json, [] if row is None else [row])
-    return 0 if difference is None else 1
+        write_json(json, [row] if row else [])
+    return 1 if difference else 0

@@ -1,6 +1,6 @@
 """``soulslab train`` and ``soulslab demo``."""
 
-# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class SettingsFlags:
     """Settings of a run.
 
     Attributes:
-        env: Gymnasium id of the environment; the config's own by default.
-        config: TOML file, or the name of one that comes with soulslab, such as demo.toml; by default the one that comes
-            with soulslab for the environment.
-        overrides: Change one setting, as learner.lr=1e-4; may be given many times.
-        token_file: File with the token of the environment's server; - asks for the token. By default it is in the
-            environment variable SOULSLAB_TOKEN.
+        env: Gymnasium id of the environment; by default, that of the config.
+        config: TOML file, or the name of a shipped config, such as demo.toml; by default, the shipped config of the
+            environment.
+        overrides: Change one setting, as learner.lr=1e-4; may be repeated.
+        token_file: File with the token of the environment's server; - asks for the token. By default, the environment
+            variable SOULSLAB_TOKEN is used.
     """
 
     env: str | None = None
@@ -39,7 +39,7 @@ class SettingsFlags:
     token_file: TokenFile = None
 
     def changes(self) -> list[str]:
-        """Return the flags that change single settings, in the form of ``--set``."""
+        """Return the settings that the flags change, in the form of ``--set``."""
         env = [f"env.id={self.env}"] if self.env else []
         return [*env, *(self.overrides or []), *token_overrides(self.token_file)]
 
@@ -47,10 +47,10 @@ class SettingsFlags:
 @Parameter(name="*")  # its fields are flags of the command
 @dataclass(frozen=True)
 class ResumeFlags:
-    """Which run to go on with.
+    """The run to resume.
 
     Attributes:
-        resume: Folder of a run to go on with, with the settings that it was started with.
+        resume: Folder of a run to resume, with the settings that it was started with.
         trust: With --resume: the settings in the folder may choose programs, profiles, servers and modules.
     """
 
@@ -69,9 +69,9 @@ def train(
 
     Args:
         flags: Settings of the run.
-        run_dir: Folder for what the run leaves behind; runs/ and the time of day by default.
-        resuming: Which run to go on with.
-        prometheus: Port on this machine where Prometheus can read the run's numbers; 0 takes a free one.
+        run_dir: Folder for the files of the run; by default, runs/ and the current time.
+        resuming: The run to resume.
+        prometheus: Port on this machine for Prometheus metrics of the run; 0 chooses a free port.
     """
     from soulslab.learn.configs import config_path
     from soulslab.learn.runs import CONFIG_NAME, StopReason
@@ -98,7 +98,7 @@ def train(
     won = "" if result.win_rate is None else f", {100 * result.win_rate:.1f} % of fights won"
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
     if result.reason is StopReason.INTERRUPTED:
-        _log.info("to go on: soulslab train --resume %s%s", folder, trust_flag(settings))
+        _log.info("to resume: soulslab train --resume %s%s", folder, trust_flag(settings))
         return EXIT_INTERRUPTED
     return EXIT_OK
 
@@ -109,12 +109,12 @@ def demo(
     overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
     run_dir: Path = Path("runs/demo"),
 ) -> int:
-    """Train an agent on the built-in boss fight, evaluate it, and film a fight that it won.
+    """Train an agent on the built-in boss fight, evaluate it, and film a won fight.
 
     Args:
-        config: TOML file, or the name of one that comes with soulslab.
-        overrides: Change one setting, as run.seed=1; may be given many times.
-        run_dir: Folder for everything; a finished demo in it is moved aside, an interrupted one goes on.
+        config: TOML file, or the name of a shipped config.
+        overrides: Change one setting, as run.seed=1; may be repeated.
+        run_dir: Folder for all files; a finished demo in it is renamed, an interrupted demo is resumed.
     """
     from rich.console import Console
 
@@ -123,14 +123,14 @@ def demo(
 
     report = run_demo(config_path(config), run_dir, overrides or [])
     if report is None:
-        _log.info("to go on: soulslab demo --run-dir %s", run_dir)
+        _log.info("to resume: soulslab demo --run-dir %s", run_dir)
         return EXIT_INTERRUPTED
     Console(soft_wrap=True).print(f"{report.line()}; see {run_dir}", highlight=False)
     return EXIT_OK
 
 
 def _new_run_dir() -> Path:
-    """Return a folder that no other run has: the time is unique enough for a person."""
+    """Return a new folder, named after the current time."""
     from datetime import datetime
 
     return Path("runs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}"

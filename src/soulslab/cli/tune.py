@@ -1,6 +1,6 @@
-"""``soulslab tune``: it parses, wires and exits with a code."""
+"""``soulslab tune``."""
 
-# ruff: noqa: PLC0415  (`soulslab --help` has to answer at once)
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _log = logging.getLogger(__name__)
 @Parameter(name="*")  # its fields are flags of the command
 @dataclass(frozen=True)
 class TuneFlags:
-    """What to search.
+    """The search.
 
     Attributes:
-        config: TOML file that the search begins with, or the name of one that comes with soulslab; by default the one
-            that comes with soulslab for the environment.
-        overrides: Change one setting of it, as run.total_steps=50_000; may be given many times.
+        config: TOML file with the initial settings, or the name of a shipped config; by default, the shipped config of
+            the environment.
+        overrides: Change one setting of the config, as run.total_steps=50_000; may be repeated.
         space: TOML file with the tables [study] and [search].
         search: Search one setting, as learner.lr=1e-4..1e-2:log, learner.n_steps=1..10, learner.clip=0.1..0.3:step=0.1
-            or network.widths=[[128,128],[256,256]]; may be given many times.
-        objective: What is best, in place of the one in the file; win_rate by default.
-        trials: Candidates to try in all, in place of the number in the file; 40 by default.
-        seeds: Seeds of the runs of each candidate, in place of those in the file; 0 by default.
-        token_file: File with the token of the environment's server; - asks for the token. By default it is in the
-            environment variable SOULSLAB_TOKEN.
+            or network.widths=[[128,128],[256,256]]; may be repeated.
+        objective: Objective, instead of that in the file; by default win_rate.
+        trials: Total number of trials, instead of that in the file; by default 40.
+        seeds: Seeds of the runs of each trial, instead of those in the file; by default 0.
+        token_file: File with the token of the environment's server; - asks for the token. By default, the environment
+            variable SOULSLAB_TOKEN is used.
         trust: With the folder of an existing study: its files may choose programs, profiles, servers and modules.
     """
 
@@ -54,12 +54,12 @@ class TuneFlags:
     trust: Annotated[bool, Parameter(negative="")] = False
 
     def study(self) -> dict[str, Any]:
-        """Return what changes in the table [study]."""
+        """Return the changes of the table [study]."""
         given = {"objective": self.objective, "n_trials": self.trials, "seeds": self.seeds}
         return {name: value for name, value in given.items() if value is not None}
 
-    def is_about_a_new_study(self) -> bool:
-        """Tell whether anything is given that only a study's beginning decides."""
+    def is_for_new_study(self) -> bool:
+        """Return whether a flag is given that only a new study accepts."""
         return any(given for given in (self.config, self.overrides, self.space, self.search))
 
 
@@ -69,13 +69,13 @@ def tune(
     processes: Annotated[int, Parameter(validator=Number(gte=1, lte=256))] = 1,
     flags: TuneFlags | None = None,
 ) -> int:
-    """Search for good settings: many short runs, of which the hopeless ones end early.
+    """Search for good settings with many short runs; poor runs are stopped early.
 
     Args:
-        study: Folder of the study; one that was begun is gone on with, and needs no other flag. studies/ and the time
-            of day by default.
-        processes: Candidates trained at once.
-        flags: What to search.
+        study: Folder of the study; an existing study is resumed, and needs no other flag. By default, studies/ and the
+            current time.
+        processes: Number of parallel training runs.
+        flags: The search.
     """
     from soulslab.envs.registration import register_all
     from soulslab.learn.tuning.console import StudyBar
@@ -86,22 +86,22 @@ def tune(
 
     flags = flags or TuneFlags()
     folder = study or _new_folder()
-    settings, tuning = _what(folder, flags)
+    settings, tuning = _load_study(folder, flags)
     with StudyBar(tuning.study.objective, settings.run.total_steps) as bar:
         result = run_study(settings, tuning, folder, processes=processes, prepare=register_all, listener=bar.show)
     table_console().print(study_report(result))
     _log.info("%s; see %s", summary(result), folder)
     if result.is_interrupted:
-        _log.info("to go on: soulslab tune --study %s%s", folder, trust_flag(settings))
+        _log.info("to resume: soulslab tune --study %s%s", folder, trust_flag(settings))
         return EXIT_INTERRUPTED
     if result.best is None:
         return EXIT_FAILED
-    _log.info("to train with the best: soulslab train --config %s", folder / BEST_NAME)
+    _log.info("to train with the best settings: soulslab train --config %s", folder / BEST_NAME)
     return EXIT_OK
 
 
-def _what(folder: Path, flags: TuneFlags) -> tuple[AnySettings, TuneSettings]:
-    """Return what the search begins with and what it asks: from the folder, where nothing else is said."""
+def _load_study(folder: Path, flags: TuneFlags) -> tuple[AnySettings, TuneSettings]:
+    """Return the initial settings and the search; from the folder of a study that is resumed."""
     import msgspec
 
     from soulslab.config.checking import check
@@ -111,12 +111,12 @@ def _what(folder: Path, flags: TuneFlags) -> tuple[AnySettings, TuneSettings]:
     from soulslab.learn.tuning.folder import StudyFolder
     from soulslab.learn.tuning.settings import StudySettings, check_stored_study, load_tune_settings
 
-    held, token = StudyFolder(folder), token_options(flags.token_file)
-    if flags.is_about_a_new_study() or not held.has_study():
+    stored, token = StudyFolder(folder), token_options(flags.token_file)
+    if flags.is_for_new_study() or not stored.has_study():
         file = config_path(flags.config) if flags.config else None
         settings = load_new_run_settings(file, flags.overrides or [])
         return with_env_options(settings, token), load_tune_settings(flags.space, flags.search or [], flags.study())
-    settings, tuning = held.load()
+    settings, tuning = stored.load()
     if not flags.trust:
         check_stored_study(settings, tuning, folder)
     table = {**msgspec.to_builtins(tuning.study), **flags.study()}
@@ -128,7 +128,7 @@ def _what(folder: Path, flags: TuneFlags) -> tuple[AnySettings, TuneSettings]:
 
 
 def _new_folder() -> Path:
-    """Return a folder that no other study has: the time is unique enough for a person."""
+    """Return a new folder, named after the current time."""
     from datetime import datetime
 
     return Path("studies") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}"

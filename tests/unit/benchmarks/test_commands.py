@@ -51,7 +51,8 @@ def test_takes_the_path_of_a_boss_file(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("path", "words"), [("absent/x.json", "there is no folder absent"), ("folder", "it is a folder; name a file")]
+    ("path", "words"),
+    [("absent/x.json", "the folder absent does not exist"), ("folder", "it is a folder; name a file")],
 )
 def test_checks_the_json_file_before_the_measurement(capsys, path, words):
     Path("folder").mkdir()
@@ -72,7 +73,7 @@ def test_all_runs_every_benchmark_with_a_json_file(monkeypatch):
 def test_all_checks_its_folder_first(capsys):
     Path("bench-results").touch()
     assert run(["all"]) == 2
-    assert "bench-results: cannot be made: File exists" in capsys.readouterr().err
+    assert "bench-results: cannot be created: File exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)

@@ -155,7 +155,10 @@ def test_a_training_that_never_begins_leaves_nothing_behind(tmp_path, monkeypatc
 def test_evaluate_checks_the_json_file_first(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
-    for place, words in (("absent/x.json", "there is no folder absent"), ("folder", "it is a folder; name a file")):
+    for place, words in (
+        ("absent/x.json", "the folder absent does not exist"),
+        ("folder", "it is a folder; name a file"),
+    ):
         assert cli.run(["evaluate", "nothing", "--json", place]) == 2
         captured = capsys.readouterr()
         assert captured.err == f"soulslab: {place}: cannot be written: {words}\n"

@@ -118,8 +118,8 @@ def test_the_rest_of_the_flags(started, tmp_path):
         (["--keys", "none.toml"], "none.toml: cannot be read"),
         (["--mask", "dark_soul_3"], "no such profile"),
         (["--mask", "doom"], "duel: is missing: nothing says which attributes make a fight"),
-        (["--replay", "none.log", "--seed", "3"], "comes from the log; leave out"),
-        (["--replay", "none.log", "--log", "new.log"], "--log: is the log of a game that is played"),
+        (["--replay", "none.log", "--seed", "3"], "takes the fight from the log; leave out"),
+        (["--replay", "none.log", "--log", "new.log"], "--log: records a game that a person plays"),
     ],
 )
 def test_wrong_flags_are_told(capsys, flags, problem):

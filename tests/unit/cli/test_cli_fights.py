@@ -95,12 +95,16 @@ def test_a_failure_leaves_nothing_behind(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("flags", "code", "said"),
     [
-        (["--policy", "x", "--keys", "y"], cli.EXIT_USAGE, "two players"),
+        (["--policy", "x", "--keys", "y"], cli.EXIT_USAGE, "cannot be combined"),
         (["--boss", "jugde"], cli.EXIT_USAGE, "did you mean 'judge'"),
         (["--set", "env.id=toys/Nothing-v0"], cli.EXIT_USAGE, "toys"),
         (["--config", "nothing.toml"], cli.EXIT_USAGE, "nothing.toml"),
         (["--keys", "nothing.log"], cli.EXIT_FAILED, "nothing.log: cannot be read"),
-        (["--policy", "nothing"], cli.EXIT_USAGE, "nothing: there is no such run or policy file"),
+        (
+            ["--policy", "nothing"],
+            cli.EXIT_USAGE,
+            "nothing: does not exist; name the folder of a run, or a policy file",
+        ),
         (["--player", "human"], cli.EXIT_FAILED, "needs a terminal"),
     ],
 )

@@ -62,8 +62,8 @@ def test_a_game_that_is_not_loaded_fails_unless_nothing_of_it_is_needed(capsys, 
         (["check", "eldenring"], "did you mean 'elden_ring'"),
         (["check", "doom", "--looks", "1"], "Must be >= 2"),
         (["check", "doom", "--seconds", "0"], "Must be > 0"),
-        (["check", "doom", "--json", "no/such/folder/x.json"], "there is no folder"),
-        (["check", "127.0.0.1:1", "--pid", "5"], "--pid: is for a game of this machine"),
+        (["check", "doom", "--json", "no/such/folder/x.json"], "the folder no/such/folder does not exist"),
+        (["check", "127.0.0.1:1", "--pid", "5"], "--pid: is for a game on this machine"),
     ],
 )
 def test_wrong_usage(capsys, arguments, words):

@@ -72,19 +72,19 @@ def test_help_loads_nothing_heavy():
         (["attach", "doom", "--start", "--option", "skill"], "is not of the form name=value"),
         (["attach", "doom", "--start", "--option", "skil=2"], "did you mean 'skill'"),
         (["attach", "doom", "--clock", "exact"], "Choose from"),
-        (["attach", "doom", "--token-file", "token"], "doom is no address"),
+        (["attach", "doom", "--token-file", "token"], "doom is not an address"),
         (["read", "elden_ring", "boss.max_hp", "--boss", "godrik"], "did you mean 'godrick'"),
-        (["read", "127.0.0.1:1", "--boss", "vordt"], "--boss: is for a game of this machine"),
+        (["read", "127.0.0.1:1", "--boss", "vordt"], "--boss: is for a game on this machine"),
         (["watch", "doom", "--rate-hz", "0"], "Must be > 0"),
         (["read", "127.0.0.1:1", "--token-file", "no_such_file"], "no_such_file: cannot be read"),
         (["read", "127.0.0.1:99999"], "neither host:port"),
-        (["read", "127.0.0.1:1", "--pid", "5"], "--pid: is for a game of this machine"),
-        (["read", "unix:/run/x.sock", "--clock", "realtime"], "--clock: is for a game of this machine"),
-        (["write", "doom"], "give name=value"),
+        (["read", "127.0.0.1:1", "--pid", "5"], "--pid: is for a game on this machine"),
+        (["read", "unix:/run/x.sock", "--clock", "realtime"], "--clock: is for a game on this machine"),
+        (["write", "doom"], "needs at least one name=value"),
         (["record", "doom", "x.h5", "--rate-hz", "1001"], "Must be <= 1000"),
         (["record", "doom", "x.h5", "--frames", "gif"], "Choose from"),
         (["serve", "doom", "--allow-program", "/bin/ls"], "add --public"),
-        (["serve", "doom", "--no-token", "--token-file", "t"], "of no use"),
+        (["serve", "doom", "--no-token", "--token-file", "t"], "disables tokens"),
         (["serve", "doom", "--address", "everywhere"], "neither host:port"),
         (["serve", "doom", "--start", "--private", "--address", "0.0.0.0:0"], "TLS is needed"),
         (["verify"], "needs at least one profile"),
@@ -94,12 +94,12 @@ def test_help_loads_nothing_heavy():
         (["verify", "doom", "--steps", "0"], "Must be >= 1"),
         (["verify", "doom", "--load", "-1"], "Must be >= 0"),
         (["verify", "doom", "--option", "skill"], "is not of the form name=value"),
-        (["verify", "doom", "--json", "no/such/folder.json"], "there is no folder"),
-        (["verify", "doom", "--record", "no/such/folder"], "cannot be made"),
+        (["verify", "doom", "--json", "no/such/folder.json"], "the folder no/such does not exist"),
+        (["verify", "doom", "--record", "no/such/folder"], "cannot be created"),
         (["verify", "doom", "doom", "--record", "traces"], "have the same name"),
         (["compare", "one.h5"], "requires an argument"),
-        (["scan", "my_game"], "has to be the file"),
-        (["scan", "new.toml"], "does not exist yet, so say which game"),
+        (["scan", "my_game"], "must be the TOML file"),
+        (["scan", "new.toml"], "does not exist yet; name its game"),
         (["scan", "new.toml", "--pid", "7", "--", "game"], "either names a running game or starts one"),
         (["scan", "new.toml", "--private", "--pid", "7"], "add --start"),
     ],
@@ -139,7 +139,7 @@ def test_a_server_that_is_not_there(capsys, tmp_path):
 
 def test_flags_of_a_new_profile_do_not_change_one_that_is_there(capsys, file):
     assert cli.run(["siphon", "scan", str(file), "--name", "Another"]) == 2
-    assert "exists, so change it there" in said(capsys)
+    assert "exists, so edit that file" in said(capsys)
 
 
 def test_a_command_that_is_no_program(capsys, tmp_path):
