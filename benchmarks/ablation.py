@@ -1,4 +1,4 @@
-"""``python -m benchmarks ablation``: the config with one component dropped at a time, so that each earns its place."""
+"""``python -m benchmarks ablation``: train without one component at a time."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ NOTHING: Final = "(nothing)"
 
 
 class AblationSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is trained, and how it is measured.
+    """Settings of the benchmark.
 
     Attributes:
-        config: The config whose components are dropped.
-        seeds: Of the runs of each variant.
+        config: The config with all components.
+        seeds: Seeds of the runs of each variant.
         limit: Game decisions of each run.
-        n_processes: Runs at a time.
-        folder: Where the runs are kept.
-        components: The only ones to drop; empty for all.
+        n_processes: Number of parallel runs.
+        folder: Folder of the stored runs.
+        components: Components to remove; empty for all.
     """
 
     config: RainbowSettings
@@ -40,7 +40,7 @@ class AblationSettings(msgspec.Struct, frozen=True, kw_only=True):
     components: tuple[str, ...] = ()
 
     def quick(self) -> AblationSettings:
-        """Return settings that show that it works, within a minute; nothing is learned in that time."""
+        """Return settings for a run of a minute, in which little is learned."""
         config = self.config
         learner = replace(config.learner, learning_starts=50)
         run = replace(config.run, evaluate_every=300, evaluate_fights=4)
@@ -64,7 +64,7 @@ def measure_ablation(settings: AblationSettings) -> list[Result]:
     ]
     runs = play_all(tasks, settings.folder, settings.n_processes)
     by_name = {name: [run for task, run in zip(tasks, runs, strict=True) if task.name == name] for name in variants}
-    # What is missed most comes first, behind the whole.
+    # The full config is first, then the variants in order of the loss.
     by_name = dict(sorted(by_name.items(), key=lambda one: (one[0] != NOTHING, mean(run.area() for run in one[1]))))
     rows = [_row(name, runs, by_name[NOTHING]) for name, runs in by_name.items()]
     return [
@@ -82,9 +82,9 @@ def measure_ablation(settings: AblationSettings) -> list[Result]:
 
 
 def without(config: RainbowSettings) -> dict[str, RainbowSettings]:
-    """Return the config without each of its components; those that it does not have are left out."""
+    """Return a variant of the config without each component that it has."""
     learner, network, memory, inputs = config.learner, config.network, config.replay, config.inputs
-    # The bootstrap of Munchausen chooses nothing, so there is nothing to choose with another network.
+    # Munchausen's bootstrap does not choose an action, so double learning has no effect.
     is_double = learner.is_double and learner.munchausen == 0.0
     is_annealed = learner.anneal_updates > 0 and (
         (learner.n_steps, learner.gamma) != (learner.n_steps_end, learner.gamma_end)
@@ -126,7 +126,7 @@ def without(config: RainbowSettings) -> dict[str, RainbowSettings]:
 
 
 def _chosen(variants: dict[str, RainbowSettings], names: Sequence[str]) -> dict[str, RainbowSettings]:
-    """Return the variants without these components; all where none is named."""
+    """Return the variants without the named components; all variants if no component is named."""
     for name in names:
         if name not in variants:
             raise ConfigError(f"no component {name!r}; the config has {', '.join(map(repr, variants))}")
@@ -167,15 +167,16 @@ def _n_lost(whole: Sequence[float], areas: Sequence[float]) -> int:
 
 
 def difference(a: Sequence[float], b: Sequence[float]) -> Mean:
-    """Return the mean difference of values of the same seeds, with its 95 % t interval; none for one value each.
+    """Return the mean difference of values of the same seeds, with its 95 % t interval, or no interval for one seed.
 
-    Paired, as a seed decides the first weights and where the fights begin: seeds lie far further apart than components.
+    The test is paired, because a seed determines the initial weights and the starts of the fights; the variance between
+    seeds is larger than that between components.
     """
     return mean_of([x - y for x, y in zip(a, b, strict=True)])
 
 
 def verdict(loss: Mean) -> Cell:
-    """Return what is to be said about a component, from what was lost without it; None if there is no interval."""
+    """Return the verdict on a component from the loss without it; None without an interval."""
     if loss.margin is None or isinstance(loss.mean, MoreThan):
         return None
     if loss.mean > loss.margin:

@@ -1,10 +1,10 @@
-"""``python -m benchmarks arena``: steps per second of the built-in fight, and where the time goes.
+"""``python -m benchmarks arena``: steps per second of the built-in fight, and the shares of its parts.
 
-A step is one decision of one fight: 6 ticks of rules, the 74 features, the mask, the reward, and a fresh fight where
-one ended. The actions are drawn beforehand, uniformly from the open ones: a fight is the same for the same seed and
-actions, so a run that was recorded once is played again for each measurement. One core does all the work.
+A step is one decision of one fight: 6 ticks of rules, the 74 features, the mask, the reward, and a new fight after
+a finished one. The actions are sampled before the measurement, uniformly from the allowed ones. Equal seeds and actions
+give equal fights, so the recorded actions are used in each measurement. Everything runs on one core.
 
-The first table says how long a fresh process takes to its first step: once with compilation, then from the cache.
+The first table contains the time of a new process until its first step: with compilation, and with the cached kernels.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from soulslab.errors import BenchmarkError
 
 BOSS = "judge"
 N_ENVS = (1, 64, 1024, 4096)
-#: Steps per second to reach on one core, by N, with the options that a user gets by default.
+#: Targets for the steps per second on one core, by N, with the default options.
 TARGETS = {1: 150_000, 1024: 1_500_000}
 SEED = 0
-#: Decisions before the recording, after which the fights no longer run in step.
+#: Decisions before the recording, after which the fights are not synchronous.
 WARM_UP_STEPS = 200
 MIN_STEPS_PER_ENV = 40
 N_RESETS = 1024
-#: Prints the processor time of a process that fights one step (s).
+#: Program that prints the processor time until its first step (s).
 FIRST_STEP = f"""
 import time
 import gymnasium, soulslab
@@ -52,17 +52,17 @@ env.step(0)
 print(time.process_time())
 """
 
-#: What is timed, and with how many fights: a step of the environment with its copies and without, a step of the
-#: simulator alone, the same without features, a call that steps nothing, a reset.
+#: Measured action and number of fights: a step of the environment with and without copies, a step of the simulator
+#: with and without features, a call without fights, a reset.
 Key = tuple[Literal["copied step", "step", "kernel", "rules", "call", "reset"], int]
 
 
 class ArenaBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is measured.
+    """Settings of the benchmark.
 
     Attributes:
-        n_steps: Steps per measurement, all fights together; at least 40 per fight are taken.
-        n_rounds: Measurements of each number; many short ones see past a neighbour that comes and goes.
+        n_steps: Steps per measurement, all fights together; at least 40 per fight.
+        n_rounds: Number of measurements; many short ones are robust against other load on the machine.
     """
 
     n_steps: int = 50_000
@@ -70,7 +70,7 @@ class ArenaBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def quick(cls) -> ArenaBenchSettings:
-        """Return settings that take some seconds."""
+        """Return settings for a short run."""
         return cls(n_steps=10_000, n_rounds=15)
 
 
@@ -78,8 +78,8 @@ class Recording(msgspec.Struct, frozen=True):
     """Valid actions of N fights from a seed.
 
     Attributes:
-        warm_up: (W, N) int64, those before the measured part.
-        actions: (T, N) int64, those of the measured part.
+        warm_up: (W, N) int64, actions before the measured part.
+        actions: (T, N) int64, actions of the measured part.
         n_ended: Fights that end in the measured part.
     """
 
@@ -115,7 +115,7 @@ def measure_arena(settings: ArenaBenchSettings) -> list[Result]:
 
 
 def record(n_envs: int, n_steps: int) -> Recording:
-    """Play N fights with actions drawn uniformly from the open ones and keep the actions."""
+    """Play N fights with actions sampled uniformly from the allowed ones, and record the actions."""
     simulator = _simulator(n_envs, features=False)
     rng = np.random.default_rng(SEED)
     warm_up = np.zeros((WARM_UP_STEPS, n_envs), np.int64)
@@ -178,7 +178,7 @@ def kernel_timer(recording: Recording, *, features: bool) -> Callable[[], float]
 
 
 def _simulator(n_envs: int, *, features: bool) -> Simulator:
-    """Return the simulator that the environment has, with or without features."""
+    """Return the simulator of the environment, with or without features."""
     options = FightOptions(random_pose=True, features=features, weights=PRESETS["soulsgym"])
     simulator = Simulator(load_boss(BOSS, list(load_knight().knock_backs)), n_envs, options)
     everyone = np.ones(n_envs, np.bool_)
@@ -188,7 +188,7 @@ def _simulator(n_envs: int, *, features: bool) -> Simulator:
 
 
 def _call_timer() -> Callable[[], float]:
-    """Return a measurement of a call into the kernel that steps no fight (s per call)."""
+    """Return a measurement of a call into the kernel without fights (s per call)."""
     simulator, actions, n_calls = _simulator(0, features=True), np.zeros(0, np.int64), 10_000
 
     def play() -> None:
@@ -199,13 +199,13 @@ def _call_timer() -> Callable[[], float]:
 
 
 def _reset_timer() -> Callable[[], float]:
-    """Return a measurement of the beginning of a fight (s per fight)."""
+    """Return a measurement of a reset (s per fight)."""
     simulator, everyone = _simulator(N_RESETS, features=False), np.ones(N_RESETS, np.bool_)
     return lambda: seconds(lambda: simulator.reset(everyone)) / N_RESETS
 
 
 def _compilation_rows() -> list[Row]:
-    """Measure a fresh process that fights one step, with an empty cache of compiled kernels and with a filled one."""
+    """Measure a new process until its first step, with an empty and with a filled cache of compiled kernels."""
     rows: list[Row] = []
     with TemporaryDirectory() as folder:
         for cache in ("empty", "filled"):
@@ -231,17 +231,18 @@ def _speed_rows(recordings: list[Recording], times_s: dict[Key, float]) -> list[
                 "steps/s": round(rate),
                 "steps/s with copy=False": round(1.0 / times_s["step", n]),
                 "target (steps/s)": target,
-                "reached": None if target is None else rate >= target,
+                "reached": rate >= target if target is not None else None,
             }
         )
     return rows
 
 
 def _share_rows(recordings: list[Recording], times_s: dict[Key, float]) -> list[Row]:
-    """Tell the parts of a step apart by what is missing without them.
+    """Return the shares of the parts of a step, from the differences of measurements without them.
 
-    The features cost what the kernel takes longer with them. Resets are timed apart and counted. The call into the
-    kernel, timed with no fight, belongs to Python; what is left of the kernel is the rules, mask and reward included.
+    The share of the observation is the difference between the kernel with and without features. Resets are timed
+    separately and counted. The call into the kernel without fights counts as Python. The rest of the kernel is the
+    rules, including mask and reward.
     """
     rows: list[Row] = []
     for recording in recordings:

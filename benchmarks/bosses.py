@@ -1,4 +1,4 @@
-"""``python -m benchmarks bosses``: the same config trained on every boss, and how often each is then beaten."""
+"""``python -m benchmarks bosses``: train with the same config against every boss, and evaluate."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ TARGET = 0.8
 
 
 class BossesBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is trained, and how it is measured.
+    """Settings of the benchmark.
 
     Attributes:
         train: The config; only its boss and its seed change.
-        bosses: Names, or paths of boss files; by default those that come with soulslab.
-        seeds: Seeds of the runs, each with every boss.
+        bosses: Names, or paths of boss files; by default all shipped bosses.
+        seeds: Seeds; each is used with every boss.
         n_fights: Greedy fights of each evaluation.
-        limit_s: Training time per run (s), if shorter than the config's own.
+        limit_s: Maximum training time per run (s); the shorter of this and the config's limit is used.
     """
 
     train: TrainSettings
@@ -38,7 +38,7 @@ class BossesBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     limit_s: float = float("inf")
 
     def quick(self) -> BossesBenchSettings:
-        """Return settings that show that it works, within half a minute; nothing is learned in that time."""
+        """Return settings for a run of half a minute, in which little is learned."""
         return msgspec.structs.replace(self, seeds=self.seeds[:1], n_fights=50, limit_s=3.0)
 
 
@@ -71,8 +71,8 @@ def _row(settings: BossesBenchSettings, boss: str, seed: int) -> Row:
         "decisions": result.env_steps,
         "training (s)": result.train_seconds,
         "fights": evaluation.n_fights,
-        "won (%)": None if won is None else 100 * won,
-        "from (%)": None if interval is None else 100 * interval.low,
-        "to (%)": None if interval is None else 100 * interval.high,
-        f"over {100 * TARGET:.0f} %": None if won is None else won > TARGET,
+        "won (%)": 100 * won if won is not None else None,
+        "from (%)": 100 * interval.low if interval else None,
+        "to (%)": 100 * interval.high if interval else None,
+        f"over {100 * TARGET:.0f} %": won > TARGET if won is not None else None,
     }

@@ -92,7 +92,7 @@ def fights(*, boss: Boss = None, fights: Fights = None, quick: Quick = False, js
     from benchmarks.fights import FightsBenchSettings, measure_fights
 
     settings = FightsBenchSettings.quick() if quick else FightsBenchSettings()
-    settings = _with(settings, bosses=None if boss is None else (boss,), n_fights=fights)
+    settings = _with(settings, bosses=(boss,) if boss else None, n_fights=fights)
     _report(json, lambda: measure_fights(settings))
 
 
@@ -178,7 +178,7 @@ def soak(*, steps: Steps = None, seed: Seed = None, quick: Quick = False, json: 
     from soulslab.arena.state import DECISION_S
 
     settings = SoakSettings.quick() if quick else SoakSettings()
-    hours = None if steps is None else steps * DECISION_S / 3600
+    hours = steps * DECISION_S / 3600 if steps else None
     _report(json, lambda: measure_soak(_with(settings, game_hours=hours, seed=seed)))
 
 
@@ -226,7 +226,7 @@ def bosses(
 
     settings = BossesBenchSettings(train=load_settings(TrainSettings, config_path(config)))
     settings = settings.quick() if quick else settings
-    settings = _with(settings, bosses=None if boss is None else (boss,), seeds=_as_tuple(seeds))
+    settings = _with(settings, bosses=(boss,) if boss else None, seeds=_as_tuple(seeds))
     _report(json, lambda: measure_bosses(_with(settings, limit_s=limit_s, n_fights=fights)))
 
 
@@ -370,7 +370,7 @@ def ablation(
     settings = AblationSettings(config=load_settings(RainbowSettings, config_path(config)))
     settings = settings.quick() if quick else settings
     settings = _with(settings, seeds=_as_tuple(seeds), limit=steps, n_processes=processes)
-    settings = _with(settings, components=None if components is None else tuple(components))
+    settings = _with(settings, components=tuple(components) if components else None)
     _report(json, lambda: measure_ablation(_with_evaluation_fights(settings, fights)))
 
 
@@ -433,4 +433,4 @@ def _with_evaluation_fights(settings: S, n_fights: int | None) -> S:
 
 
 def _as_tuple(seeds: list[int] | None) -> tuple[int, ...] | None:
-    return None if seeds is None else tuple(seeds)
+    return tuple(seeds) if seeds else None

@@ -22,21 +22,21 @@ from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import PROGRESS_NAME, run_sinks
 from soulslab.learn.train import train
 
-#: (what the players see, action masks) to actions (N,).
+#: Maps the inputs of the players and action masks to actions (N,).
 Act = Callable[[Inputs, NDArray[np.bool_]], NDArray[np.int64]]
 
 TWO_SIDED_95 = NormalDist().inv_cdf(0.975)
 
 
 class DoomLearningSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is trained, and how it is measured.
+    """Settings of the benchmark.
 
     Attributes:
         train: The config.
         n_episodes: Episodes of each player.
-        seed: Of the run and of the players' draws.
-        limit_s: Training time (s), if shorter than the config's own.
-        picture: Where the learning curve goes.
+        seed: Seed of the run and of random actions.
+        limit_s: Maximum training time (s); the shorter of this and the config's limit is used.
+        picture: PNG file for the learning curve.
     """
 
     train: TrainSettings
@@ -46,19 +46,19 @@ class DoomLearningSettings(msgspec.Struct, frozen=True, kw_only=True):
     picture: Path = Path("bench-results") / "doom_curve.png"
 
     def quick(self) -> DoomLearningSettings:
-        """Return settings that show that it works; little is learned in that time."""
+        """Return settings for a short run, in which little is learned."""
         return msgspec.structs.replace(self, n_episodes=4, limit_s=20.0)
 
 
 class Games(msgspec.Struct, frozen=True, kw_only=True):
-    """What players play to be compared.
+    """Games in which players are compared.
 
     Attributes:
-        options: Of Doom.
-        n_games: Games side by side.
+        options: Options of Doom.
+        n_games: Parallel games.
         n_episodes: Episodes, all games together.
-        seed: Of the games.
-        extras: What the player sees beside the observation.
+        seed: Seed of the games.
+        extras: Inputs of the player in addition to the observation.
     """
 
     options: dict[str, Any]
@@ -69,7 +69,7 @@ class Games(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_doom_learning(settings: DoomLearningSettings) -> list[Result]:
-    """Train on Doom, draw the curve, and let the agent and a random player play.
+    """Train on Doom, draw the curve, and evaluate the agent and a random player.
 
     Raises:
         SiphonError: Doom, its game data or Xvfb is not installed.
@@ -99,7 +99,7 @@ def measure_doom_learning(settings: DoomLearningSettings) -> list[Result]:
 
 
 def player_row(player: str, played: dict[str, NDArray[np.float64]], decisions: int, seconds: float) -> Row:
-    """Return the row of a player who was trained for so many decisions and seconds, from `play_games`."""
+    """Return the row of a player from the result of `play_games`, and from its decisions and seconds of training."""
     returns = played["return"]
     margin = TWO_SIDED_95 * returns.std(ddof=1) / np.sqrt(len(returns))
     return {
@@ -117,7 +117,7 @@ def player_row(player: str, played: dict[str, NDArray[np.float64]], decisions: i
 
 
 def play_games(played: Games, act: Act) -> dict[str, NDArray[np.float64]]:
-    """Return what the episodes of a player came to, by name, (episodes,) each; as many from each game."""
+    """Return the results of the episodes of a player by name, (episodes,) each; equally many per game."""
     n_games = played.n_games
     games = DoomVectorEnv(n_games, autoreset_mode="SameStep", **played.options)
     found: dict[str, list[float]] = {"return": [], "kills": [], "died": [], "left": []}
@@ -152,7 +152,7 @@ def play_games(played: Games, act: Act) -> dict[str, NDArray[np.float64]]:
 
 
 def _kills(info: dict[str, Any]) -> NDArray[np.float64]:
-    """Return how many monsters each game counted in a step; the step that ended an episode has it in ``final_info``."""
+    """Return the kills of each game in a step; after the end of an episode, they are in ``final_info``."""
     steps = (info, info.get("final_info", {}))
     counts = [np.asarray(step["reward_terms"]["kills"], np.float64) for step in steps if "reward_terms" in step]
     return np.sum(counts, axis=0) if counts else np.zeros(1)

@@ -1,4 +1,4 @@
-"""What can befall a game while it is played: faults to inflict on one, and to recover from."""
+"""Fault injection for running games."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import psutil
 from soulslab.envs.live.env import DuelEnv
 from soulslab.errors import EnvironmentUsageError, SiphonError
 
-#: Where a player is put that is to be out of bounds: this far under the floor.
+#: Depth below the floor at which a player is out of bounds.
 DEPTH_M = 50.0
 
 
@@ -25,13 +25,13 @@ def kill_game(env: DuelEnv) -> None:
 
 
 def freeze_game(env: DuelEnv) -> None:
-    """Stop the process of the game, as a debugger does."""
+    """Stop the process of the game with SIGSTOP."""
     os.kill(env.session.info.pid, signal.SIGSTOP)
 
 
 def close_window(env: DuelEnv) -> None:
-    """Cut the game off from its window, as ``xkill`` does."""
-    from soulslab.siphon.window import find_window  # noqa: PLC0415  (X only where it is needed)
+    """Close the X connection of the game, as ``xkill`` does."""
+    from soulslab.siphon.window import find_window  # noqa: PLC0415  (X is only needed here)
     from soulslab.siphon.x11 import XConnection  # noqa: PLC0415
 
     connection = XConnection(env.session.info.display)
@@ -62,7 +62,7 @@ def kill_display(env: DuelEnv) -> None:
 
 
 def lose_lock(env: DuelEnv) -> None:
-    """Take the camera's lock off the boss."""
+    """Release the lock-on of the camera."""
     env.game.write({"lock_on": False})
 
 
@@ -73,11 +73,11 @@ def sink_player(env: DuelEnv) -> None:
 
 
 def load_fight(env: DuelEnv) -> None:
-    """Let the game load another fight in the middle of an episode: its pointers lead nowhere meanwhile."""
+    """Load another fight during an episode; until it is loaded, pointers of the game are invalid."""
     env.game.play(0.05, ("restart",))
 
 
-#: Faults by name, with what does them. Those of the first three, and a display that is gone, cost the game.
+#: Functions that inject faults, by name. After the first four, the game has to be restarted.
 FAULTS: Final[dict[str, Callable[[DuelEnv], None]]] = {
     "game killed": kill_game,
     "game frozen": freeze_game,
@@ -90,7 +90,7 @@ FAULTS: Final[dict[str, Callable[[DuelEnv], None]]] = {
 
 
 def inflict(env: DuelEnv, name: str) -> bool:
-    """Do a fault to a game; tell whether that was possible (it may be gone already)."""
+    """Inject a fault into a game; return False if the game has already ended."""
     try:
         FAULTS[name](env)
     except (SiphonError, OSError):

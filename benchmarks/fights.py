@@ -1,4 +1,4 @@
-"""``python -m benchmarks fights``: how scripted players fare against each boss, the proof that its fights are fair."""
+"""``python -m benchmarks fights``: win rates of scripted players against each boss."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from soulslab.arena.state import PHASES
 
 
 class FightsBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is measured.
+    """Settings of the benchmark.
 
     Attributes:
-        bosses: Names, or paths of boss files; by default those that come with soulslab.
+        bosses: Names, or paths of boss files; by default all shipped bosses.
         n_fights: Fights per boss, phase and player.
         seed: Seed of the first fight; the others follow.
     """
@@ -34,7 +34,7 @@ class FightsBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_fights(settings: FightsBenchSettings) -> list[Result]:
-    """Let every scripted player fight every boss in every phase."""
+    """Measure every scripted player against every boss in every phase."""
     knock_backs = list(load_knight().knock_backs)
     bosses = {name: load_boss(name, knock_backs) for name in settings.bosses}
     rows: list[Row] = []

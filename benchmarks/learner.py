@@ -1,4 +1,4 @@
-"""``python -m benchmarks learner``: decisions until fights are won, and updates per second, beside other learners."""
+"""``python -m benchmarks learner``: compare the decisions and the updates per second of several learners."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from soulslab.learn.settings import EnvSettings
 CURVES_NAME: Final = "curves.png"
 
 N_SHOWN: Final = 20
-"""Fights of the reference player that are shown."""
+"""Number of demonstrations: fights of the reference player."""
 
 MIN_RATIO: Final = 4.0
-"""So many times our decisions to 50 % the best of the others is to need."""
+"""Target for the decisions to 50 % of the best other learner, as a multiple of ours."""
 
 MOST_DECISIONS: Final = 200_000
-"""Within so many decisions 80 % are to be won."""
+"""Target for the decisions to 80 %."""
 
 SHOWN_SHARE: Final = 0.5
-"""Share of the decisions to 50 % that shown fights are to leave."""
+"""Target for the decisions to 50 % with demonstrations, as a share of those without."""
 
 
 class LearnerBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is trained, and how it is measured.
+    """Settings of the benchmark.
 
     Attributes:
-        config: Our config; its environment and its evaluations are everybody's.
-        seeds: Of the runs; all learners play with one before the next.
-        limit: Game decisions that each of the others has.
-        n_processes: Runs at a time.
-        folder: Where the runs are kept, and the recorded fights.
-        has_tuned_peers: The peers play with our settings too; it takes twice as long.
-        is_quick: Rough speeds.
+        config: Config of our learner; its environment and evaluations are used for all learners.
+        seeds: Seeds; all learners run with one seed before the next one.
+        limit: Game decisions of each other learner.
+        n_processes: Number of parallel runs.
+        folder: Folder of the stored runs and the demonstrations.
+        has_tuned_peers: Also train the peers with our settings, which takes twice as long.
+        is_quick: Measure rough speeds.
     """
 
     config: RainbowSettings
@@ -61,7 +61,7 @@ class LearnerBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     is_quick: bool = False
 
     def quick(self) -> LearnerBenchSettings:
-        """Return settings that show that it works, within a minute; nothing is learned in that time."""
+        """Return settings for a run of a minute, in which little is learned."""
         learner = replace(self.config.learner, learning_starts=50)
         run = replace(self.config.run, total_steps=600, evaluate_every=300, evaluate_fights=4)
         config = replace(self.config, learner=learner, run=run)
@@ -76,7 +76,7 @@ def measure_learner(settings: LearnerBenchSettings) -> list[Result]:
         MissingDependencyError: The peers are not installed.
     """
     try:
-        # Optional, and slow to import; to be missed before hours of runs, not after.
+        # Optional and slow to import; report a missing package before hours of runs.
         from benchmarks.updates import SpeedSettings, measure_speed  # noqa: PLC0415
     except ImportError as error:
         raise MissingDependencyError("sb3-contrib", "peers") from error
@@ -105,17 +105,17 @@ def measure_learner(settings: LearnerBenchSettings) -> list[Result]:
 
 
 def record_fights(env: EnvSettings, folder: Path) -> Path:
-    """Record fights of the reference player in an environment, unless they have been.
+    """Record fights of the reference player in an environment, if there is no such data set.
 
     Args:
-        env: What will be trained on.
-        folder: Where the data set goes.
+        env: Environment of the training.
+        folder: Folder for the data set.
 
     Returns:
-        The data set.
+        The folder of the data set.
 
     Raises:
-        DemonstrationError: It cannot be written.
+        DemonstrationError: The data set cannot be written.
         EnvironmentUsageError: The environment is not the arena's.
     """
     mark = hashlib.sha256(msgspec.json.encode(env, order="deterministic")).hexdigest()[:16]
@@ -123,7 +123,7 @@ def record_fights(env: EnvSettings, folder: Path) -> Path:
     if path.is_dir():
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    # Under its name only when it is whole: an interrupted one is made anew.
+    # It gets its name when it is complete; an interrupted recording is repeated.
     begun = path.with_suffix(".part")
     shutil.rmtree(begun, ignore_errors=True)
     with FightRecorder(begun, env.id, env.options, "reference") as recorder:
@@ -133,10 +133,10 @@ def record_fights(env: EnvSettings, folder: Path) -> Path:
 
 
 def compare_decisions(runs: dict[str, list[LearnerRun]]) -> list[Row]:
-    """Return what is to be reached in decisions, and what was.
+    """Return the targets in decisions, and the measured values.
 
     Args:
-        runs: Of each learner, `OURS` among them, one per seed.
+        runs: Runs of each learner, including `OURS`, one per seed.
     """
     ours = mean_decisions(runs[OURS], HALF).mean
     others = {name: mean_decisions(theirs, HALF).mean for name, theirs in runs.items() if name not in (OURS, SHOWN)}
@@ -165,7 +165,7 @@ def compare_decisions(runs: dict[str, list[LearnerRun]]) -> list[Row]:
 
 
 def slowest_decisions(runs: Sequence[LearnerRun]) -> int | MoreThan:
-    """Return the decisions to 80 % of the slowest seed; more than it had, if it did not get there."""
+    """Return the decisions to 80 % of the slowest seed; a lower bound if a seed did not reach it."""
     late = [run.n_decisions for run in runs if run.decisions_to(MOST) is None]
     if late:
         return MoreThan(max(late))
@@ -173,7 +173,7 @@ def slowest_decisions(runs: Sequence[LearnerRun]) -> int | MoreThan:
 
 
 def ratio_of(above: float | MoreThan, below: float | MoreThan) -> float | MoreThan | None:
-    """Return a ratio of decisions; more than that if what stands above is more, and None if what stands below is."""
+    """Return a ratio of decisions; a lower bound if the dividend is one, None if the divisor is one."""
     if isinstance(below, MoreThan):
         return None
     return MoreThan(above.value / below) if isinstance(above, MoreThan) else above / below

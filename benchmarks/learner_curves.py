@@ -1,4 +1,4 @@
-"""The learning curves of ``python -m benchmarks learner`` as one picture: fights won against game decisions."""
+"""Plot of the learning curves of ``python -m benchmarks learner``: win rate against game decisions."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _S_PER_H: Final = 3600.0
 
 
 def draw_curves(runs: Mapping[str, Sequence[LearnerRun]], picture: Path, title: str = "") -> None:
-    """Draw the evaluated win rate of each learner: the mean of its seeds, and the band from the worst to the best.
+    """Draw the evaluated win rate of each learner: the mean and the range over its seeds.
 
     Args:
-        runs: Of each learner, one per seed. A curve ends where the first of its seeds does.
+        runs: Runs of each learner, one per seed. A curve ends with the shortest run.
         picture: The PNG to write.
-        title: Stands above it.
+        title: Title of the plot.
 
     Raises:
         CheckpointError: The picture cannot be written.
         MissingDependencyError: matplotlib is not installed.
     """
     try:
-        # A second to import, for one picture at the end of hours.
+        # matplotlib takes a second to import.
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError as error:

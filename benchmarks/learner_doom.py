@@ -30,16 +30,16 @@ again and again."""
 
 
 class LearnerDoomSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is trained, and how it is measured.
+    """Settings of the benchmark.
 
     Attributes:
         config: Our config.
         env: Doom, with its options and its reward.
         n_episodes: Episodes of each player.
-        seed: Of the run and of the players' draws.
+        seed: Seed of the run and of random actions.
         decisions: Game decisions of the run; None leaves it to the config.
         limit_s: Training time (s), at most.
-        picture: Where the learning curve goes.
+        picture: PNG file for the learning curve.
     """
 
     config: RainbowSettings
@@ -51,11 +51,11 @@ class LearnerDoomSettings(msgspec.Struct, frozen=True, kw_only=True):
     picture: Path = Path("bench-results") / "learner_doom_curve.png"
 
     def quick(self) -> LearnerDoomSettings:
-        """Return settings that show that it works; little is learned in that time."""
+        """Return settings for a short run, in which little is learned."""
         return replace(self, n_episodes=4, limit_s=20.0)
 
     def train(self) -> RainbowSettings:
-        """Return the config on Doom: nothing but environment and length differ.
+        """Return the config for Doom; only environment and length differ.
 
         Soft bins belong to an environment, whose features they name; Doom has none.
         """
@@ -64,14 +64,14 @@ class LearnerDoomSettings(msgspec.Struct, frozen=True, kw_only=True):
             seed=self.seed,
             total_steps=self.decisions or self.config.run.total_steps,
             max_seconds=self.limit_s,
-            evaluate_every=0,  # nobody wins here
+            evaluate_every=0,  # there is no win on Doom
         )
         network = replace(self.config.network, bins=())
         return replace(self.config, env=replace(self.env, n_envs=1), network=network, run=run)
 
 
 def measure_learner_doom(settings: LearnerDoomSettings) -> list[Result]:
-    """Train on Doom, draw the curve, and let the agent and a random player play.
+    """Train on Doom, draw the curve, and evaluate the agent and a random player.
 
     Raises:
         SiphonError: Doom, its game data or Xvfb is not installed.
@@ -111,6 +111,6 @@ def _mostly_greedy(
 
 
 def _at_random(masks: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return an open action for each mask (N, A), all as likely."""
+    """Return a random allowed action for each mask (N, A)."""
     actions: NDArray[np.int64] = np.argmax(rng.random(masks.shape) * masks, axis=1)
     return actions

@@ -1,8 +1,8 @@
-"""The learners that soulslab's Rainbow is compared with: stable-baselines3's DQN and sb3-contrib's QR-DQN.
+"""Peers of soulslab's Rainbow: stable-baselines3's DQN and sb3-contrib's QR-DQN.
 
-Each plays with its defaults and, if asked, with soulslab's settings, as far as its interface has them. What it has not:
-masks (a closed action is carried out as "nothing"), double and dueling networks, priorities, resets, layer
-normalisation, a discount per game decision, annealing of discount and n. All play the same single environment.
+Each is trained with its defaults and optionally with soulslab's settings, as far as its interface has them. It has no
+masks (a forbidden action does nothing), double and dueling networks, priorities, resets, layer normalisation, discount
+per game decision, or annealing of discount and n. All learners use the same single environment.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.threads import one_core
 
 DECISIONS_PER_STEP: Final = 3
-"""Game decisions that a step of a peer takes where locked moments are skipped, about: measured 2.3 while it tries
-everything, 2.8 later. (One that knows masks takes 6.) Their schedules count steps, the comparison counts decisions."""
+"""Approximate game decisions per step of a peer if locked decisions are skipped: measured 2.3 during exploration, 2.8
+later, and 6 for a learner with masks. Schedules of peers count steps; the comparison counts decisions."""
 
 
-def play_peer(task: LearnerTask, tell: Callable[[Point], None]) -> int:
+def play_peer(task: LearnerTask, report: Callable[[Point], None]) -> int:
     """Train a peer until its decisions are used up, or an evaluation lies above ``run.stop_win_rate``.
 
     Args:
-        task: What it plays, and as what.
-        tell: Is told of each evaluation.
+        task: Task of the run.
+        report: Called with each evaluation.
 
     Returns:
-        The game decisions that it took.
+        The game decisions of the training.
     """
     settings = task.settings
     with one_core(), closing(_environment(task)) as env:
         model = _model(task, env)
-        watch = _Evaluator(task, tell)
-        # A step takes several decisions, so the schedules end a little before the decisions do; then it goes on with
-        # what they ended with.
+        watch = _Evaluator(task, report)
+        # A step takes several decisions, so the schedules end before the decisions do. Training then continues with
+        # their last values.
         n_steps = max(1, settings.run.total_steps // DECISIONS_PER_STEP)
         while not watch.is_over:
             model.learn(n_steps, callback=watch, reset_num_timesteps=watch.n_steps == 0)
@@ -61,7 +61,7 @@ def our_settings(settings: RainbowSettings) -> dict[str, Any]:
     ratio = ours.updates_per_step
     n_updates = max(1, round(ratio))
     n_steps = settings.run.total_steps / DECISIONS_PER_STEP
-    # Theirs moves the target network every so many steps, ours every so many updates.
+    # The target network of a peer is updated after a number of steps, ours after a number of updates.
     return {
         "learning_rate": ours.lr,
         "buffer_size": min(settings.replay.capacity, settings.run.total_steps),
@@ -105,14 +105,14 @@ def _model(task: LearnerTask, env: VecEnv) -> DQN | QRDQN:
 
 
 class _Evaluator(BaseCallback):
-    """Counts decisions, evaluates every so many, and stops the training when it is over."""
+    """Counts decisions, evaluates at regular intervals, and stops the training."""
 
-    def __init__(self, task: LearnerTask, tell: Callable[[Point], None]) -> None:
+    def __init__(self, task: LearnerTask, report: Callable[[Point], None]) -> None:
         super().__init__()
         self.n_decisions = self.n_steps = 0
         self.is_over = False
         self._settings = task.settings
-        self._tell = tell
+        self._report = report
         self._next = task.settings.run.evaluate_every
         self._start = time.monotonic()
 
@@ -125,23 +125,24 @@ class _Evaluator(BaseCallback):
             n_wins, mean_return = fight_greedily(self.model, self._settings)
             win_rate = n_wins / run.evaluate_fights
             seconds = time.monotonic() - self._start
-            self._tell(Point(decisions=self.n_decisions, win_rate=win_rate, mean_return=mean_return, seconds=seconds))
+            self._report(Point(decisions=self.n_decisions, win_rate=win_rate, mean_return=mean_return, seconds=seconds))
             self.is_over = win_rate > run.stop_win_rate
         self.is_over |= self.n_decisions >= run.total_steps
         return not self.is_over
 
 
 def fight_greedily(model: BaseAlgorithm, settings: RainbowSettings) -> tuple[int, float]:
-    """Let a model of stable-baselines3 fight with the actions that it values most.
+    """Evaluate greedy actions of a model of stable-baselines3.
 
-    The fights are those of `soulslab.learn.evaluate`, and no environment's short fights count more.
+    The fights are equal to those of `soulslab.learn.evaluate`. Each environment has a fixed
+    number of fights, so that short fights do not count more.
 
     Args:
-        model: Who fights.
+        model: The model.
         settings: Environment, number of fights, and their seed.
 
     Returns:
-        How many fights it won, and the mean return.
+        The number of won fights, and the mean return.
     """
     n_fights = settings.run.evaluate_fights
     n_envs = min(settings.run.evaluate_envs, n_fights)

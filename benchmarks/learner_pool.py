@@ -1,7 +1,7 @@
-"""Plays the runs of a benchmark in processes of their own, and keeps each on disk as it comes.
+"""Run the training runs of a benchmark in separate processes, and store each result on disk.
 
-A benchmark of learners takes hours. One that was interrupted goes on where it was: what is kept is not played again, as
-long as its settings are the same. Whoever changes the code of a learner has to remove the file.
+A benchmark of learners takes hours. An interrupted benchmark is resumed: a stored run is not repeated if its settings
+are equal. After a change of the code of a learner, the file has to be removed.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _ERROR_LINES: Final = 15
 _log = logging.getLogger(__name__)
 
 
-class KeptRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class StoredRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A line of the file of runs.
 
     Attributes:
-        version: Of this format.
-        digest: Of the task.
-        name: Of the learner, for whoever reads the file.
-        seed: The same.
-        run: What it came to.
+        version: Version of the format.
+        digest: Digest of the task.
+        name: Name of the learner, for people who read the file.
+        seed: Seed of the run, for people who read the file.
+        run: Result of the run.
     """
 
     version: int = VERSION
@@ -52,13 +52,13 @@ class KeptRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class RunFile:
-    """The runs of benchmarks, one JSON object a line; lines are only ever added."""
+    """Stored runs, one JSON object per line; lines are only appended."""
 
     def __init__(self, folder: Path) -> None:
-        """Open the file in a folder; both are made if they are not there.
+        """Open the file in a folder; create both if they do not exist.
 
         Raises:
-            ConfigError: The file cannot be read or written, or a line of it is no run.
+            ConfigError: The file cannot be read or written, or a line is not a run.
         """
         self._path = folder / RUNS_NAME
         try:
@@ -70,36 +70,36 @@ class RunFile:
         self.runs: dict[str, LearnerRun] = {}
         for number, line in enumerate(lines, start=1):
             try:
-                kept = msgspec.json.decode(line, type=KeptRun)
+                stored = msgspec.json.decode(line, type=StoredRun)
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise ConfigError(
-                    f"line {number} is no run of a benchmark ({error}); remove that line, or the file",
+                    f"line {number} is not a run of a benchmark ({error}); remove that line, or the file",
                     source=self._path,
                 ) from error
-            if kept.version != VERSION:
+            if stored.version != VERSION:
                 raise ConfigError(
-                    f"line {number} is of version {kept.version}, this soulslab reads {VERSION}; remove the file",
+                    f"line {number} is of version {stored.version}, this soulslab reads {VERSION}; remove the file",
                     source=self._path,
                 )
-            self.runs[kept.digest] = kept.run
+            self.runs[stored.digest] = stored.run
 
     def add(self, task: LearnerTask, run: LearnerRun) -> None:
-        """Keep a run.
+        """Store a run.
 
         Raises:
             ConfigError: The file cannot be written.
         """
         digest = task.digest()
-        kept = KeptRun(digest=digest, name=task.name, seed=task.settings.run.seed, run=run)
+        stored = StoredRun(digest=digest, name=task.name, seed=task.settings.run.seed, run=run)
         try:
             with self._path.open("ab") as file:
-                file.write(msgspec.json.encode(kept) + b"\n")
+                file.write(msgspec.json.encode(stored) + b"\n")
         except OSError as error:
             raise ConfigError(f"cannot be written: {error.strerror or error}", source=self._path) from error
         self.runs[digest] = run
 
     def _whole_lines(self) -> list[bytes]:
-        """Return the lines of the file; a last one that was cut off is removed."""
+        """Return the lines of the file; remove an incomplete last line."""
         data = self._path.read_bytes()
         n_whole = data.rfind(b"\n") + 1
         if n_whole < len(data):
@@ -109,18 +109,18 @@ class RunFile:
 
 
 def play_all(tasks: Sequence[LearnerTask], folder: Path, n_processes: int) -> list[LearnerRun]:
-    """Play all runs that are not kept yet, several at a time, and keep them.
+    """Run all tasks without a stored run, several at a time, and store their runs.
 
     Args:
-        tasks: Who plays what; the first come first.
-        folder: Where the runs are kept.
+        tasks: Tasks, in the order in which they start.
+        folder: Folder of the stored runs.
         n_processes: Runs at a time, each on one core.
 
     Returns:
-        What each task came to.
+        The run of each task.
 
     Raises:
-        BenchmarkError: A run failed. The others have been kept.
+        BenchmarkError: A run failed. The others are stored.
         ConfigError: The file of runs cannot be read or written.
     """
     file = RunFile(folder)
@@ -133,7 +133,7 @@ def play_all(tasks: Sequence[LearnerTask], folder: Path, n_processes: int) -> li
             for future in futures:
                 future.result()
         except BaseException:
-            # Without this, leaving the pool would wait for hours of runs that nobody wants any more.
+            # Otherwise the exit of the pool would wait for the running tasks, which can take hours.
             pool.shutdown(wait=False, cancel_futures=True)
             workers.kill()
             raise
@@ -141,7 +141,7 @@ def play_all(tasks: Sequence[LearnerTask], folder: Path, n_processes: int) -> li
 
 
 class _Workers:
-    """Runs in processes of their own, with a progress bar each on standard error; its threads share it."""
+    """Running processes with progress bars on standard error; used by several threads."""
 
     def __init__(self, file: RunFile) -> None:
         self._file = file
@@ -159,7 +159,7 @@ class _Workers:
         self.kill()
 
     def play(self, task: LearnerTask) -> None:
-        """Play a run, and keep it."""
+        """Run a task and store the run."""
         run = task.settings.run
         title = f"{task.name}, seed {run.seed}"
         bar = self._progress.add_task(title, total=run.total_steps)
@@ -185,7 +185,7 @@ class _Workers:
             self._file.add(task, result)
 
     def kill(self) -> None:
-        """End all processes, and let none start any more."""
+        """Kill all processes, and prevent new ones."""
         with self._lock:
             self._is_killed = True
             for process in self._processes:
@@ -201,9 +201,9 @@ class _Workers:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                # More threads than cores would only wait for each other.
+                # One thread per process, as there is one process per core.
                 env=child_environment(OMP_NUM_THREADS="1"),
-                # Ctrl-C is for the benchmark alone, which then ends its runs.
+                # Ctrl-C reaches only the benchmark, which then kills its runs.
                 start_new_session=True,
             )
             self._processes.add(process)

@@ -1,4 +1,4 @@
-"""Who takes part in ``python -m benchmarks learner``, and with which settings."""
+"""Learners of ``python -m benchmarks learner`` and their settings."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ PUBLISHED: Final = "published recipe"
 def contestants(
     config: RainbowSettings, seeds: Sequence[int], limit: int, shown: Path | None, *, has_tuned_peers: bool = False
 ) -> list[LearnerTask]:
-    """Return all runs: of all learners with one seed before the next.
+    """Return the tasks of all runs: all learners with one seed, then with the next one.
 
     Args:
-        config: Ours. Its environment is everybody's, its evaluations too.
-        seeds: Of the runs.
-        limit: Game decisions of each of the others, at most; they end when they win often enough.
-        shown: Data set of recorded fights; None leaves out the learner that is shown them.
-        has_tuned_peers: The peers play with our settings too, as far as they know them.
+        config: Config of our learner; its environment and evaluations are used for all learners.
+        seeds: Seeds of the runs.
+        limit: Maximum game decisions of the other learners, which also stop at the win rate ``run.stop_win_rate``.
+        shown: Data set of recorded fights; None omits the learner with demonstrations.
+        has_tuned_peers: Also train the peers with our settings, as far as they have them.
     """
     tasks: list[LearnerTask] = []
     for seed in seeds:
         ours = replace(config, run=replace(config.run, seed=seed))
         others = replace(config, run=replace(config.run, seed=seed, total_steps=limit, stop_win_rate=MOST))
-        # Who takes nothing but the environment from our config need not play again when the rest of it changes.
+        # These learners use only the environment of our config, so their runs stay valid if the rest of it changes.
         unlike = RainbowSettings(env=others.env, run=others.run)
         tasks.append(LearnerTask(name=OURS, kind="rainbow", settings=ours))
         if shown is not None:
@@ -52,7 +52,7 @@ def contestants(
 
 
 def published(settings: RainbowSettings) -> RainbowSettings:
-    """Return the recipe that was published for Souls bosses, built from our own parts.
+    """Return the published recipe for Souls bosses, built from our components.
 
     Dueling double DQN, two layers of 128, n-step 4, uniform buffer of 100 000, batch 64, one update per step, epsilon
     0.1, no masks in the target. The rest, learning rate, discount and the gradient's limit, are the defaults of
@@ -61,7 +61,7 @@ def published(settings: RainbowSettings) -> RainbowSettings:
     discount is per step, ours per decision.
 
     Args:
-        settings: Whose environment, length, seed and evaluations it takes over.
+        settings: Settings whose environment, length, seed and evaluations are used.
     """
     learner = QLearningSettings(
         batch_size=64,

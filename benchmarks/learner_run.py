@@ -18,19 +18,19 @@ from soulslab.learn.telemetry import Evaluated, Message, TrainProgress
 
 HALF: Final = 0.5
 MOST: Final = 0.8
-"""The evaluated win rates whose first reaching is counted."""
+"""Evaluated win rates for which the decisions are counted."""
 
 Kind = Literal["rainbow", "dqn", "qr_dqn"]
 
 
 class LearnerTask(msgspec.Struct, frozen=True, kw_only=True):
-    """Who plays what for how long.
+    """Task of a training run.
 
     Attributes:
-        name: For the tables.
-        kind: Whose learner it is: soulslab's ``rainbow``, or a peer's.
-        is_tuned: A peer takes soulslab's settings where it has the like; else its own defaults.
-        settings: Environment, length, evaluations and seed, everybody's; and how soulslab's learner learns.
+        name: Name in the tables.
+        kind: Learner: soulslab's ``rainbow``, or that of a peer.
+        is_tuned: A peer uses soulslab's settings where it has equivalents; otherwise its defaults.
+        settings: Environment, length, evaluations and seed of every learner, and settings of soulslab's learner.
     """
 
     name: str
@@ -39,19 +39,19 @@ class LearnerTask(msgspec.Struct, frozen=True, kw_only=True):
     settings: RainbowSettings
 
     def digest(self) -> str:
-        """Return what tells tasks apart, 16 hexadecimal digits: a run with other settings is another run."""
+        """Return the digest of the task with its settings, 16 hexadecimal digits."""
         unnamed = msgspec.structs.replace(self, name="")
         return hashlib.sha256(msgspec.msgpack.encode(unnamed, order="deterministic")).hexdigest()[:16]
 
 
 class Point(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """An evaluation in the middle of a run.
+    """An evaluation during a run.
 
     Attributes:
         decisions: Game decisions taken in training until then.
         win_rate: Share of the greedy fights won, 0..1.
         mean_return: Mean return of those fights, in the config's reward.
-        seconds: Time since the run began; of soulslab's learner its training time (s).
+        seconds: Time since the start of the run; for soulslab's learner, its training time (s).
     """
 
     decisions: int
@@ -61,18 +61,18 @@ class Point(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class LearnerRun(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """What a learner came to.
+    """Result of a training run.
 
     Attributes:
         n_decisions: Game decisions taken in training.
-        points: Its evaluations, in order.
+        points: Evaluations, in order.
     """
 
     n_decisions: int
     points: tuple[Point, ...]
 
     def decisions_to(self, win_rate: float) -> int | None:
-        """Return the decisions at the first evaluation that lies at a win rate or above; None if none does."""
+        """Return the decisions at the first evaluation with at least a win rate, or None."""
         return next((point.decisions for point in self.points if point.win_rate >= win_rate), None)
 
     def final_win_rate(self) -> float:
@@ -84,12 +84,12 @@ class LearnerRun(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         return sum(point.win_rate for point in self.points) / len(self.points) if self.points else 0.0
 
 
-def play(task: LearnerTask, tell: Callable[[Point], None]) -> LearnerRun:
+def play(task: LearnerTask, report: Callable[[Point], None]) -> LearnerRun:
     """Train a learner.
 
     Args:
-        task: Who plays what.
-        tell: Is told of each evaluation.
+        task: Task of the run.
+        report: Called with each evaluation.
 
     Returns:
         What it came to.
@@ -101,32 +101,32 @@ def play(task: LearnerTask, tell: Callable[[Point], None]) -> LearnerRun:
 
     def keep(point: Point) -> None:
         points.append(point)
-        tell(point)
+        report(point)
 
     if task.kind == "rainbow":
         n_decisions = _play_ours(task.settings, keep)
     else:
-        # Optional, and slow to import.
+        # Optional and slow to import.
         from benchmarks.learner_peers import play_peer  # noqa: PLC0415
 
         n_decisions = play_peer(task, keep)
     return LearnerRun(n_decisions=n_decisions, points=tuple(points))
 
 
-def _play_ours(settings: RainbowSettings, tell: Callable[[Point], None]) -> int:
-    """Train soulslab's learner; return the game decisions that it took."""
+def _play_ours(settings: RainbowSettings, report: Callable[[Point], None]) -> int:
+    """Train soulslab's learner and return its game decisions."""
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        result = train_rainbow(settings, Path(folder), sinks=[_Listener(tell)])
+        result = train_rainbow(settings, Path(folder), sinks=[_EvaluationSink(report)])
     if result.reason is StopReason.INTERRUPTED:  # half a run must not pass for one
         raise KeyboardInterrupt
     return result.env_steps
 
 
-class _Listener:
-    """Makes a point of each evaluation that a run tells of."""
+class _EvaluationSink:
+    """Telemetry sink that reports each evaluation as a point."""
 
-    def __init__(self, tell: Callable[[Point], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[Point], None]) -> None:
+        self._report = report
         self._start = time.monotonic()
         self._trained_s: float | None = None
 
@@ -141,9 +141,9 @@ class _Listener:
                     mean_return=message.mean_return,
                     seconds=time.monotonic() - self._start if self._trained_s is None else self._trained_s,
                 )
-                self._tell(point)
+                self._report(point)
             case _:
                 pass
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""Tables of runs: means over the seeds with their intervals, and what it means when not every seed got there."""
+"""Tables of runs: means over the seeds with their intervals, and lower bounds for seeds without the win rate."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Mean(NamedTuple):
     """A mean over seeds.
 
     Attributes:
-        mean: The mean; `MoreThan` it if some seeds did not get there and count with all they had.
-        margin: Half the width of its 95 % interval; None if it has none.
+        mean: The mean; `MoreThan` if some seeds did not reach the win rate and count with all their decisions.
+        margin: Half the width of its 95 % interval, or None.
     """
 
     mean: float | MoreThan
@@ -40,7 +40,7 @@ def t_quantile(n_degrees: int) -> float:
 
 
 def mean_of(values: Sequence[float]) -> Mean:
-    """Return the mean of independent values with its 95 % t interval; one value alone has none.
+    """Return the mean of independent values with its 95 % t interval; a single value has no interval.
 
     Source: Student 1908, "The probable error of a mean".
     """
@@ -50,26 +50,26 @@ def mean_of(values: Sequence[float]) -> Mean:
 
 
 def mean_decisions(runs: Sequence[LearnerRun], win_rate: float) -> Mean:
-    """Return the decisions until an evaluated win rate was reached; seeds that did not count with all they had."""
+    """Return the decisions until an evaluated win rate was reached; other seeds count with all their decisions."""
     reached = [run.decisions_to(win_rate) for run in runs]
-    counted = [run.n_decisions if n is None else n for n, run in zip(reached, runs, strict=True)]
+    counted = [n if n is not None else run.n_decisions for n, run in zip(reached, runs, strict=True)]
     if None in reached:
         return Mean(MoreThan(mean(counted)), None)
     return mean_of(counted)
 
 
 def decision_cells(runs: Sequence[LearnerRun]) -> Row:
-    """Return the columns that say how many decisions runs with several seeds took, and how much play that is."""
+    """Return the columns with the decisions of runs with several seeds, and the play time."""
     row: Row = {}
     for level in (HALF, MOST):
         found = mean_decisions(runs, level)
         name = f"{100 * level:.0f} %"
         row[f"to {name}"] = _whole(found.mean)
-        row[f"± {name}"] = None if found.margin is None else round(found.margin)
+        row[f"± {name}"] = round(found.margin) if found.margin is not None else None
         row[f"min to {name}"] = _minutes(found.mean)
     reached = [run.decisions_to(MOST) for run in runs]
     n_reached = len(runs) - reached.count(None)
-    latest = max(run.n_decisions if n is None else n for n, run in zip(reached, runs, strict=True))
+    latest = max(n if n is not None else run.n_decisions for n, run in zip(reached, runs, strict=True))
     slowest = latest if n_reached == len(runs) else MoreThan(latest)
     return row | {"seeds at 80 %": f"{n_reached} of {len(runs)}", "slowest to 80 %": slowest}
 
@@ -83,27 +83,27 @@ def run_row(task: LearnerTask, run: LearnerRun) -> Row:
         "learner": task.name,
         "seed": task.settings.run.seed,
         "decisions": run.n_decisions,
-        "to 50 %": late if half is None else half,
-        "to 80 %": late if most is None else most,
+        "to 50 %": half if half is not None else late,
+        "to 80 %": most if most is not None else late,
         "won at last (%)": 100 * run.final_win_rate(),
         "best (%)": 100 * max((point.win_rate for point in run.points), default=0.0),
-        "return at last": None if last is None else last.mean_return,
-        "training (s)": None if last is None else last.seconds,
+        "return at last": last.mean_return if last else None,
+        "training (s)": last.seconds if last else None,
     }
 
 
 def at_least(measured: float | MoreThan | None, bound: float) -> bool | None:
-    """Tell whether a number is high enough; None if it is not known."""
+    """Return whether a number is at least a bound; None if that is unknown."""
     if isinstance(measured, MoreThan):
         return True if measured.value >= bound else None
-    return None if measured is None else measured >= bound
+    return measured >= bound if measured is not None else None
 
 
 def at_most(measured: float | MoreThan | None, bound: float) -> bool | None:
-    """Tell whether a number is low enough; None if it is not known."""
+    """Return whether a number is at most a bound; None if that is unknown."""
     if isinstance(measured, MoreThan):
         return False if measured.value >= bound else None
-    return None if measured is None else measured <= bound
+    return measured <= bound if measured is not None else None
 
 
 def _whole(value: float | MoreThan) -> Cell:

@@ -1,7 +1,7 @@
-"""Plays one run in a process of its own: a task on standard input, its points and its run on standard output.
+"""Process that runs one task: reads it from standard input, and writes its points and its run to standard output.
 
-The task comes as MessagePack, to the end of the input; what goes out is JSON, one object a line. Both ends are of one
-soulslab, started by :mod:`benchmarks.learner_pool`.
+The task is MessagePack up to the end of the input. The output is JSON, one object per line. The process is started by
+:mod:`benchmarks.learner_pool`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from benchmarks.learner_run import LearnerRun, LearnerTask, Point, play
 
 
 def main() -> None:
-    """Play the task on standard input."""
-    # Nothing else may come between the lines, whatever a library prints.
+    """Run the task on standard input."""
+    # Output of libraries goes to standard error, so that standard output contains only the lines.
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         task = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=LearnerTask)

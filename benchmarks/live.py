@@ -18,7 +18,7 @@ from benchmarks.timing import with_progress
 from soulslab.envs.live.timing import StepTimes
 from soulslab.envs.registration import ARENA_LIVE_ID
 
-#: What is observed, and the options for it.
+#: Observations, with their options.
 OBSERVATIONS: dict[str, dict[str, Any]] = {
     "74 features": {"observation": "features"},
     "84x84 grey": {"observation": "pixels", "pixels": {"width_px": 84, "height_px": 84, "is_grey": True}},
@@ -34,15 +34,15 @@ GAME = "the game's own time"
 
 
 class LiveBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is measured.
+    """Settings of the benchmark.
 
     Attributes:
-        n_steps: Steps of each measurement.
+        n_steps: Steps per measurement.
         n_resets: Resets of each kind.
-        games: How many games at a time.
-        n_peer_steps: Steps of EldenGym and of ours beside it; 0 leaves it out.
+        games: Numbers of parallel games.
+        n_peer_steps: Steps of EldenGym and of our environment; 0 omits both.
         n_peer_resets: Resets of EldenGym; each takes more than half a minute.
-        seed: Of the actions.
+        seed: Seed of the actions.
     """
 
     n_steps: int = 1500
@@ -54,12 +54,12 @@ class LiveBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def quick(cls) -> LiveBenchSettings:
-        """Return settings for rough numbers; EldenGym's own sleeps are left out."""
+        """Return settings for rough numbers; EldenGym is omitted."""
         return cls(n_steps=100, n_resets=3, games=(1, 2), n_peer_steps=0, n_peer_resets=0)
 
 
 def measure_live(settings: LiveBenchSettings) -> list[Result]:
-    """Measure steps, resets, several games, and EldenGym beside ours.
+    """Measure steps, resets, several games, and EldenGym.
 
     Raises:
         SiphonError: Xvfb is not installed, or the window does not start.
@@ -80,7 +80,7 @@ def _open(**options: Any) -> Iterator[gymnasium.Env[Any, Any]]:
 
 
 def _measure_steps(kind: str, options: dict[str, Any], settings: LiveBenchSettings) -> Result:
-    """Split the steps of one game in lockstep into their parts."""
+    """Measure the parts of the steps of one game in lockstep."""
     rng = np.random.default_rng(settings.seed)
     times, whole = StepTimes(), []
     with _open(**options) as env:
@@ -99,7 +99,7 @@ def _measure_steps(kind: str, options: dict[str, Any], settings: LiveBenchSettin
     if "pixels" not in options:
         del parts["taking the picture"]
     all_ms = 1e3 * np.array(whole)
-    # A step that measures its parts asks for them one by one; the sum of the parts is what counts.
+    # The overhead of a step is the sum of its parts without the game.
     ours = [values for name, values in parts.items() if name != GAME and values.size]
     parts["all but the game"] = np.sum(ours, axis=0)
     parts["the whole step"] = all_ms
@@ -141,7 +141,7 @@ def _measure_games(settings: LiveBenchSettings) -> Result:
 
 
 def _measure_resets(settings: LiveBenchSettings) -> Result:
-    """Reset after a few steps, in place and with a fresh fight."""
+    """Measure resets after a few steps, in place and with a new fight."""
     rows: list[Row] = []
     rng = np.random.default_rng(settings.seed)
     for kind in ("in_place", "demo"):

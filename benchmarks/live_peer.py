@@ -1,7 +1,7 @@
-"""EldenGym 0.6.0 beside ours on the same fight: the built-in window under the mask of Elden Ring.
+"""Compare EldenGym 0.6.0 with our environment on one fight: the window with the memory layout of Elden Ring.
 
-EldenGym runs as its users have it: its own client (pysiphon), its own profile and keys, its own sleeps, against our
-server of the public protocol. What its profile reads by an injected library our server finds by the enemy's id.
+EldenGym runs unchanged, with its client (pysiphon), profile, keys and sleeps, against our server of the public
+protocol. Its profile reads the boss with an injected library; our server finds the boss by the enemy's id.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from soulslab.siphon.profile import Profile, load_profile
 
 MASK = "elden_ring"
 WINDOW_PX = (800, 450)
-#: Half a second of fighting, so that there is something to set back.
+#: Half a second of game time before a reset.
 N_STEPS_BEFORE_RESET = 30
-#: What EldenGym waits for between keys and look: a frame.
+#: Time that EldenGym waits between keys and observation: one frame.
 FRAME_MS = 1000 / 60
-# It ends with its standard input. The game is started first, as a player would; the client attaches to it.
+# The process ends when its standard input is closed. The game is started first; the client attaches to it.
 _SERVER = """
 import sys
 from pathlib import Path
@@ -56,7 +56,7 @@ options = PublicOptions(
     recordings=Path(recordings),
 )
 with open_session(profile, started) as game, PublicService(options) as service:
-    # EldenGym takes a value that cannot be read, as while a new fight loads, for a number, and fails.
+    # EldenGym fails if a value cannot be read, as while a new fight is loaded.
     game.write({"player.no_death": True, "player.no_gravity": True})
     with serve(game, ServerOptions(needs_token=False, extra_handlers=service.handlers)) as server:
         print(server.address, flush=True)
@@ -69,8 +69,8 @@ def measure_peer(n_steps: int, n_resets: int, seed: int) -> Result:
 
     Args:
         n_steps: Steps of each.
-        n_resets: Resets of EldenGym; of ours ten times as many.
-        seed: Of the keys and actions.
+        n_resets: Resets of EldenGym; ours are reset ten times as often.
+        seed: Seed of the keys and actions.
 
     Raises:
         MissingDependencyError: EldenGym is not installed.
@@ -85,9 +85,9 @@ def measure_peer(n_steps: int, n_resets: int, seed: int) -> Result:
 
 
 def mask_with_public_attributes(public: Profile) -> Profile:
-    """Return the profile of Elden Ring with all that another profile of it reads by pattern.
+    """Return our profile of Elden Ring with the attributes that another profile finds by pattern.
 
-    So the window has a value wherever that profile looks.
+    The window then has a value for each attribute of that profile.
     """
     own = load_profile(profile_path(Path(MASK)))
     places = {(own.bases[fact.base].pattern, fact.offsets) for fact in own.attributes.values() if fact.base}
@@ -114,7 +114,7 @@ def _theirs(n_steps: int, n_resets: int, seed: int) -> list[Row]:
         mask.write_text(dump_settings(mask_with_public_attributes(load_profile(config))), encoding="utf-8")
         size = "x".join(map(str, WINDOW_PX))
         address = stack.enter_context(running_server(_SERVER, f"{mask}|{size}|{folder}"))
-        stack.enter_context(redirect_stdout(io.StringIO()))  # it tells how it goes, in the middle of our tables
+        stack.enter_context(redirect_stdout(io.StringIO()))  # EldenGym prints progress messages
         env = module.EldenGymEnv(
             "Margit-v0", str(files / "keybinds_v2.json"), str(config), host=address, launch_game=False
         )

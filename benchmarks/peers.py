@@ -1,8 +1,8 @@
-"""The learners that soulslab's PPO is compared with: stable-baselines3's PPO and sb3-contrib's MaskablePPO.
+"""Peers of soulslab's PPO: stable-baselines3's PPO and sb3-contrib's MaskablePPO.
 
-Each plays twice: as most users run it, with its defaults on 8 environments in a loop; and on soulslab's vector
-environment with soulslab's settings, as far as its interface has them. What it has not: a schedule of the entropy
-bonus, a discount per game decision, a trunk that actor and critic share.
+Each is trained twice: with its defaults on 8 environments in a loop, as most users run it; and on soulslab's vector
+environment with soulslab's settings, as far as its interface has them. It has no schedule of the entropy bonus, no
+discount per game decision, and no trunk that actor and critic share.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from soulslab.learn.telemetry import Sink, TrainFinished, TrainProgress, TrainSt
 from soulslab.learn.threads import one_core
 
 N_USUAL_ENVS: Final = 8
-#: Fights in the moving win rate. soulslab's own needs 1000, which takes it longer.
+#: Fights in the moving win rate. soulslab's uses 1000, which takes longer.
 WINDOW: Final = 200
 _TELL_EVERY_S: Final = 1.0
 
 
 class Peer(msgspec.Struct, frozen=True, kw_only=True):
-    """A learner and how it is set up.
+    """A learner and its settings.
 
     Attributes:
-        name: For the table.
-        is_masked: MaskablePPO, which knows the open actions; else PPO.
-        is_tuned: On soulslab's vector environment with soulslab's settings; else with its defaults in a loop.
+        name: Name in the table.
+        is_masked: MaskablePPO, which uses action masks; otherwise PPO.
+        is_tuned: Use soulslab's vector environment and settings; otherwise the defaults and a loop.
     """
 
     name: str
@@ -60,7 +60,7 @@ PEERS: Final = (
 
 
 def train_peer(peer: Peer, trial: Trial, sinks: Sequence[Sink]) -> Outcome:
-    """Train a peer until its moving win rate is reached or its time is up, then let it fight greedily."""
+    """Train a peer until the win rate or the time limit is reached, then evaluate greedy actions."""
     settings = trial.train
     with one_core(), closing(_environment(peer, settings, trial.seed)) as env:
         model = _model(peer, settings, env, trial.seed)
@@ -120,7 +120,7 @@ def _our_settings(settings: TrainSettings) -> dict[str, Any]:
 
 
 class _Stopwatch(BaseCallback):
-    """Counts decisions and wins, notes when a win rate is reached, and stops the training in time."""
+    """Counts decisions and wins, records when a win rate is reached, and stops the training at the limit."""
 
     def __init__(self, trial: Trial, sinks: Sequence[Sink]) -> None:
         super().__init__()

@@ -22,21 +22,21 @@ from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import PROGRESS_NAME, run_sinks
 from soulslab.learn.train import train
 
-#: (observations, action masks) to actions (N,).
+#: Maps observations and action masks to actions (N,).
 Act = Callable[[Any, NDArray[np.bool_]], NDArray[np.int64]]
 
 TWO_SIDED_95 = NormalDist().inv_cdf(0.975)
 
 
 class PixelsBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is trained, and how it is measured.
+    """Settings of the benchmark.
 
     Attributes:
         train: The config.
         n_fights: Fights of each player.
-        seed: Of the run and of the players' draws.
-        limit_s: Training time (s), if shorter than the config's own.
-        picture: Where the learning curve goes.
+        seed: Seed of the run and of random actions.
+        limit_s: Maximum training time (s); the shorter of this and the config's limit is used.
+        picture: PNG file for the learning curve.
     """
 
     train: TrainSettings
@@ -46,12 +46,12 @@ class PixelsBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     picture: Path = Path("bench-results") / "pixels_curve.png"
 
     def quick(self) -> PixelsBenchSettings:
-        """Return settings that show that it works; little is learned in that time."""
+        """Return settings for a short run, in which little is learned."""
         return msgspec.structs.replace(self, n_fights=4, limit_s=20.0)
 
 
 def measure_pixels(settings: PixelsBenchSettings) -> list[Result]:
-    """Train from pictures, draw the curve, and let the agent and a random player fight.
+    """Train on frames, draw the curve, and evaluate the agent and a random player.
 
     Raises:
         SiphonError: Xvfb is not installed, or the window does not start.
@@ -87,7 +87,7 @@ def _row(player: str, fights: dict[str, NDArray[np.float64]], decisions: int, se
 
 
 def _fight(settings: PixelsBenchSettings, act: Act) -> dict[str, NDArray[np.float64]]:
-    """Return what the fights of a player came to; as many from each game."""
+    """Return the results of the fights of a player by name; equally many per game."""
     where = settings.train.env
     n_games = min(where.n_envs, settings.n_fights)
     found: dict[str, list[float]] = {"return": [], "boss_damage": [], "damage_taken": [], "won": []}
@@ -116,7 +116,7 @@ def _fight(settings: PixelsBenchSettings, act: Act) -> dict[str, NDArray[np.floa
 
 
 def _boss_damage(info: dict[str, Any]) -> NDArray[np.float64]:
-    """Return each game's reward for damage in a step; the step that ended a fight has it in ``final_info``."""
+    """Return the reward for damage of each game in a step; after the end of a fight, it is in ``final_info``."""
     steps = (info, info.get("final_info", {}))
     shares = [np.asarray(step["reward_terms"]["boss_damage"], np.float64) for step in steps if "reward_terms" in step]
     return np.sum(shares, axis=0) if shares else np.zeros(1)

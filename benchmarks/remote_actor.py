@@ -1,8 +1,8 @@
 """``python -m benchmarks remote-actor``: lateness of a real-time game while a learner works.
 
-The actor plays :class:`soulslab.testing.paced_env.Paced` in real time, once in a process of its own and once in the
-learner's process. The learner is Rainbow at full load: its updates take all of its processor time. In one process, the
-updates of a step have to finish before the next step.
+The actor plays :class:`soulslab.testing.paced_env.Paced` in real time, once in a separate process and once in
+the learner's process. The learner is Rainbow at full load: its updates take all of its processor time. In one process,
+the updates of a step have to finish before the next step.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from soulslab.learn.rainbow.settings import (
 from soulslab.learn.telemetry import LearningStats, Message
 from soulslab.testing.paced_env import PACED_ID, read_log
 
-#: 99 of 100 steps of 100 ms come at most so late (ms).
+#: Target for the 99 % quantile of the lateness of steps of 100 ms (ms).
 TARGET_MS = 5.0
 
 
 class RemoteActorBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is measured.
+    """Settings of the benchmark.
 
     Attributes:
-        step_s: Pace of the game (s).
-        n_steps: Steps with the actor apart, after the learner has come up to speed.
-        warm_up_s: Time that it has for that (s).
-        batch_size: Transitions per update; so many that a core does not get through with its updates.
+        step_s: Interval of the steps (s).
+        n_steps: Steps with a remote actor, after the warm-up of the learner.
+        warm_up_s: Time for the warm-up (s).
+        batch_size: Transitions per update; so many that the updates use a whole core.
         updates_per_step: Updates that are due for each step.
-        n_rows: Steps that go through the channel at once and one by one.
-        n_publications: Weights that are published, pulled, and answered.
+        n_rows: Steps to send through the channel one by one.
+        n_publications: Weights to publish.
     """
 
     step_s: float = 0.1
@@ -62,14 +62,14 @@ class RemoteActorBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     n_publications: int = 500
 
     def quick(self) -> RemoteActorBenchSettings:
-        """Return settings that show that it works."""
+        """Return settings for a short run."""
         return msgspec.structs.replace(self, n_steps=50, n_rows=1000, n_publications=20)
 
 
 def measure_remote_actor(settings: RemoteActorBenchSettings | None = None) -> list[Result]:
-    """Measure lateness, and how fast the channel is."""
+    """Measure lateness, and the speed of the channel."""
     settings = settings or RemoteActorBenchSettings()
-    # Together, each step waits for its updates, so that fewer steps are enough to see it.
+    # In one process, each step waits for its updates, so that fewer steps are sufficient.
     plan = {"apart": settings.n_steps, "here": max(settings.n_steps // 12, 10)}
     played = with_progress(plan.items(), "playing in real time")
     rows = [_lateness_row(where, msgspec.structs.replace(settings, n_steps=n)) for where, n in played]
@@ -83,8 +83,8 @@ def measure_remote_actor(settings: RemoteActorBenchSettings | None = None) -> li
 
 
 def lateness_settings(where: str, settings: RemoteActorBenchSettings, log: Path) -> RainbowSettings:
-    """Return a run that plays in real time while its learner is at full load."""
-    # So many steps until the learner is at work and warm; together it is as soon as it has begun.
+    """Return the settings of a real-time run with a learner at full load."""
+    # Steps until the learner is warm; in one process, that is shortly after its start.
     n_before = 32 + round(settings.warm_up_s / settings.step_s) if where == "apart" else 40
     env_options = {"step_s": settings.step_s, "log": str(log)}
     return RainbowSettings(
@@ -129,7 +129,7 @@ def _lateness_row(where: str, settings: RemoteActorBenchSettings) -> Row:
 
 
 class _UpdateRate:
-    """Listens for the updates per second."""
+    """Telemetry sink that records the updates per second."""
 
     def __init__(self) -> None:
         self._rates: list[float] = []
@@ -143,11 +143,11 @@ class _UpdateRate:
             self._rates.append(message.updates_per_second)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
 
 def _channel_rows(settings: RemoteActorBenchSettings) -> list[Row]:
-    """Measure the memory itself, and the way to another process and back."""
+    """Measure the shared memory, and the round trip to another process."""
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
         memory = create_memory(Path(folder), ECHO_ROW, 1, ECHO_TENSORS)
         rows = np.zeros(settings.n_rows, ECHO_ROW)

@@ -1,4 +1,4 @@
-"""The other process of `benchmarks.remote_actor`: pulls weights, and says by a row when it had them."""
+"""Second process of `benchmarks.remote_actor`: pulls weights, and pushes a row with the time of arrival."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from soulslab.learn.rainbow.apart.memory import open_memory
 ECHO_ROW: Final = np.dtype(
     [("features", "<f4", (74,)), ("at", "<f8"), ("is_first", "u1"), ("stream", "<u2"), ("blocked", "u1", (3,))]
 )
-"""About what a step of the built-in fight takes, with a time in it."""
+"""A row of about the size of a step of the built-in fight, with a time."""
 
 ECHO_TENSORS: Final = {"parameters": np.zeros(150_000, np.float32)}
-"""About the weights of two layers of 256 units with 16 quantiles."""
+"""Approximately the size of the weights of two layers of 256 units with 16 quantiles."""
 
 
 def main(folder: Path) -> None:
-    """Answer until the process is ended."""
+    """Answer until the process is killed."""
     end = SharedActorEnd(open_memory(folder, ECHO_ROW), 1)
     version, row = -1, np.zeros(1, ECHO_ROW)
     while True:

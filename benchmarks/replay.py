@@ -1,4 +1,4 @@
-"""The replay of ``python -m benchmarks learner``: its memory, and how fast it is drawn from and saved.
+"""``python -m benchmarks replay``: memory, sampling and saving of the replay buffer.
 
 The shapes are the built-in fight's: 74 features and 20 actions, one environment. Each draw is measured in turns with
 the bare cost of fetching the same rows, ``numpy.take`` of as many random ones, so that a busy machine slows both. What
@@ -30,7 +30,7 @@ from soulslab.learn.threads import one_core
 SHAPE: Final = StepShape(n_features=74, n_actions=20)
 N_BYTES_TARGET: Final = 2**30
 DRAW_TARGET_US: Final = 40.0
-"""Drawing a batch by priority and setting its priorities, together."""
+"""Time to sample a batch by priority and to set its priorities."""
 
 _EPISODE_STEPS: Final = 200
 _BLOCK: Final = 50_000
@@ -38,14 +38,14 @@ _TAKE: Final = "numpy.take of 128 random rows"
 
 
 class ReplayBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is measured.
+    """Settings of the benchmark.
 
     Attributes:
         n_stored: Steps in the buffer.
         n_new: Steps between two saves, five minutes at 15 a second.
-        batch_size: Transitions of a draw.
-        n_draws: Draws of a measurement.
-        n_rounds: Measurements of each.
+        batch_size: Transitions per batch.
+        n_draws: Batches per measurement.
+        n_rounds: Number of measurements.
     """
 
     n_stored: int = 1_000_000
@@ -55,7 +55,7 @@ class ReplayBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     n_rounds: int = 15
 
     def quick(self) -> ReplayBenchSettings:
-        """Return settings that show that it works."""
+        """Return settings for a short run."""
         return ReplayBenchSettings(n_stored=20_000, n_new=500, n_draws=50, n_rounds=2)
 
 
@@ -63,7 +63,7 @@ def measure_replay(settings: ReplayBenchSettings | None = None) -> list[Result]:
     """Measure the replay.
 
     Args:
-        settings: How much; all of it by default.
+        settings: Settings of the benchmark; the defaults if None.
 
     Returns:
         A table of draws, and one of memory and saves.
@@ -80,7 +80,7 @@ def measure_replay(settings: ReplayBenchSettings | None = None) -> list[Result]:
 
 
 def _draws(settings: ReplayBenchSettings, uniform: ReplayBuffer, prioritised: ReplayBuffer) -> list[Row]:
-    """Measure draws, in turns."""
+    """Measure sampling, with interleaved measurements."""
     rng = np.random.default_rng(1)
     n = settings.batch_size
     batch = uniform.make_batch(n)
@@ -132,7 +132,7 @@ def _draws(settings: ReplayBenchSettings, uniform: ReplayBuffer, prioritised: Re
 
 
 def _saves(settings: ReplayBenchSettings, buffer: ReplayBuffer) -> Row:
-    """Measure a full save, one of what is new, and a load."""
+    """Measure a full save, a save of new steps, and a load."""
     with TemporaryDirectory(prefix="soulslab-bench-") as name:
         folder = Path(name)
         store = ReplayStore(folder)
@@ -161,7 +161,7 @@ def _saves(settings: ReplayBenchSettings, buffer: ReplayBuffer) -> Row:
 
 
 def _filled(n: int, alpha: float) -> ReplayBuffer:
-    """Return a full buffer, whose priorities differ."""
+    """Return a full buffer with different priorities."""
     rng = np.random.default_rng(0)
     buffer = ReplayBuffer(SHAPE, ReplaySettings(capacity=n, alpha=alpha), 1)
     for start in range(0, n, _BLOCK):
@@ -173,7 +173,7 @@ def _filled(n: int, alpha: float) -> ReplayBuffer:
 
 
 def _steps(n: int, rng: np.random.Generator) -> NDArray[Any]:
-    """Return n steps of episodes of 200, some of which took several decisions."""
+    """Return n steps in episodes of 200 steps; some steps take several decisions."""
     rows = np.zeros(n, row_type(SHAPE))
     rows["features"] = rng.random((n, SHAPE.n_features), np.float32)
     rows["reward"] = rng.random(n)

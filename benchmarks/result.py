@@ -1,4 +1,4 @@
-"""What a benchmark hands back: rows that a terminal shows and a JSON file keeps, with the machine they are of."""
+"""Results of benchmarks: tables for a terminal and rows for a JSON file, with a description of the machine."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ CPU_INFO = Path("/proc/cpuinfo")
 
 
 class MoreThan(msgspec.Struct, frozen=True):
-    """A number that was not reached: a time limit that passed, a ratio of which only this much is known.
+    """A lower bound of a number, as from a time limit.
 
     Attributes:
-        value: It would have been more than this.
+        value: The bound.
     """
 
     value: float
@@ -36,8 +36,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """A table of a benchmark.
 
     Attributes:
-        title: What was measured, and how.
-        rows: From column name, with its unit, to cell; at least one row, and all with the columns of the first.
+        title: Description of the measurement.
+        rows: Cells by column name with unit; at least one row, all with equal columns.
     """
 
     title: str
@@ -45,7 +45,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def as_table(result: Result) -> Table:
-    """Return a result for a terminal."""
+    """Return a result as a table for a terminal."""
     table = Table(title=result.title, title_justify="left", box=None, pad_edge=False)
     columns = list(result.rows[0])
     for name in columns:
@@ -53,7 +53,7 @@ def as_table(result: Result) -> Table:
         if all(isinstance(cell, str) for cell in cells):
             table.add_column(name)
         else:
-            # Headings take as many lines as they need, so that a narrow terminal breaks texts but cuts no number.
+            # Headings are wrapped, so that a narrow terminal does not cut numbers.
             width = max(len(word) for word in [*map(_text, cells), *name.split()])
             table.add_column(fill(name, width), justify="right", no_wrap=True)
     for row in result.rows:
@@ -64,7 +64,7 @@ def as_table(result: Result) -> Table:
 def as_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
     """Return results for a JSON file: the cells of each row, its table's title, and the machine.
 
-    A number that was not reached becomes ``"> 330"``.
+    A lower bound becomes ``"> 330"``.
     """
     about = machine()
     return [
@@ -75,7 +75,7 @@ def as_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def machine() -> dict[str, str | int]:
-    """Return what the numbers depend on: the processor, its cores, and the versions of what computes."""
+    """Return the processor, the number of cores, the system and the versions of numerical packages."""
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count() or 1,
@@ -122,7 +122,7 @@ def _text(cell: Cell) -> str:
 
 
 def _number(value: float) -> str:
-    """Return three digits of a small number, and no fraction of a large one."""
+    """Return a number with three significant digits; a large one without a fraction."""
     size = abs(value)
     digits = 2 if size < 10 else 1 if size < 100 else 0
     return f"{value:,.{digits}f}"

@@ -1,4 +1,4 @@
-"""How long a picture of a window takes: each way of taking one, two sizes, as RGB and as an agent's 84x84 grey."""
+"""Time to capture a frame of a window with each method, for two sizes, as RGB and as 84x84 greyscale."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from soulslab.siphon.x11 import XConnection
 SIZES_PX = ((640, 400), (1280, 720))
 GREY = FrameFormat(84, 84, is_grey=True)
 COVER_PX = 100
-#: Rows of a picture that fit into one request to the server.
+#: Maximum size of the pixels in one request to the X server.
 PART_BYTES = 200_000
 FRAMEBUFFER = "framebuffer of a private display"
 SHM = "MIT-SHM"
@@ -33,11 +33,11 @@ WIRE = "GetImage over the socket (xcffib alone)"
 
 
 class CaptureBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is measured.
+    """Settings of the benchmark.
 
     Attributes:
-        n_frames: Pictures per measurement.
-        n_rounds: Measurements of each way; the table shows their median.
+        n_frames: Frames per measurement.
+        n_rounds: Number of measurements; the table contains their median.
     """
 
     n_frames: int = 50
@@ -50,13 +50,13 @@ class CaptureBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_capture(settings: CaptureBenchSettings) -> Result:
-    """Measure the time per picture of each way, and of the usual one for comparison."""
+    """Measure the time per frame of each method, and of GetImage for comparison."""
     rows = [row for size_px in SIZES_PX for row in _measure(size_px, settings)]
     return Result(title=f"Pictures of a window, ms per frame, median of {settings.n_rounds}", rows=rows)
 
 
 def _measure(size_px: tuple[int, int], settings: CaptureBenchSettings) -> list[Row]:
-    """Return the rows of one size of window."""
+    """Return the rows for one window size."""
     with ExitStack() as stack:
         shown = {name: stack.enter_context(_shown_window(size_px, name)) for name in (FRAMEBUFFER, SHM, COVERED)}
         actions: dict[tuple[str, str], Callable[[], object]] = {}
@@ -80,7 +80,7 @@ def _measure(size_px: tuple[int, int], settings: CaptureBenchSettings) -> list[R
 
 @contextmanager
 def _shown_window(size_px: tuple[int, int], way: str) -> Iterator[tuple[WindowCapture, Window]]:
-    """Show a window with known pixels on a display of its own, open the capture for a way and check what it sees."""
+    """Show a window with known pixels on a private display, open a capture method, and check its frame."""
     with ExitStack() as stack:
         display = stack.enter_context(PrivateDisplay((1280, 720)))
         painter, watcher = XConnection(display.name), XConnection(display.name)
@@ -94,12 +94,12 @@ def _shown_window(size_px: tuple[int, int], way: str) -> Iterator[tuple[WindowCa
         if way == COVERED:
             _open_window(painter, (COVER_PX, COVER_PX))
         if not np.array_equal(capture.grab(NATIVE), pixels):
-            raise SiphonError(f"{way}: the picture is not what was painted")
+            raise SiphonError(f"{way}: the frame differs from the painted pixels")
         yield capture, window
 
 
 def _open_window(painter: XConnection, size_px: tuple[int, int]) -> int:
-    """Open a window in the corner of the screen, over those that are there."""
+    """Open a window in the corner of the screen, above the other windows."""
     with painter.using("open a window"):
         window = int(painter.raw.generate_id())
         kind, visual = xcffib.xproto.WindowClass.InputOutput, xcffib.CopyFromParent
@@ -112,7 +112,7 @@ def _open_window(painter: XConnection, size_px: tuple[int, int]) -> int:
 
 
 def _paint(painter: XConnection, window: int, pixels: NDArray[np.uint8]) -> None:
-    """Put a picture into a window."""
+    """Paint pixels into a window."""
     height, width = pixels.shape[:2]
     bgrx = np.zeros((height, width, 4), np.uint8)
     bgrx[..., :3] = pixels[..., ::-1]
@@ -128,7 +128,7 @@ def _paint(painter: XConnection, window: int, pixels: NDArray[np.uint8]) -> None
 
 
 def _get_image(window: Window, size_px: tuple[int, int]) -> NDArray[np.uint8]:
-    """Take a picture as a plain X client does."""
+    """Capture a frame as a plain X client does."""
     with window.x.using("take a picture", window.id):
         image_format = xcffib.xproto.ImageFormat.ZPixmap
         reply = window.x.core.GetImage(image_format, window.id, 0, 0, *size_px, 0xFFFFFFFF).reply()

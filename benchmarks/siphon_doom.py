@@ -1,7 +1,7 @@
-"""How fast Doom is stepped: keys, exact game time, values and picture, one game and two at once.
+"""Steps per second of Doom with keys, exact game time, values and frames, for one game and for two games in parallel.
 
-Every measurement plays the same number of steps with the same random keys, one after another within a round, so that a
-machine that slows down slows all of them.
+Every measurement takes the same number of steps with the same random keys. The measurements are interleaved, so that a
+busy machine affects all of them.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ Player: TypeAlias = "subprocess.Popen[str]"
 TICS_PER_S = 35.0
 KEYS = ("UP_ARROW", "LEFT_ARROW", "RIGHT_ARROW", "RIGHT_CTRL")
 PIXELS = FrameFormat(84, 84, is_grey=True)
-#: What an agent would look at: 20 attributes.
+#: Typical observation of an agent: 20 attributes.
 ATTRIBUTES = (
     "health", "armor", "weapon", "bullets", "shells", "cells", "rockets", "kills", "items", "secrets", "x", "y", "z",
     "angle", "speed_x", "speed_y", "body_health", "level_time", "game_tic", "game_state",
 )  # fmt: skip
 ONE = "environment, 1 tic, 84x84 grey"
-TWO_THREADS = "two environments at once, each in a thread of its own"
-TWO_PROCESSES = "two environments at once, each in a process of its own"
-# Plays once for each line that it gets; ends with its standard input.
+TWO_THREADS = "two environments at once, each in a separate thread"
+TWO_PROCESSES = "two environments at once, each in a separate process"
+# Runs one measurement per line of its standard input, and ends when that is closed.
 _PLAYER = """
 import sys
 from benchmarks.siphon_doom import DoomBenchSettings, act, open_env
@@ -55,17 +55,17 @@ with open_env("pixels", 1) as env:
         act(env, settings)
         print("done", flush=True)
 """
-#: At 120 s of game time the episode would be cut short and begin anew; no measurement gets there.
+#: Episode limit that no measurement reaches; the default of 120 s would truncate episodes.
 NEVER = 10**6
 
 
 class DoomBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is measured.
+    """Settings of the benchmark.
 
     Attributes:
         n_steps: Steps of each measurement.
-        n_rounds: Measurements of each way; the table shows their median.
-        seed: Of the keys and actions.
+        n_rounds: Number of measurements; the table contains their median.
+        seed: Seed of the keys and actions.
     """
 
     n_steps: int = 1000
@@ -79,7 +79,7 @@ class DoomBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_doom(settings: DoomBenchSettings) -> list[Result]:
-    """Step one Doom and two, with and without pictures.
+    """Step one Doom and two, with and without frames.
 
     Raises:
         SiphonError: The game or Xvfb is not installed, or does not fit its profile.
@@ -118,7 +118,7 @@ def _row(
         "steps/s": steps_per_s,
         "ms a step": 1e3 / steps_per_s,
         "game time / wall time": steps_per_s * tics / TICS_PER_S,
-        # Round by round, so that both were measured when the machine was as fast.
+        # The ratio per round, in which both measurements are close in time.
         "times one": median(n_games * one / took for one, took in zip(one_s, took_s, strict=True))
         if n_games > 1
         else None,
@@ -137,7 +137,7 @@ def _play(game: LocalSession, settings: DoomBenchSettings, frame: FrameFormat | 
 
 
 def act(env: DoomEnv, settings: DoomBenchSettings) -> None:
-    """Step an environment with random actions; an episode that ends is followed by the next."""
+    """Step an environment with random actions; reset it after each episode."""
     rng = np.random.default_rng(settings.seed)
     for action in rng.integers(len(env.action_names), size=settings.n_steps):
         _, _, is_over, is_cut, _ = env.step(int(action))
@@ -146,7 +146,7 @@ def act(env: DoomEnv, settings: DoomBenchSettings) -> None:
 
 
 def _act_in_threads(envs: list[DoomEnv], settings: DoomBenchSettings) -> None:
-    """Step environments at the same time, none waiting for another."""
+    """Step environments in parallel threads, without synchronisation."""
     with ThreadPoolExecutor(len(envs)) as pool:
         for done in [pool.submit(act, env, settings) for env in envs]:
             done.result()
@@ -154,7 +154,7 @@ def _act_in_threads(envs: list[DoomEnv], settings: DoomBenchSettings) -> None:
 
 @contextmanager
 def _player(settings: DoomBenchSettings) -> Iterator[Player]:
-    """Start a process that plays an environment when it is told to."""
+    """Start a process that steps an environment on request."""
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", _PLAYER, str(settings.n_steps)]
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=child_environment()) as process:
@@ -168,7 +168,7 @@ def _player(settings: DoomBenchSettings) -> Iterator[Player]:
 
 
 def _act_in_processes(players: list[Player]) -> None:
-    """Let processes play at the same time."""
+    """Step the environments of all processes at the same time."""
     for player in players:
         if player.stdin:
             player.stdin.write("play\n")
@@ -179,7 +179,7 @@ def _act_in_processes(players: list[Player]) -> None:
 
 def _await_line(player: Player) -> None:
     if not (player.stdout and player.stdout.readline()):
-        raise SiphonError("a player of the benchmark has ended; what it printed says why")
+        raise SiphonError("a player of the benchmark has ended; see its output above")
 
 
 def _act_together(envs: DoomVectorEnv, settings: DoomBenchSettings) -> None:
@@ -192,7 +192,7 @@ def _act_together(envs: DoomVectorEnv, settings: DoomBenchSettings) -> None:
 
 @contextmanager
 def open_env(observation: str, frame_skip: int) -> Iterator[DoomEnv]:
-    """Open an environment and begin its first episode."""
+    """Create an environment and reset it."""
     env = DoomEnv(observation=observation, frame_skip=frame_skip, max_tics=NEVER)
     try:
         env.reset(seed=0)

@@ -1,9 +1,8 @@
-"""How fast attributes are read: 20 of them, behind chains of four pointers, in the memory of another process.
+"""Time to read 20 attributes behind chains of four pointers in the memory of another process.
 
-The other process only holds memory, in which the objects are laid out in three ways: as most games have them, with
-few chains to objects of several values each; with a chain for each value and the objects side by side, as they come
-from an allocator; and the worst that there can be, a chain for each value and every object on a page of its own. The
-kernel takes a third of a microsecond for each place that it reads, so that what has to be read sets the least time.
+The other process contains the objects in three layouts: a few chains to objects with several values, as in most games;
+one chain per value and adjacent objects, as from an allocator; and the worst case, one chain per value and each object
+on a separate page. The kernel takes a third of a microsecond per address, which is the lower bound.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ from soulslab.siphon.profile import Attribute, Base, Process, Profile
 
 N_ATTRIBUTES = 20
 N_POINTERS = 4
-#: Where in an object the pointer to the next one lies, behind its values.
+#: Offset of the pointer to the next object, after the values.
 NEXT_AT = 32
 PAGE = 4096
-#: Microseconds that a snapshot may take.
+#: Targets for the time of a snapshot (µs).
 TARGET_CACHED_US, TARGET_WALKED_US = 25.0, 80.0
 CACHED, WALKED, ONE_BY_ONE, ONE = (
     "snapshot, pointers as before",
@@ -45,7 +44,7 @@ CACHED, WALKED, ONE_BY_ONE, ONE = (
 TARGETS = {CACHED: TARGET_CACHED_US, WALKED: TARGET_WALKED_US}
 _LAYOUT_SIZE = N_ATTRIBUTES * (N_POINTERS + 1) * 3 * PAGE
 _SIZE = 3 * _LAYOUT_SIZE + PAGE
-# Its memory is all that it is for; it ends with its standard input.
+# A process that only provides memory; it ends when its standard input is closed.
 _HOLDER = f"""
 import ctypes, sys
 memory = ctypes.create_string_buffer({_SIZE})
@@ -56,11 +55,11 @@ sys.stdin.read()
 
 
 class MemoryBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is measured.
+    """Settings of the benchmark.
 
     Attributes:
         n_reads: Reads per measurement.
-        n_rounds: Measurements of each way.
+        n_rounds: Number of measurements.
     """
 
     n_reads: int = 300
@@ -68,17 +67,17 @@ class MemoryBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def quick(cls) -> MemoryBenchSettings:
-        """Return settings that take a second or two."""
+        """Return settings for a short run."""
         return cls(n_reads=50, n_rounds=10)
 
 
 class _Layout(msgspec.Struct, frozen=True):
-    """How objects lie in memory.
+    """Layout of objects in memory.
 
     Attributes:
-        name: For the table.
-        n_chains: Chains of pointers, each to one object with its share of the values.
-        step: Bytes from one object to the next.
+        name: Name in the table.
+        n_chains: Chains of pointers; each leads to one object with an equal part of the values.
+        step: Distance between two objects (bytes).
     """
 
     name: str
@@ -94,10 +93,10 @@ LAYOUTS = (
 
 
 def measure_memory(settings: MemoryBenchSettings) -> Result:
-    """Measure how long it takes to read 20 attributes of another process, and one.
+    """Measure the time to read 20 attributes of another process, and one attribute.
 
     Raises:
-        SiphonError: A way of reading gave other values than the rest.
+        SiphonError: A method read wrong values.
     """
     with _holder() as (memory, start):
         actions: dict[tuple[str, str], Callable[[], object]] = {}
@@ -129,7 +128,7 @@ def _row(layout: str, way: str, times_us: dict[tuple[str, str], float]) -> Row:
 
 @contextmanager
 def _holder() -> Iterator[tuple[LinuxMemory, int]]:
-    """Start a process that holds memory; give it and where the memory starts, at a page."""
+    """Start a process with memory for the objects; yield it and the page-aligned start address."""
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", _HOLDER]
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
@@ -142,15 +141,15 @@ def _holder() -> Iterator[tuple[LinuxMemory, int]]:
 
 
 def _ways(memory: LinuxMemory, descriptor: int, layout: _Layout, start: int) -> dict[str, Callable[[], object]]:
-    """Lay out objects and return what reads them; raise `SiphonError` if not all of it reads the same."""
+    """Write objects and return the methods of reading them; raise `SiphonError` if one reads wrong values."""
     profile, bases, expected = _lay_out(memory, layout, start)
-    table, forgetful = (AttributeTable(profile, memory, Places(bases=bases)) for _ in range(2))
+    table, uncached = (AttributeTable(profile, memory, Places(bases=bases)) for _ in range(2))
     addresses = [(bases[attribute.base], numbers(attribute.offsets)[-1]) for attribute in profile.attributes.values()]
     first = next(iter(expected))
 
     def walk_anew() -> dict[str, int]:
-        forgetful.forget()
-        return forgetful.read_many()
+        uncached.forget()
+        return uncached.read_many()
 
     def walk_one_by_one() -> dict[str, int]:
         return {name: _walk(descriptor, *place) for name, place in zip(expected, addresses, strict=True)}
@@ -163,12 +162,12 @@ def _ways(memory: LinuxMemory, descriptor: int, layout: _Layout, start: int) -> 
     }
     for way, read in ways.items():
         if read() != (expected[first] if way == ONE else expected):
-            raise SiphonError(f"{way} reads other values than were written ({layout.name})")
+            raise SiphonError(f"{way} reads wrong values ({layout.name})")
     return ways
 
 
 def _lay_out(memory: LinuxMemory, layout: _Layout, start: int) -> tuple[Profile, dict[str, int], dict[str, int]]:
-    """Write objects; return a profile that leads to them, the addresses of its bases, and the values."""
+    """Write objects; return a profile for them, the addresses of its bases, and the values."""
     n_values = N_ATTRIBUTES // layout.n_chains
     attributes, bases, expected = {}, {}, {}
     for chain in range(layout.n_chains):
@@ -195,7 +194,7 @@ def _lay_out(memory: LinuxMemory, layout: _Layout, start: int) -> tuple[Profile,
 
 
 def _walk(descriptor: int, address: int, offset: int) -> int:
-    """Read one value as most tools do: a system call for each pointer."""
+    """Read one value with a system call for each pointer, as most tools do."""
     for _ in range(N_POINTERS):
         (address,) = struct.unpack("<Q", os.pread(descriptor, 8, address + NEXT_AT))
     (value,) = struct.unpack("<i", os.pread(descriptor, 4, address + offset))
@@ -203,7 +202,7 @@ def _walk(descriptor: int, address: int, offset: int) -> int:
 
 
 def _repeated(action: Callable[[], object], n_reads: int) -> Callable[[], float]:
-    """Return what measures the mean time of an action (s)."""
+    """Return a measurement of the mean time of an action (s)."""
 
     def repeat() -> None:
         for _ in range(n_reads):

@@ -1,6 +1,6 @@
-"""What a step's worth of looking costs a client of the public Siphon protocol, and a client of ours, of the same Doom.
+"""Time of one observation of Doom with a client of the public Siphon protocol and with our client.
 
-One server in a process of its own speaks both protocols, over TCP on this machine.
+One server, a separate process on this machine, serves both protocols over TCP.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from soulslab.errors import MissingDependencyError, SiphonError
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.session import Session
 
-#: Names in Doom's profile, with their offsets from the object that the public profile's pattern leads to.
+#: Attributes of Doom's profile, with their offsets from the object that the public profile's pattern finds.
 ATTRIBUTES = {
     "body_health": 164,
     "x": 24,
@@ -37,7 +37,7 @@ ATTRIBUTES = {
 KEY = "RIGHT_CTRL"
 PUBLIC_READS, OUR_READS = "the values, one call each", "the values, one snapshot"
 _PATTERN = "48 8D 05 ?? ?? ?? ?? 48 8D 3C D0 E8"
-# It ends with its standard input.
+# The process ends when its standard input is closed.
 _SERVER = """
 import sys
 from pathlib import Path
@@ -55,11 +55,11 @@ with open_session(load_profile(profile_path(Path("doom")))) as game, PublicServi
 
 
 class PublicBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is measured.
+    """Settings of the benchmark.
 
     Attributes:
         n_calls: Calls per measurement.
-        n_rounds: Measurements of each way; the table shows their median.
+        n_rounds: Number of measurements; the table contains their median.
     """
 
     n_calls: int = 50
@@ -130,7 +130,7 @@ def _public_client(address: str, folder: Path, stack: ExitStack) -> Any:
     )
     file = folder / "doom.toml"
     file.write_text(text, encoding="utf-8")
-    with redirect_stdout(io.StringIO()):  # it tells how it goes, in the middle of our tables
+    with redirect_stdout(io.StringIO()):  # pysiphon prints progress messages
         is_attached = client.init_all(str(file), wait_time=0.0) and client.get_attribute("x")["success"]
     if not is_attached:
         raise SiphonError("the public client could not attach to Doom; run the tests of the public protocol")

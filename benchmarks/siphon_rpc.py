@@ -1,7 +1,7 @@
-"""What a game on a server costs over one in this process: the same steps of the toy game, there and here.
+"""Overhead of a remote session: the same calls of the toy game on a server and in this process.
 
-The server is a process of its own, reached over TCP on this machine and over a Unix socket. All ways are measured in
-turns, so that a busy machine slows all of them. What counts is the difference to the same call of a local session.
+The server is a separate process on this machine, connected by TCP and by a Unix socket. The measurements are
+interleaved, so that a busy machine affects all of them. The result is the difference to a local session.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from soulslab.siphon.rpc.connection import make_endpoint
 from soulslab.siphon.rpc.values import encode, make_decoder
 from soulslab.siphon.session import Session, Step
 
-#: What a step on a server may take longer than a local one.
+#: Maximum difference between a step on a server and a local step.
 TARGET_MS = 0.6
 SMALL = FrameFormat(84, 84, is_grey=True)
 LARGE = FrameFormat(640, 400)
 TCP, UNIX = "TCP", "Unix socket"
 UNARY, SNAPSHOT, STEP, STEP_SMALL, STEP_LARGE = (
-    "snapshot, a call of its own",
+    "snapshot, a separate call",
     "snapshot",
     "step",
     "step with 84x84 grey",
@@ -41,7 +41,7 @@ UNARY, SNAPSHOT, STEP, STEP_SMALL, STEP_LARGE = (
 )
 Frames: TypeAlias = Literal["auto", "raw", "jpeg"]
 FRAMES: dict[Frames, str] = {"auto": "shared memory", "raw": "in the message", "jpeg": "JPEG"}
-# It ends with its standard input.
+# The process ends when its standard input is closed.
 _SERVER = """
 import sys
 from soulslab.siphon.fake import FakeSession
@@ -55,11 +55,11 @@ _Key = tuple[str, str, str]
 
 
 class RpcBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is measured.
+    """Settings of the benchmark.
 
     Attributes:
         n_calls: Calls per measurement.
-        n_rounds: Measurements of each way; the table shows their median.
+        n_rounds: Number of measurements; the table contains their median.
     """
 
     n_calls: int = 100
@@ -72,10 +72,10 @@ class RpcBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_rpc(settings: RpcBenchSettings) -> list[Result]:
-    """Measure round trips to a server, beside the same calls of a local session.
+    """Measure round trips to a server, and the same calls of a local session.
 
     Raises:
-        SiphonError: The server did not start, or frames did not come the way that they should.
+        SiphonError: The server did not start, or used another transport for frames.
     """
     with ExitStack() as stack:
         local = stack.enter_context(FakeSession())
@@ -83,7 +83,7 @@ def measure_rpc(settings: RpcBenchSettings) -> list[Result]:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="soulslab-bench-"))
         for transport in (TCP, UNIX):
             for frames in FRAMES:
-                # One server for each, as only one client at a time controls a game.
+                # One server per client, as only one client at a time controls a game.
                 wanted = "127.0.0.1:0" if transport == TCP else f"unix:{folder}/{frames}"
                 actions |= _remote_actions(
                     transport, stack.enter_context(running_server(_SERVER, wanted)), frames, stack
@@ -107,15 +107,15 @@ def _row(key: _Key, measured: dict[_Key, float]) -> Row:
         "in this process (ms)": here,
         "difference (ms)": over,
         "target (ms)": target,
-        "reached": None if target is None else over <= target,
+        "reached": over <= target if target is not None else None,
     }
 
 
 def _remote_actions(transport: str, address: str, frames: Frames, stack: ExitStack) -> dict[_Key, Callable[[], object]]:
-    """Return what is measured over one way of reaching a server and of getting frames."""
+    """Return the actions to measure for one transport and one way of sending frames."""
     session = stack.enter_context(connect(address, options=ClientOptions(frames=frames)))
     if session.shares_memory != (frames == "auto"):
-        raise SiphonError(f"frames were to come by {FRAMES[frames]}, and do not")
+        raise SiphonError(f"frames were not sent by {FRAMES[frames]}")
     with_frames, name = (STEP_SMALL, STEP_LARGE), FRAMES[frames]
     found = {(transport, way, name if way in with_frames else ""): act for way, act in _actions(session).items()}
     if frames == "auto":
@@ -124,7 +124,7 @@ def _remote_actions(transport: str, address: str, frames: Frames, stack: ExitSta
 
 
 def _actions(session: Session) -> dict[str, Callable[[], object]]:
-    """Return what is measured of a session, remote or local."""
+    """Return the actions to measure for a session."""
     step = Step(held=("W",), advance_s=1.0 / TICK_HZ)
     return {
         SNAPSHOT: session.snapshot,
@@ -135,7 +135,7 @@ def _actions(session: Session) -> dict[str, Callable[[], object]]:
 
 
 def _unary_snapshot(address: str, stack: ExitStack) -> Callable[[], object]:
-    """Return a snapshot by a gRPC call of its own, as of a client that does not attach."""
+    """Return an action that reads a snapshot with a unary gRPC call, as a client that does not attach."""
     channel = stack.enter_context(make_endpoint(address, "", None).open_channel())
     call = channel.unary_unary(f"/{m.SERVICE}/{m.Snap.__name__}")
     decoder = make_decoder(m.Values)

@@ -1,4 +1,4 @@
-"""How fast byte patterns are found: ten at once, in machine code, in the memory of a process.
+"""Search rate for ten byte patterns in machine code, in the memory of a process.
 
 The code is that of the programs and libraries of this machine, one after another until there is enough of it. Each
 pattern is planted once, so every way of searching has to find the same ten places. Ours reads the memory of a process
@@ -39,11 +39,11 @@ PATTERNS = (
     "80 3D ?? ?? ?? ?? 00 0F 85 ?? ?? ?? ?? 32 C0 48",
     "E8 ?? ?? ?? ?? 84 C0 74 41 90 48",
 )
-#: What has programs, in the order in which it is used.
+#: Folders with programs, in the order in which they are read.
 FOLDERS = (Path("/usr/bin"), Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib"))
 MIN_PROGRAM_BYTES = 50_000
 SEED = 0
-#: Share of the data that the slow ways get.
+#: Part of the data for the slow methods.
 FIND_SHARE, RE_SHARE = 1 / 16, 1 / 256
 OURS = "ours (hyperscan), reading the process"
 READING = "reading the process alone"
@@ -51,11 +51,11 @@ _GB = 1e9
 
 
 class ScanBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is measured.
+    """Settings of the benchmark.
 
     Attributes:
-        n_bytes: Code to search.
-        n_rounds: Measurements of each way.
+        n_bytes: Size of the code to search.
+        n_rounds: Number of measurements.
     """
 
     n_bytes: int = 256 << 20
@@ -63,12 +63,12 @@ class ScanBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def quick(cls) -> ScanBenchSettings:
-        """Return settings that take some seconds."""
+        """Return settings for a short run."""
         return cls(n_bytes=64 << 20, n_rounds=5)
 
 
 def measure_scan_rate(settings: ScanBenchSettings) -> Result:
-    """Measure how many bytes per second are searched for ten patterns, with ours and with plain Python."""
+    """Measure the bytes per second of a search for ten patterns, with our scanner and with plain Python."""
     code, places = code_with_patterns(settings.n_bytes)
     ways = _ways(code)
     measured = interleaved({name: partial(_rate, way, places) for name, way in ways.items()}, settings.n_rounds)
@@ -88,11 +88,11 @@ def measure_scan_rate(settings: ScanBenchSettings) -> Result:
 
 
 Way = tuple[int, Callable[[], list[int] | None]]
-"""Bytes that it searches, and what does it: returns where each pattern starts in them, ascending."""
+"""Bytes to search, and the search: returns the offsets of each pattern, ascending."""
 
 
 def _ways(code: bytearray) -> Mapping[str, Way]:
-    """Return the ways to search, ours first."""
+    """Return the methods of searching, ours first."""
     address = ctypes.addressof(ctypes.c_char.from_buffer(code))
     memory = LinuxMemory(os.getpid())
     patterns = {text: Pattern.parse(text) for text in PATTERNS}
@@ -122,7 +122,7 @@ def _ways(code: bytearray) -> Mapping[str, Way]:
 
 
 def _rate(way: Way, places: list[int]) -> float:
-    """Return the bytes per second of one search, after checking what it found."""
+    """Return the bytes per second of one search, after checking its results."""
     n_bytes, search = way
     found: list[list[int] | None] = []
     duration_s = seconds(lambda: found.append(search()))
@@ -136,7 +136,7 @@ def code_with_patterns(n_bytes: int) -> tuple[bytearray, list[int]]:
     """Return machine code with each pattern planted once.
 
     Args:
-        n_bytes: How much.
+        n_bytes: Size of the code.
 
     Returns:
         The code, and the places of the patterns, ascending; the first four lie in what the slow ways get, too.
@@ -168,7 +168,7 @@ def code_with_patterns(n_bytes: int) -> tuple[bytearray, list[int]]:
 
 
 def _programs(n_bytes: int) -> Iterator[bytes]:
-    """Yield the code of programs and libraries, until it is enough."""
+    """Yield the code of programs and libraries until the size is reached."""
     found = 0
     for folder in FOLDERS:
         for path in sorted(folder.glob("*")):
@@ -182,7 +182,7 @@ def _programs(n_bytes: int) -> Iterator[bytes]:
 
 
 def _code_of(path: Path) -> Iterator[bytes]:
-    """Yield the executable segments of a 64-bit ELF file; nothing of any other file."""
+    """Yield the executable segments of a 64-bit ELF file; nothing for other files."""
     data = path.read_bytes() if os.access(path, os.R_OK) else b""
     if data[:5] != b"\x7fELF\x02":
         return
@@ -194,14 +194,14 @@ def _code_of(path: Path) -> Iterator[bytes]:
 
 
 def _longest_literal(pattern: Pattern) -> tuple[int, bytes]:
-    """Return the longest fixed part of a pattern and where in it that is."""
+    """Return the longest fixed part of a pattern and its offset."""
     runs = [match.span() for match in re.finditer(rb"\xff+", pattern.masks)]
     start, end = max(runs, key=lambda run: run[1] - run[0])
     return start, pattern.values[start:end]
 
 
 def _find(data: bytes, pattern: Pattern, literal_at: int, literal: bytes) -> Iterator[int]:
-    """Yield where a pattern starts in some bytes."""
+    """Yield the offsets of a pattern in some bytes."""
     at = data.find(literal)
     while at >= 0:
         start = at - literal_at

@@ -21,22 +21,22 @@ from soulslab.arena.state import DECISION_S
 from soulslab.envs.live.vector import ArenaLiveVectorEnv, DuelVectorEnv
 
 S_PER_H = 3600.0
-#: What the processor's memory is counted from: by then each part of the process has been used once.
+#: Share of the run after which memory is measured first; by then, each part of the process has been used once.
 WARM_PART = 0.2
-#: A game that takes longer for a tenth of a second counts as frozen.
+#: A game is frozen if a step of 100 ms takes longer than this (s).
 STEP_DEADLINE_S = 3.0
-#: Nobody looks, and a small window leaves more time to the rest.
+#: A small window needs less processor time.
 SIZE_PX = (128, 72)
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process holds of the system.
+class ProcessResources(msgspec.Struct, frozen=True, kw_only=True):
+    """System resources of a process.
 
     Attributes:
         n_descriptors: Open files, sockets and pipes.
-        n_threads: Its threads.
-        n_children: Processes that it started, and those that these did.
-        memory_bytes: Its memory, without that of its children.
+        n_threads: Threads.
+        n_children: Child processes, recursively.
+        memory_bytes: Memory of the process without its children.
     """
 
     n_descriptors: int
@@ -45,10 +45,10 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int
 
 
-def held() -> Held:
-    """Return what this process holds now."""
+def process_resources() -> ProcessResources:
+    """Return the system resources of this process."""
     process = psutil.Process()
-    return Held(
+    return ProcessResources(
         n_descriptors=process.num_fds(),
         n_threads=threading.active_count(),
         n_children=len(process.children(recursive=True)),
@@ -57,22 +57,22 @@ def held() -> Held:
 
 
 class SoakReport(msgspec.Struct, kw_only=True):
-    """What a soak came to.
+    """Counts of a run of the benchmark.
 
     Attributes:
-        game_s: Game time that was played, all games together.
+        game_s: Game time, all games together.
         wall_s: Wall time.
         n_steps: Steps, all games together.
-        n_episodes: Episodes that came to an end of their own.
-        inflicted: Faults, by name.
-        failures: Episodes that a failure ended, by the class of the error.
-        n_game_restarts: Games that were started anew.
-        reset_retries: Tries of resets that failed, by state or class of the error.
-        longest_step_s: Wall time of the longest step, the start of a new game included.
-        before: What this process held before the first game.
-        warm: The same with all games, after a fifth of the time.
-        last: The same with all games, at the end.
-        after: The same once all were closed.
+        n_episodes: Episodes that ended without a failure.
+        inflicted: Injected faults, by name.
+        failures: Episodes that a failure ended, by error class.
+        n_game_restarts: Restarted games.
+        reset_retries: Failed attempts of resets, by state or error class.
+        longest_step_s: Wall time of the longest step, including restarts of games.
+        before: Resources before the first game.
+        warm: Resources with all games, after a fifth of the time.
+        last: Resources with all games, at the end.
+        after: Resources after all games were closed.
     """
 
     game_s: float = 0.0
@@ -84,14 +84,14 @@ class SoakReport(msgspec.Struct, kw_only=True):
     n_game_restarts: int = 0
     reset_retries: Counter[str] = msgspec.field(default_factory=Counter)
     longest_step_s: float = 0.0
-    before: Held = msgspec.field(default_factory=held)
-    warm: Held | None = None
-    last: Held | None = None
-    after: Held | None = None
+    before: ProcessResources = msgspec.field(default_factory=process_resources)
+    warm: ProcessResources | None = None
+    last: ProcessResources | None = None
+    after: ProcessResources | None = None
 
     @property
     def leaks(self) -> dict[str, int]:
-        """What is held after all games were closed and was not before them; without memory."""
+        """Resources other than memory that were not released after all games were closed."""
         after = self.after or self.before
         names = ("n_descriptors", "n_threads", "n_children")
         grown = {name: getattr(after, name) - getattr(self.before, name) for name in names}
@@ -105,8 +105,8 @@ class SoakSettings(msgspec.Struct, frozen=True, kw_only=True):
         n_games: Games at once.
         game_hours: Game time, all games together.
         fault_rate: Faults per hour of game time of each game.
-        seed: Of faults and actions.
-        faults: Their names (`benchmarks.fault_injection.FAULTS`).
+        seed: Seed of faults and actions.
+        faults: Names of faults in `benchmarks.fault_injection.FAULTS`.
     """
 
     n_games: int = 4
@@ -117,15 +117,15 @@ class SoakSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def quick(cls) -> SoakSettings:
-        """Return settings for a minute."""
+        """Return settings for a run of a minute."""
         return cls(n_games=2, game_hours=0.05, fault_rate=240.0)
 
 
 def measure_soak(settings: SoakSettings) -> list[Result]:
-    """Play the built-in game in its window for hours of game time, and let faults happen.
+    """Run the built-in game in its window for hours of game time with random faults.
 
     Raises:
-        SiphonError: A fault was not recovered from.
+        SiphonError: The environment did not recover from a fault.
     """
 
     def make(n_games: int) -> DuelVectorEnv:
@@ -142,17 +142,17 @@ def measure_soak(settings: SoakSettings) -> list[Result]:
 
 
 def soak(make: Callable[[int], DuelVectorEnv], settings: SoakSettings) -> SoakReport:
-    """Play random open actions in several games, and let faults happen at random moments.
+    """Play random allowed actions in several games, and inject faults at random times.
 
     Args:
-        make: Makes an environment of so many games, with ``"SameStep"`` autoreset and ``on_failure="truncate"``.
-        settings: How much.
+        make: Creates an environment with a number of games, ``"SameStep"`` autoreset and ``on_failure="truncate"``.
+        settings: Settings of the benchmark.
 
     Returns:
-        Counts of all that happened.
+        The counts of the run.
 
     Raises:
-        SiphonError: A fault was not recovered from.
+        SiphonError: The environment did not recover from a fault.
     """
     report = SoakReport()
     rng = np.random.default_rng(settings.seed)
@@ -165,12 +165,12 @@ def soak(make: Callable[[int], DuelVectorEnv], settings: SoakSettings) -> SoakRe
             _inflict(env, settings, rng, report)
             info = _play(env, info["action_mask"], rng, report)
             if i == warm_round:
-                report.warm = held()
-        report.last = held()
+                report.warm = process_resources()
+        report.last = process_resources()
         for one in env.envs:
             report.n_game_restarts += one.episode.log.n_game_restarts
             report.reset_retries += one.episode.log.reasons
-    report.after = held()
+    report.after = process_resources()
     report.wall_s = time.monotonic() - started
     report.game_s = report.n_steps * DECISION_S
     return report
@@ -185,7 +185,7 @@ def _inflict(env: DuelVectorEnv, settings: SoakSettings, rng: np.random.Generato
 
 
 def _play(env: DuelVectorEnv, masks: Any, rng: np.random.Generator, report: SoakReport) -> dict[str, Any]:
-    """Play a step of all games; return its info."""
+    """Step all games and return the info."""
     actions = np.array([rng.choice(np.flatnonzero(mask)) for mask in masks])
     started = time.monotonic()
     _, _, terminated, truncated, info = env.step(actions)
@@ -202,7 +202,7 @@ def _play(env: DuelVectorEnv, masks: Any, rng: np.random.Generator, report: Soak
 
 
 def as_results(report: SoakReport, settings: SoakSettings) -> list[Result]:
-    """Return a report as tables."""
+    """Return the report as tables."""
     last, warm, after = report.last or report.before, report.warm or report.before, report.after or report.before
     counts: list[Row] = [
         {"what": "game time, all games (h)", "number": report.game_s / S_PER_H},

@@ -1,4 +1,4 @@
-"""Measures things side by side, so that a machine that slows down slows all of them."""
+"""Interleaved measurements, so that a busy machine affects all of them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def interleaved(measurements: Mapping[K, Callable[[], float]], n_rounds: int) ->
     """Take each measurement once per round, the rounds one after another.
 
     Args:
-        measurements: Each returns what it measured; set-up that is not to be counted is its own affair.
-        n_rounds: How often.
+        measurements: Functions that return a measured value.
+        n_rounds: Number of rounds.
 
     Returns:
-        What each measured, round by round.
+        The values of each measurement, one per round.
     """
     found: dict[K, list[float]] = {name: [] for name in measurements}
     for _ in with_progress(range(n_rounds), "measuring"):
@@ -31,14 +31,14 @@ def interleaved(measurements: Mapping[K, Callable[[], float]], n_rounds: int) ->
 
 
 def seconds(action: Callable[[], object]) -> float:
-    """Return how long a call takes (s)."""
+    """Return the time of a call (s)."""
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
 
 
 def ms_per_call(action: Callable[[], object], n_calls: int) -> float:
-    """Return how long a call takes (ms), the mean over some calls one after another."""
+    """Return the mean time of a call (ms) over a number of calls."""
 
     def repeat() -> None:
         for _ in range(n_calls):
@@ -48,5 +48,5 @@ def ms_per_call(action: Callable[[], object], n_calls: int) -> float:
 
 
 def with_progress(items: Iterable[T], what: str) -> Iterable[T]:
-    """Iterate with a progress bar on standard error; standard output is for results."""
+    """Iterate with a progress bar on standard error."""
     return track(items, description=what, console=Console(stderr=True), transient=True)

@@ -1,8 +1,9 @@
-"""``python -m benchmarks train``: soulslab's PPO beside stable-baselines3's PPO and sb3-contrib's MaskablePPO.
+"""``python -m benchmarks train``: compare our PPO with stable-baselines3's PPO and sb3-contrib's MaskablePPO.
 
-All train on the same environment with the same options, locked moments skipped, one after another on one core, until
-80 % of the last fights are won or the time is up. Training time counts from the first step, with nothing left to
-compile. The moving win rate is over the last 200 fights, soulslab's own over the last 1000, which is the harder one.
+All learners train on the same environment with the same options, one after another on one core, until 80 % of the
+last fights are won or the time limit is reached. Locked decisions are skipped. Training time counts from the first
+step, after compilation. The moving win rate is over the last 200 fights; soulslab's is over the last 1000, which takes
+longer.
 """
 
 from __future__ import annotations
@@ -32,20 +33,19 @@ from soulslab.learn.telemetry import Message, Sink, UpdateStats
 from soulslab.learn.train import train
 
 OURS = "soulslab PPO"
-#: At least this many times a peer's policy steps per second, and this many times as fast at 80 %.
+#: Targets for the ratio of policy steps per second, and for the ratio of times to a win rate of 80 %.
 SPEED_TARGET, TIME_TARGET = 5.0, 3.0
 
 _log = logging.getLogger(__name__)
 
 
 class TrainBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is trained, and for how long.
+    """Settings of the benchmark.
 
     Attributes:
-        train: soulslab's config; the environment is everybody's.
-        seeds: Seeds; all learners run with one before the next.
-        limit_s: Training time of each learner and seed at most (s). With the default and one seed all of it takes
-            25 minutes at most.
+        train: soulslab's config; all learners use its environment.
+        seeds: Seeds; all learners run with one seed before the next one.
+        limit_s: Maximum training time per learner and seed (s). The default with one seed takes at most 25 minutes.
         n_fights: Greedy fights of each evaluation.
     """
 
@@ -55,7 +55,7 @@ class TrainBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     n_fights: int = 300
 
     def quick(self) -> TrainBenchSettings:
-        """Return settings that show that it works, within half a minute; nothing is learned in that time."""
+        """Return settings for a run of half a minute, in which little is learned."""
         return msgspec.structs.replace(self, seeds=self.seeds[:1], limit_s=2.0, n_fights=20)
 
 
@@ -87,7 +87,7 @@ def measure_training(settings: TrainBenchSettings) -> list[Result]:
 
 
 def train_ours(trial: Trial, sinks: Sequence[Sink]) -> Outcome:
-    """Train soulslab's PPO until its moving win rate is reached or its time is up, then let it fight greedily."""
+    """Train soulslab's PPO until the win rate or the time limit is reached, then evaluate greedy actions."""
     base = trial.train
     run = msgspec.structs.replace(base.run, seed=trial.seed, max_seconds=trial.limit_s, stop_win_rate=MOST)
     updates = _UpdateCount()
@@ -120,7 +120,7 @@ class _UpdateCount:
         self.n += isinstance(message, UpdateStats)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
 
 def _learners() -> dict[str, Callable[[Trial, Sequence[Sink]], Outcome]]:
@@ -133,7 +133,7 @@ def _learners() -> dict[str, Callable[[Trial, Sequence[Sink]], Outcome]]:
 
 
 def _compile(settings: TrainSettings) -> None:
-    """Take a step, so that the rules are compiled before any clock runs."""
+    """Take a step, so that the rules are compiled before the measurement."""
     with closing(make_vector(settings.env.id, 1, settings.env.options)) as env:
         env.reset(seed=0)
         env.step(np.zeros(1, np.int64))
@@ -148,8 +148,8 @@ def _row(name: str, trial: Trial, outcome: Outcome) -> Row:
         "envs": outcome.n_envs,
         "env steps/s": round(outcome.n_decisions / outcome.seconds),
         "policy steps/s": round(outcome.n_policy_steps / outcome.seconds),
-        "to 50 % (s)": late if outcome.half_s is None else outcome.half_s,
-        "to 80 % (s)": late if outcome.most_s is None else outcome.most_s,
+        "to 50 % (s)": outcome.half_s if outcome.half_s is not None else late,
+        "to 80 % (s)": outcome.most_s if outcome.most_s is not None else late,
         "greedy won (%)": 100 * outcome.n_wins / outcome.n_fights,
         "from (%)": 100 * low,
         "to (%)": 100 * high,
@@ -160,8 +160,8 @@ def compare(outcomes: dict[str, list[Outcome]], limit_s: float) -> list[Row]:
     """Compare soulslab with each peer.
 
     Args:
-        outcomes: Of each learner, `OURS` among them, one per seed.
-        limit_s: Training time that each had (s).
+        outcomes: Outcomes of each learner, including `OURS`, one per seed.
+        limit_s: Maximum training time (s).
     """
     ours = outcomes[OURS]
     rows: list[Row] = []
@@ -186,9 +186,10 @@ def _policy_rate(outcomes: list[Outcome]) -> float:
 
 
 def _time_ratio(ours: list[Outcome], theirs: list[Outcome], limit_s: float) -> MoreThan | float | None:
-    """Return how many times longer they took to 80 %; at least that, if they did not get there."""
+    """Return the ratio of their time to 80 % to ours; a lower bound if they did not reach it."""
     our_s, their_s = (
-        median(math.inf if outcome.most_s is None else outcome.most_s for outcome in each) for each in (ours, theirs)
+        median(outcome.most_s if outcome.most_s is not None else math.inf for outcome in each)
+        for each in (ours, theirs)
     )
     if math.isinf(our_s):
         return None
@@ -196,7 +197,7 @@ def _time_ratio(ours: list[Outcome], theirs: list[Outcome], limit_s: float) -> M
 
 
 def _is_enough(ratio: MoreThan | float | None) -> Cell:
-    """Tell whether the target is met; None if the limit was too short to know."""
+    """Return whether the target is met; None if the time limit was too short."""
     if isinstance(ratio, MoreThan):
         return True if ratio.value >= TIME_TARGET else None
-    return None if ratio is None else ratio >= TIME_TARGET
+    return ratio >= TIME_TARGET if ratio is not None else None

@@ -1,4 +1,4 @@
-"""What a learner is asked in ``python -m benchmarks train``, and what it came to."""
+"""Task and result of a learner in ``python -m benchmarks train``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import msgspec
 
 from soulslab.learn.settings import TrainSettings
 
-#: The moving win rates whose first reaching is timed; at the second one training ends.
+#: Moving win rates for which the training time is measured; training ends at the second one.
 HALF: Final = 0.5
 MOST: Final = 0.8
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """One learner's task, the same for all.
+    """Task of a learner; equal for all learners.
 
     Attributes:
-        train: soulslab's config; its environment is everybody's.
-        seed: Of learner and fights.
-        limit_s: Training time after which it ends, reached or not (s).
-        n_fights: Greedy fights of the evaluation that follows.
+        train: soulslab's config; all learners use its environment.
+        seed: Seed of learner and fights.
+        limit_s: Maximum training time (s).
+        n_fights: Greedy fights of the evaluation after training.
     """
 
     train: TrainSettings
@@ -30,17 +30,17 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a learner came to.
+    """Result of a learner.
 
     Attributes:
-        n_envs: Environments it played side by side.
+        n_envs: Number of parallel environments.
         seconds: Training time (s).
         n_decisions: Game decisions taken in training.
-        n_policy_steps: Times it chose an action; a step over locked moments takes several decisions.
-        half_s: Training time until half of the last fights were won (s); None if that was not reached.
-        most_s: The same for four of five.
+        n_policy_steps: Number of chosen actions; a step that skips locked decisions takes several decisions.
+        half_s: Training time until the moving win rate was 50 % (s); None if it was not reached.
+        most_s: The same for 80 %.
         n_fights: Greedy fights after training.
-        n_wins: How many of them it won.
+        n_wins: Number of them that were won.
     """
 
     n_envs: int

@@ -1,8 +1,8 @@
-"""A policy of the simulator in the real window, through memory, keys and game time alone.
+"""``python -m benchmarks transfer`` and ``souls``: evaluate a policy of the simulator in the window.
 
-The policy is the demo's, unchanged. For ``python -m benchmarks transfer`` it fights in the simulator; in the window in
-lockstep and in real time, there also with a delay from a look to its keys as real games have it; and in the window laid
-out as other games are. For ``python -m benchmarks souls`` it fights in the environments of real games, stood in for.
+The policy of the demo is used without changes. ``transfer`` evaluates it in the simulator, in the window in lockstep,
+in the window in real time (also with a delay from observation to keys, as in real games), and in the window with the
+memory layout of other games. ``souls`` evaluates it in the environments of real games, with the window as a stand-in.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ SIMULATOR = "simulator"
 
 
 class TransferBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Who fights, where, and how often.
+    """Settings of the benchmark.
 
     Attributes:
-        train: The config that the policy comes from, where none is given.
-        policy: A policy file; None trains one first.
-        n_fights: Fights in the window in lockstep; in the simulator ten times, under each mask half as many.
-        n_real_time_fights: Fights in each place in real time; one takes half a minute.
-        n_games: Windows at a time in lockstep, which keeps a core busy with each.
-        n_real_time_games: Windows at a time in real time, which leaves most of a core idle.
-        delays_ms: Between a look and the keys that follow from it.
-        masks: Games whose memory the window is laid out as.
-        souls_ids: Environments of real games that the window stands in for; half as many fights in each.
-        limit_s: Time for the training (s), if shorter than the config's own.
-        seed: Of the fights.
+        train: Training config of the policy, if no policy file is given.
+        policy: Policy file; None trains a policy first.
+        n_fights: Fights in the window in lockstep; ten times as many in the simulator, half as many per memory layout.
+        n_real_time_fights: Fights per row in real time; one takes half a minute.
+        n_games: Parallel windows in lockstep; each uses a whole core.
+        n_real_time_games: Parallel windows in real time; each uses a small part of a core.
+        delays_ms: Delays from an observation to its keys (ms).
+        masks: Games whose memory layout the window uses.
+        souls_ids: Environments of real games with the window as a stand-in; half as many fights in each.
+        limit_s: Maximum training time (s); the shorter of this and the config's limit is used.
+        seed: Seed of the fights.
     """
 
     train: TrainSettings
@@ -61,7 +61,7 @@ class TransferBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
 
     def quick(self) -> TransferBenchSettings:
-        """Return settings that show that it works."""
+        """Return settings for a short run."""
         return msgspec.structs.replace(
             self,
             n_fights=4,
@@ -79,16 +79,16 @@ def transfer_settings(config: Path, *, is_quick: bool) -> TransferBenchSettings:
     return settings.quick() if is_quick else settings
 
 
-class _Place(msgspec.Struct, frozen=True):
-    """Where the policy fights.
+class _PolicyEvaluation(msgspec.Struct, frozen=True):
+    """An evaluation of the policy: environment, delay and number of fights.
 
     Attributes:
-        name: For the table.
+        name: Name in the table.
         env_id: Gymnasium id.
-        options: Its options, beside those that the policy was trained with.
-        delay_ms: Between a look and the keys.
-        n_fights: How many fights.
-        n_games: How many at a time.
+        options: Options in addition to those of the training.
+        delay_ms: Delay from an observation to its keys (ms).
+        n_fights: Number of fights.
+        n_games: Number of parallel games.
     """
 
     name: str
@@ -100,13 +100,13 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 class _Fights(msgspec.Struct, frozen=True):
-    """What the fights in one place came to.
+    """Results of the fights of one evaluation.
 
     Attributes:
-        n_fights: How many.
-        n_wins: How many were won.
-        time_s: Mean length in s of game time.
-        damage_taken: Mean damage taken in hit points.
+        n_fights: Number of fights.
+        n_wins: Number of won fights.
+        time_s: Mean game time per fight (s).
+        damage_taken: Mean damage taken per fight (hit points).
     """
 
     n_fights: int
@@ -121,7 +121,7 @@ class _Fights(msgspec.Struct, frozen=True):
 
 
 def measure_transfer(settings: TransferBenchSettings) -> list[Result]:
-    """Let the policy fight in each place.
+    """Evaluate the policy in the simulator and in the window.
 
     Raises:
         SiphonError: Xvfb is not installed, or the window does not start.
@@ -133,7 +133,7 @@ def measure_transfer(settings: TransferBenchSettings) -> list[Result]:
 
 
 def measure_souls(settings: TransferBenchSettings) -> list[Result]:
-    """Let the policy fight in the environments of real games, where the window stands in for the game.
+    """Evaluate the policy in the environments of real games, with the window as a stand-in.
 
     Raises:
         SiphonError: Xvfb is not installed, or the window does not start.
@@ -143,45 +143,45 @@ def measure_souls(settings: TransferBenchSettings) -> list[Result]:
     return [_compare(settings, _souls_places(settings), title)]
 
 
-def _compare(settings: TransferBenchSettings, places: Iterable[_Place], title: str) -> Result:
-    """Let the policy fight in each place, the simulator first."""
+def _compare(settings: TransferBenchSettings, places: Iterable[_PolicyEvaluation], title: str) -> Result:
+    """Run all evaluations, the simulator first."""
     policy = _policy(settings)
     found = [(place, _fight(policy, place, settings)) for place in places]
     return Result(title=title, rows=[_row(place, fights, found[0][1]) for place, fights in found])
 
 
-def _places(settings: TransferBenchSettings) -> Iterator[_Place]:
+def _places(settings: TransferBenchSettings) -> Iterator[_PolicyEvaluation]:
     yield _simulator(settings)
     yield _live("window, lockstep", 0.0, settings)
     yield from (_live("window, real time", delay, settings, timing="realtime") for delay in (0.0, *settings.delays_ms))
     yield from (_live(f"window as {mask}, lockstep", 0.0, settings, mask=mask) for mask in settings.masks)
 
 
-def _simulator(settings: TransferBenchSettings) -> _Place:
+def _simulator(settings: TransferBenchSettings) -> _PolicyEvaluation:
     n_fights = 10 * settings.n_fights
-    return _Place(SIMULATOR, ARENA_ID, {}, 0.0, n_fights, n_fights)
+    return _PolicyEvaluation(SIMULATOR, ARENA_ID, {}, 0.0, n_fights, n_fights)
 
 
-def _souls_places(settings: TransferBenchSettings) -> Iterator[_Place]:
+def _souls_places(settings: TransferBenchSettings) -> Iterator[_PolicyEvaluation]:
     yield _simulator(settings)
     for env_id in settings.souls_ids:
         n_fights = max(settings.n_fights // 2, 1)
-        yield _Place(f"{env_id}, stood in for", env_id, {"stand_in": True}, 0.0, n_fights, settings.n_games)
+        yield _PolicyEvaluation(f"{env_id}, stood in for", env_id, {"stand_in": True}, 0.0, n_fights, settings.n_games)
 
 
-def _live(name: str, delay_ms: float, settings: TransferBenchSettings, **options: Any) -> _Place:
+def _live(name: str, delay_ms: float, settings: TransferBenchSettings, **options: Any) -> _PolicyEvaluation:
     n_fights, n_games = settings.n_fights, settings.n_games
     if "mask" in options:
         n_fights = max(n_fights // 2, 1)
     if "timing" in options:
         n_fights, n_games = settings.n_real_time_fights, settings.n_real_time_games
-    return _Place(name, ARENA_LIVE_ID, {"episodes": "demo", **options}, delay_ms, n_fights, n_games)
+    return _PolicyEvaluation(name, ARENA_LIVE_ID, {"episodes": "demo", **options}, delay_ms, n_fights, n_games)
 
 
-def _fight(policy: Policy, place: _Place, settings: TransferBenchSettings) -> _Fights:
+def _fight(policy: Policy, place: _PolicyEvaluation, settings: TransferBenchSettings) -> _Fights:
     options = {**settings.train.env.options, **place.options}
     if "stand_in" in place.options:
-        options.pop("boss", None)  # the id names it
+        options.pop("boss", None)  # the id contains the boss
     if place.delay_ms:
         options["latency_ms"] = place.delay_ms
     where = EvaluationSettings(
@@ -193,18 +193,18 @@ def _fight(policy: Policy, place: _Place, settings: TransferBenchSettings) -> _F
     )
     if place.options.get("timing") != "realtime":
         return _sum([evaluate(policy, where, sinks=[ConsoleSink()])])
-    # A vector waits for whichever game resets; in real time the others would run on meanwhile, with nobody at the keys.
-    apart = [
+    # A vector environment waits for a game that resets; in real time, the other games would continue without keys.
+    separate = [
         msgspec.structs.replace(where, n_fights=n, n_envs=1, seed=settings.seed + i)
         for i, n in enumerate(quotas(place.n_fights, place.n_games).tolist())
         if n
     ]
-    with ThreadPoolExecutor(len(apart)) as pool:
-        return _sum(list(pool.map(lambda one: evaluate(deepcopy(policy), one), apart)))
+    with ThreadPoolExecutor(len(separate)) as pool:
+        return _sum(list(pool.map(lambda one: evaluate(deepcopy(policy), one), separate)))
 
 
 def _sum(evaluations: Sequence[Evaluation]) -> _Fights:
-    """Return what several evaluations came to together."""
+    """Return the combined results of several evaluations."""
     counts = np.array([one.n_fights for one in evaluations])
 
     def mean(values: list[float | None]) -> float:
@@ -219,7 +219,7 @@ def _sum(evaluations: Sequence[Evaluation]) -> _Fights:
 
 
 def _policy(settings: TransferBenchSettings) -> Policy:
-    """Return the policy, trained here and now if none is given."""
+    """Return the policy; train it if no file is given."""
     if settings.policy is not None:
         return Policy.load(settings.policy)
     base = settings.train
@@ -229,7 +229,7 @@ def _policy(settings: TransferBenchSettings) -> Policy:
         return Policy.load(trained.policy_path)
 
 
-def _row(place: _Place, fights: _Fights, simulated: _Fights) -> Row:
+def _row(place: _PolicyEvaluation, fights: _Fights, simulated: _Fights) -> Row:
     low, high = wilson_interval(fights.n_wins, fights.n_fights)
     return {
         "where": place.name,

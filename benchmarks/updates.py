@@ -2,7 +2,7 @@
 
 Ours is measured whole: prioritised draws, n-step returns, masks, priorities written back. The bare network is the same
 learner on one batch that stays as it is. ``DQN.train`` draws uniformly single steps and knows no masks; its moves of
-the target network are left out, as they are no part of it.
+the target network are not part of the measurement.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ BARE_CONFIG: Final = "the bare network of the config"
 
 
 class SpeedSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is measured.
+    """Settings of the benchmark.
 
     Attributes:
         n_stored: Steps in each replay buffer.
         n_updates: Updates per measurement.
-        n_rounds: Measurements of each.
+        n_rounds: Number of measurements.
     """
 
     n_stored: int = 100_000
@@ -63,16 +63,16 @@ class SpeedSettings(msgspec.Struct, frozen=True, kw_only=True):
     n_rounds: int = 15
 
     def quick(self) -> SpeedSettings:
-        """Return settings that show that it works."""
+        """Return settings for a short run."""
         return SpeedSettings(n_stored=2_000, n_updates=20, n_rounds=2)
 
 
 def measure_speed(config: RainbowSettings, settings: SpeedSettings) -> list[Result]:
-    """Measure updates per second, and compare them with what is to be reached.
+    """Measure updates per second, and compare them with the targets.
 
     Args:
-        config: Ours; its environment gives the shapes.
-        settings: How much is measured.
+        config: Config of our learner; its environment determines the shapes.
+        settings: Settings of the benchmark.
     """
     rows, targets = measure_updates(config, settings)
     title = f"updates per second, {settings.n_rounds} rounds in turns, one core"
@@ -83,8 +83,8 @@ def measure_updates(config: RainbowSettings, settings: SpeedSettings) -> tuple[l
     """Measure updates per second.
 
     Args:
-        config: Ours; its environment gives the shapes.
-        settings: How much is measured.
+        config: Config of our learner; its environment determines the shapes.
+        settings: Settings of the benchmark.
 
     Returns:
         A row for each kind of update; and what is to be reached, with what was.
@@ -114,7 +114,7 @@ def measure_updates(config: RainbowSettings, settings: SpeedSettings) -> tuple[l
 
 
 def same_shapes(config: RainbowSettings) -> RainbowSettings:
-    """Return the config with a network of stable-baselines3's size, but with all that its updates do besides."""
+    """Return the config with a network of stable-baselines3's size, and otherwise the same updates."""
     plain: dict[str, Any] = {"has_layer_norm": False, "is_noisy": False, "bins": ()}
     network = replace(config.network, widths=THEIR_WIDTHS, n_quantiles=1, **plain)
     learner = replace(config.learner, batch_size=BATCH_SIZE, n_steps=4, n_steps_end=4, munchausen=0.0, reset_every=0)
@@ -124,7 +124,7 @@ def same_shapes(config: RainbowSettings) -> RainbowSettings:
 
 
 def compare_speed(rates: dict[str, list[float]]) -> list[Row]:
-    """Return what is to be reached and what was, from the rates of each round; medians of the rounds' ratios."""
+    """Return the targets and the measured ratios: medians of the ratios per round."""
     to_peer = median(ours / theirs for ours, theirs in zip(rates[OURS_SAME], rates[PEER], strict=True))
     rows: list[Row] = [
         {
@@ -162,7 +162,7 @@ def _row(name: str, config: RainbowSettings, rates: list[float]) -> Row:
 
 
 def _rate(update: Callable[[int], object], n_updates: int) -> Callable[[], float]:
-    """Return what measures updates per second."""
+    """Return a measurement of updates per second."""
 
     def measure() -> float:
         start = time.perf_counter()
@@ -175,7 +175,7 @@ def _rate(update: Callable[[int], object], n_updates: int) -> Callable[[], float
 def _our_updates(
     config: RainbowSettings, shapes: Sizes, settings: SpeedSettings
 ) -> tuple[Callable[[int], None], Callable[[int], None]]:
-    """Return what makes so many whole updates, and so many with one batch."""
+    """Return actions with a number of whole updates, and of updates with one batch."""
     n_features = shapes.n_features + config.inputs.n_features(shapes.n_actions)
     shape = StepShape(n_features=n_features, n_actions=shapes.n_actions)
     rng = np.random.default_rng(config.run.seed)
@@ -215,7 +215,7 @@ def _policy(config: RainbowSettings, shapes: Sizes) -> QPolicy:
 
 
 def made_up_rows(shape: StepShape, n: int, rng: np.random.Generator) -> NDArray[Any]:
-    """Return steps as an environment with features could have given them, a record array (n,).
+    """Return random steps as from an environment with features, a record array (n,).
 
     Episodes are of equal length, features and rewards normal, a share of the actions forbidden. Most features are 0, as
     most of a duel's are parts of one-hot vectors.
@@ -236,7 +236,7 @@ def made_up_rows(shape: StepShape, n: int, rng: np.random.Generator) -> NDArray[
 
 
 def _peer_updates(config: RainbowSettings, settings: SpeedSettings) -> Callable[[int], None]:
-    """Return what makes so many updates of stable-baselines3's DQN on the same shapes."""
+    """Return an action with a number of updates of stable-baselines3's DQN with the same shapes."""
     env = gymnasium.make(config.env.id, **config.env.options)
     model = DQN(
         "MlpPolicy",

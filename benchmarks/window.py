@@ -1,4 +1,4 @@
-"""``python -m benchmarks window``: what a picture of the built-in game costs, and how fast its process is stepped."""
+"""``python -m benchmarks window``: time per frame of the built-in game, and steps per second of its process."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 SIZES_PX: Final = ((800, 450), (320, 180))
 PARTS: Final = ("ticks", "memory", "scene", "draw")
 PIXELS: Final = FrameFormat(84, 84, is_grey=True)
-#: What a duel is read from.
+#: Attributes of the observation of a duel.
 ATTRIBUTES: Final = (
     "player.hp", "player.sp", "player.position", "player.angle", "player.animation", "player.animation_time",
     "boss.hp", "boss.position", "boss.angle", "boss.animation", "boss.animation_time", "camera.position",
     "camera.direction", "lock_on", "phase", "game.stage", "fight.tick",
 )  # fmt: skip
-# The window needs a process of its own: panda3d takes its display from the environment, once.
+# The window needs a separate process: panda3d reads the display from the environment once.
 _PAINTER = """
 import sys, msgspec
 from benchmarks.window import WindowBenchSettings, paint
@@ -53,14 +53,14 @@ PAINT_DEADLINE_S: Final = 300.0
 
 
 class WindowBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is measured.
+    """Settings of the benchmark.
 
     Attributes:
-        boss: Against whom.
-        n_pictures: Pictures of each size.
-        n_steps: Steps of each measurement.
-        n_rounds: Measurements of each way; the table shows their median.
-        seed: Of the fight and the keys.
+        boss: Name of the boss.
+        n_pictures: Frames of each size.
+        n_steps: Steps per measurement.
+        n_rounds: Number of measurements; the table contains their median.
+        seed: Seed of the fight and the keys.
     """
 
     boss: str = "judge"
@@ -76,7 +76,7 @@ class WindowBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_window(settings: WindowBenchSettings) -> list[Result]:
-    """Paint pictures without waiting, and step the game's process.
+    """Draw frames without waiting, and step the process of the game.
 
     Raises:
         SiphonError: Xvfb is not installed, or the game does not start.
@@ -109,14 +109,14 @@ def _picture_row(settings: WindowBenchSettings, size_px: tuple[int, int], displa
 
 
 def paint(settings: WindowBenchSettings, size_px: tuple[int, int]) -> list[list[float]]:
-    """Play and paint a fight without waiting.
+    """Play and draw a fight without waiting.
 
     Args:
-        settings: How much.
+        settings: Settings of the benchmark.
         size_px: Width and height of the window.
 
     Returns:
-        Milliseconds of each of `PARTS`, for each picture.
+        Milliseconds of each of `PARTS`, for each frame.
     """
     from soulslab.arena.window.game import new_fight  # noqa: PLC0415  (it needs panda3d)
     from soulslab.arena.window.memory.profile_memory import ProfileMemory  # noqa: PLC0415
@@ -152,7 +152,7 @@ def paint(settings: WindowBenchSettings, size_px: tuple[int, int]) -> list[list[
 
 
 def _play(game: LiveFight, rng: np.random.Generator) -> None:
-    """Play a tick like somebody who presses anything."""
+    """Play a tick with random buttons."""
     held = {BUTTONS[i] for i in np.flatnonzero(rng.random(len(BUTTONS)) < 0.3)}
     game.tick(held, [name for name in PRESSES if name in held])
 
@@ -190,7 +190,7 @@ def _step_rows(settings: WindowBenchSettings) -> list[Row]:
 
 
 def _step(game: LocalSession, settings: WindowBenchSettings, frame: FrameFormat | None) -> None:
-    """Step with random keys, against a boss that is whole again, so that the fight goes on."""
+    """Step with random keys, after setting the boss to full health, so that the fight does not end."""
     game.write({"boss.hp": game.read("boss.max_hp")})
     rng = np.random.default_rng(settings.seed)
     keys = [game.profile.keys[name] for name in BUTTONS]

@@ -57,7 +57,11 @@ def test_a_line_that_was_cut_off_is_removed(tmp_path, caplog):
 
 @pytest.mark.parametrize(
     ("line", "problem"),
-    [(b"nonsense\n", "line 1 is no run"), (b"\xff\n", "line 1 is no run"), (b'{"version": 2}\n', "line 1 is no run")],
+    [
+        (b"nonsense\n", "line 1 is not a run"),
+        (b"\xff\n", "line 1 is not a run"),
+        (b'{"version": 2}\n', "line 1 is not a run"),
+    ],
 )
 def test_a_line_that_is_no_run_is_an_error(tmp_path, line, problem):
     (tmp_path / RUNS_NAME).write_bytes(line)

@@ -89,7 +89,7 @@ def test_a_policy_fights_in_the_window_with_what_it_saw_in_the_simulator(setting
     config = msgspec.structs.replace(
         settings.train, env=msgspec.structs.replace(settings.train.env, options={"phase": "1", "skip_locked": True})
     )
-    here = transfer._Place("here", ARENA_LIVE_ID, {"session": FakeArenaSession}, 50.0, 2, 2)
+    here = transfer._PolicyEvaluation("here", ARENA_LIVE_ID, {"session": FakeArenaSession}, 50.0, 2, 2)
     small = msgspec.structs.replace(settings, train=config)
     evaluation = transfer._fight(transfer._policy(small), here, small)
     assert evaluation.n_fights == 2
