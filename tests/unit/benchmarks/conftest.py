@@ -1,4 +1,4 @@
-"""A training config that is done in no time."""
+"""A training config for short runs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Components are dropped one at a time, and judged by what is lost."""
+"""The ablation: variants without one component, and the verdicts on them."""
 
 import pytest
 from msgspec.structs import replace
@@ -33,7 +33,7 @@ FULL = RainbowSettings(
 )
 
 
-def test_each_component_that_is_there_is_dropped_alone():
+def test_each_variant_removes_one_component():
     variants = without(FULL)
     assert len(variants) == 16  # all but Munchausen, which has no bootstrap to choose for
     for variant in variants.values():
@@ -46,13 +46,13 @@ def test_each_component_that_is_there_is_dropped_alone():
     assert without(BARE) == {}
 
 
-def test_with_munchausen_nothing_is_chosen_twice():
+def test_munchausen_has_no_variant_without_double_learning():
     variants = without(replace(FULL, learner=replace(FULL.learner, munchausen=0.9)))
     assert "double" not in variants
     assert variants["Munchausen"].learner.munchausen == 0.0
 
 
-def test_every_setting_of_a_component_that_is_dropped_is_gone():
+def test_removing_all_components_leaves_the_bare_learner():
     """Dropping all components one after another leaves the bare learner."""
     config = FULL
     while variants := without(config):
@@ -62,7 +62,7 @@ def test_every_setting_of_a_component_that_is_dropped_is_gone():
     assert config.inputs == ExtraInputs()
 
 
-def test_differences_have_students_intervals():
+def test_differences_have_t_intervals():
     a, b = [60.0, 70.0, 62.0], [50.0, 58.0, 51.0]
     found = difference(a, b)
     interval = stats.ttest_rel(a, b).confidence_interval(0.95)
@@ -95,7 +95,7 @@ def test_measures_some_components(tmp_path):
     assert len(decisions.rows) == len(runs.rows) == 2
 
 
-def test_only_some_components():
+def test_an_unknown_component_is_an_error():
     env = EnvSettings(n_envs=1)
     settings = AblationSettings(config=replace(FULL, env=env), components=("dueling", "priority"))
     with pytest.raises(ConfigError, match=r"no component 'priority'; the config has 'double', 'dueling'"):

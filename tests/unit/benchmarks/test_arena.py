@@ -1,4 +1,4 @@
-"""The speed of the arena: what is measured is the same fight each time, and the table adds up."""
+"""The benchmark of the arena: it measures equal fights, and the shares add up."""
 
 import json
 from itertools import groupby
@@ -33,12 +33,12 @@ def test_the_environment_plays_the_recorded_fights():
     assert n_ended == recording.n_ended > 0
 
 
-def test_actions_are_drawn_from_all_that_are_open():
+def test_actions_are_sampled_from_the_allowed_ones():
     assert len(np.unique(record(64, 100).actions)) == 20
 
 
 @pytest.mark.parametrize("switch", [False, True])
-def test_timers_can_be_read_again(switch):
+def test_timers_can_be_repeated(switch):
     recording = record(2, 50)
     for timer in (environment_timer(recording, copy=switch), kernel_timer(recording, features=switch)):
         assert timer() > 0.0

@@ -1,4 +1,4 @@
-"""One config on every boss."""
+"""The benchmark of one config on every boss."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from benchmarks.bosses import BossesBenchSettings, measure_bosses
 from soulslab.arena.boss_file import boss_names
 
 
-def test_each_boss_with_each_seed(small_config):
+def test_trains_against_each_boss_with_each_seed(small_config):
     (result,) = measure_bosses(BossesBenchSettings(train=small_config, seeds=(3, 4), n_fights=6))
     assert [(row["seed"], row["boss"]) for row in result.rows] == [(s, b) for s in (3, 4) for b in boss_names()]
     for row in result.rows:

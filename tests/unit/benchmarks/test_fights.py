@@ -7,7 +7,7 @@ from soulslab.arena.boss_file import boss_names
 from soulslab.arena.players import PLAYERS
 
 
-def test_every_player_meets_every_boss_in_every_phase():
+def test_measures_every_player_boss_and_phase():
     (result,) = measure_fights(FightsBenchSettings(n_fights=3))
     met = {(row["boss"], row["phase"], row["player"]) for row in result.rows}
     assert met == {(boss, phase, player) for boss in boss_names() for phase in ("1", "2", "full") for player in PLAYERS}

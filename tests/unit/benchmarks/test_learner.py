@@ -1,4 +1,4 @@
-"""The learners side by side: what is to be reached, and whether it was."""
+"""The benchmark of learners: targets and measured values."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def targets(runs):
     return [(row["measured"], row["reached"]) for row in compare_decisions(runs)]
 
 
-def test_all_is_reached():
+def test_targets_are_met():
     runs = {OURS: [make_run(50, 100)] * 3, SHOWN: [make_run(20, 50)] * 3, PUBLISHED: [make_run(250, 500)] * 3}
     runs["peer"] = [make_run()] * 3
     rows = compare_decisions(runs)
@@ -46,13 +46,13 @@ def test_all_is_reached():
     assert PUBLISHED in rows[0]["what"]
 
 
-def test_nothing_is_reached():
+def test_targets_are_missed():
     runs = {OURS: [make_run(50), make_run(50)], SHOWN: [make_run(40)] * 2, "peer": [make_run(100)] * 2}
     runs[OURS][1] = make_run(50, n_decisions=300_000)
     assert targets(runs) == [(2.0, False), (MoreThan(300_000), False), (0.8, False)]
 
 
-def test_it_is_not_known_whether_it_is_reached():
+def test_targets_are_unknown_with_lower_bounds():
     runs = {OURS: [make_run(n_decisions=1000)], SHOWN: [make_run(10)], "peer": [make_run(100)]}
     assert targets(runs) == [(None, None), (MoreThan(1000), None), (None, None)]
     runs = {OURS: [make_run(50, 60)], "peer": [make_run(n_decisions=150)]}
@@ -108,7 +108,7 @@ def test_measures_all_learners(tmp_path, monkeypatch):
     assert again == learners
 
 
-def test_without_the_peers_nothing_is_begun(tmp_path, monkeypatch):
+def test_a_missing_peer_is_reported_before_the_runs(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "benchmarks.updates", None)
     settings = LearnerBenchSettings(config=RainbowSettings(), folder=tmp_path)
     with pytest.raises(MissingDependencyError, match=r"soulslab\[peers\]"):

@@ -1,4 +1,4 @@
-"""Runs in processes of their own, kept as they come."""
+"""Training runs in separate processes, and the file of stored runs."""
 
 import json
 import signal
@@ -28,7 +28,7 @@ def make_task(seed=0, kind="rainbow", env_id="soulslab/Arena-v0"):
     return LearnerTask(name=kind, kind=kind, is_tuned=False, settings=replace(settings, run=run))
 
 
-def test_runs_are_read_again(tmp_path):
+def test_stored_runs_are_loaded(tmp_path):
     folder = tmp_path / "made" / "here"
     file = RunFile(folder)
     file.add(make_task(0), RUN)
@@ -43,7 +43,7 @@ def test_runs_are_read_again(tmp_path):
     )
 
 
-def test_a_line_that_was_cut_off_is_removed(tmp_path, caplog):
+def test_an_incomplete_last_line_is_removed(tmp_path, caplog):
     RunFile(tmp_path).add(make_task(0), RUN)
     path = tmp_path / RUNS_NAME
     whole = path.read_bytes()
@@ -63,7 +63,7 @@ def test_a_line_that_was_cut_off_is_removed(tmp_path, caplog):
         (b'{"version": 2}\n', "line 1 is not a run"),
     ],
 )
-def test_a_line_that_is_no_run_is_an_error(tmp_path, line, problem):
+def test_an_invalid_line_is_an_error(tmp_path, line, problem):
     (tmp_path / RUNS_NAME).write_bytes(line)
     with pytest.raises(ConfigError, match=problem):
         RunFile(tmp_path)
@@ -77,14 +77,14 @@ def test_another_version_is_an_error(tmp_path):
         RunFile(tmp_path)
 
 
-def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
+def test_a_folder_that_cannot_be_created_is_an_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="cannot be written"):
         RunFile(tmp_path / "file" / "below")
 
 
 @pytest.mark.long
-def test_processes_play_what_is_not_kept(tmp_path, monkeypatch):
+def test_processes_run_the_tasks_without_a_stored_run(tmp_path, monkeypatch):
     kept = make_task(7)
     RunFile(tmp_path).add(kept, RUN)
     ours, theirs = make_task(), make_task(kind="dqn")
@@ -99,7 +99,7 @@ def test_processes_play_what_is_not_kept(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_a_run_that_fails_says_why_and_the_others_are_kept(tmp_path):
+def test_a_failed_run_is_reported_and_the_others_are_stored(tmp_path):
     good, bad = make_task(), make_task(env_id="soulslab/Nothing-v0")
     with pytest.raises(BenchmarkError, match="ended with code 1") as caught:
         play_all([good, bad], tmp_path, 1)
@@ -107,7 +107,7 @@ def test_a_run_that_fails_says_why_and_the_others_are_kept(tmp_path):
     assert list(RunFile(tmp_path).runs) == [good.digest()]
 
 
-def test_ctrl_c_ends_the_processes_and_keeps_nothing_of_them(tmp_path, monkeypatch):
+def test_ctrl_c_kills_the_processes_and_stores_nothing(tmp_path, monkeypatch):
     started = []
     popen = subprocess.Popen
     is_started = threading.Event()

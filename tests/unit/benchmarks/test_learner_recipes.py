@@ -1,4 +1,4 @@
-"""Who takes part: the same task for all."""
+"""The learners of the benchmark and their settings."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def config():
     return load_settings(RainbowSettings, config_path("rainbow.toml"))
 
 
-def test_everybody_plays_the_same(config):
+def test_all_learners_have_the_same_task(config):
     tasks = contestants(config, (3, 4), 1000, Path("shown"), has_tuned_peers=True)
     assert [task.settings.run.seed for task in tasks] == [3] * 7 + [4] * 7
     for task in tasks:
@@ -36,7 +36,7 @@ def test_everybody_plays_the_same(config):
     assert SHOWN not in {task.name for task in contestants(config, (0,), 1000, None)}
 
 
-def test_runs_are_told_apart_by_all_that_matters(config):
+def test_digests_depend_on_the_relevant_settings(config):
     tasks = contestants(config, (0, 1), 1000, Path("shown"), has_tuned_peers=True)
     digests = [task.digest() for task in tasks]
     assert len(set(digests)) == len(tasks)
@@ -47,7 +47,7 @@ def test_runs_are_told_apart_by_all_that_matters(config):
     assert changed == ([False] * 2 + [True] * 5) * 2
 
 
-def test_the_published_recipe_is_what_was_published(config):
+def test_the_published_recipe_has_the_published_settings(config):
     """Issue 5: dueling double DQN, 128 wide, n-step 4, uniform 100 k, batch 64, one update per step, epsilon 0.1."""
     recipe = published(config)
     learner, network, memory = recipe.learner, recipe.network, recipe.replay
@@ -60,7 +60,7 @@ def test_the_published_recipe_is_what_was_published(config):
     assert recipe.demonstrations.path == ""
 
 
-def test_the_published_recipe_takes_no_learning_setting_of_ours(config):
+def test_the_published_recipe_uses_no_learning_setting_of_ours(config):
     """Whatever our config becomes, the recipe stays: a new setting has to be given a value there."""
     taken_over = {"learner": {"munchausen_temperature", "reset_until", "reset_share", "epsilon_decisions"}}
     taken_over |= {"network": {"channels"}, "replay": {"is_mapped", "beta", "beta_end"}}

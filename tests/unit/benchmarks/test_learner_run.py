@@ -1,4 +1,4 @@
-"""A run of each learner, for a moment."""
+"""Short training runs of each learner."""
 
 import msgspec
 import pytest
@@ -24,7 +24,7 @@ def shorten(task, **changes):
 
 
 @pytest.mark.parametrize("task", ARENA, ids=lambda task: task.name)
-def test_a_learner_plays_and_is_evaluated(task):
+def test_a_learner_is_trained_and_evaluated(task):
     told = []
     run = play(shorten(task), told.append)
     assert list(run.points) == told
@@ -36,7 +36,7 @@ def test_a_learner_plays_and_is_evaluated(task):
 
 
 @pytest.mark.parametrize("kind", ["rainbow", "dqn"])
-def test_it_ends_when_it_wins_enough(kind):
+def test_training_stops_at_the_win_rate(kind):
     task = next(task for task in ARENA if task.kind == kind)
     # Nobody wins at once, and nobody wins less than never.
     run = play(shorten(task, stop_win_rate=0.0, total_steps=400), lambda _: None)
@@ -51,7 +51,7 @@ def test_equal_seeds_give_equal_runs():
     assert [(p.decisions, p.mean_return) for p in first.points] == [(p.decisions, p.mean_return) for p in second.points]
 
 
-def test_our_settings_in_their_words():
+def test_our_settings_are_converted_for_peers():
     base = RainbowSettings()
     learner = replace(
         base.learner, updates_per_step=2.0, target_tau=0.01, target_every=1, epsilon_decisions=3000, n_steps_end=3
@@ -70,7 +70,7 @@ def test_our_settings_in_their_words():
     assert DECISIONS_PER_STEP >= 1
 
 
-def test_a_task_comes_through_a_pipe_unchanged():
+def test_a_task_is_serialised_without_changes():
     task = ARENA[0]
     assert task.settings.run.max_seconds == float("inf")
     copy = msgspec.msgpack.decode(msgspec.msgpack.encode(task), type=LearnerTask)

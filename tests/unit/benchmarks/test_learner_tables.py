@@ -1,4 +1,4 @@
-"""Means over seeds, with intervals, and what they are when not every seed got there."""
+"""Means over seeds with intervals, and lower bounds for seeds that did not reach a level."""
 
 import pytest
 from scipy import stats
@@ -24,7 +24,7 @@ def make_run(*win_rates, every=10):
     return LearnerRun(n_decisions=every * len(win_rates) + 3, points=points)
 
 
-def test_levels_are_reached_at_the_first_evaluation_at_or_above_them():
+def test_a_level_is_reached_at_the_first_evaluation_at_or_above_it():
     run = make_run(0.1, 0.5, 0.4, 0.81, 0.7)
     assert run.decisions_to(HALF) == 20
     assert run.decisions_to(MOST) == 40
@@ -35,14 +35,14 @@ def test_levels_are_reached_at_the_first_evaluation_at_or_above_them():
     assert (nothing.decisions_to(0.0), nothing.final_win_rate(), nothing.area()) == (None, 0.0, 0.0)
 
 
-def test_quantiles_are_students():
+def test_quantiles_of_the_t_distribution():
     for n_degrees, quantile in enumerate(T_975, start=1):
         assert quantile == pytest.approx(stats.t.ppf(0.975, n_degrees), abs=6e-4)
     assert t_quantile(1) == T_975[0]
     assert t_quantile(1000) == pytest.approx(stats.t.ppf(0.975, 1000), rel=2e-3)
 
 
-def test_an_interval_is_students():
+def test_the_interval_is_a_t_interval():
     values = [10.0, 14.0, 15.0]
     low, high = stats.t.interval(0.95, 2, loc=13.0, scale=stats.sem(values))
     found = mean_of(values)
@@ -51,13 +51,13 @@ def test_an_interval_is_students():
     assert mean_of([5.0]) == (5.0, None)
 
 
-def test_seeds_that_did_not_get_there_count_with_all_they_had():
+def test_seeds_without_the_level_count_with_all_decisions():
     good, bad = make_run(0.0, 0.6), make_run(0.0, 0.2)
     assert mean_decisions([good, good], HALF) == (20, 0.0)
     assert mean_decisions([good, bad], HALF) == (MoreThan((20 + 23) / 2), None)
 
 
-def test_cells_have_minutes_of_play():
+def test_cells_contain_minutes_of_play():
     cells = decision_cells([make_run(0.0, 0.6, every=600)])
     assert cells["to 50 %"] == 1200
     assert cells["min to 50 %"] == pytest.approx(2.0)  # 10 decisions a second

@@ -1,4 +1,4 @@
-"""What EldenGym is measured on: memory in which its profile and ours find each what they look for."""
+"""The memory layout for the comparison with EldenGym, which fits its profile and ours."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def mask(tmp_path):
     return mask_with_public_attributes(load_profile(file))
 
 
-def test_all_of_ours_stays_and_only_what_is_missing_is_added(own, mask):
+def test_missing_attributes_are_added_to_our_profile(own, mask):
     assert {name: mask.attributes[name] for name in own.attributes} == own.attributes
     assert {name: mask.bases[name] for name in own.bases} == own.bases
     added = {name: mask.attributes[name] for name in mask.attributes if name not in own.attributes}

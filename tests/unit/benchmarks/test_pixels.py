@@ -1,4 +1,4 @@
-"""Learning from pictures measured, on fake games and for a moment."""
+"""The benchmark of learning from frames, on fake games."""
 
 import gymnasium
 import msgspec
@@ -27,7 +27,7 @@ def settings(small_config, tmp_path):
     return PixelsBenchSettings(train=train, n_fights=4, picture=tmp_path / "curves" / "curve.png")
 
 
-def test_both_players_fight_as_often_and_the_curve_is_drawn(settings, monkeypatch):
+def test_measures_both_players_and_draws_the_curve(settings, monkeypatch):
     monkeypatch.setitem(gymnasium.registry[ARENA_LIVE_ID].kwargs, "session", FakeArenaSession)
     (result,) = measure_pixels(settings)
     random, trained = result.rows

@@ -1,4 +1,4 @@
-"""The benchmark of a real-time game beside a learner, with the actor in a process of its own and without."""
+"""The benchmark of a real-time game beside a learner, with a remote actor and without."""
 
 from pathlib import Path
 

@@ -22,20 +22,20 @@ def printed(result, width):
     return console.file.getvalue()
 
 
-def test_cells_are_written_for_people():
+def test_cells_are_formatted():
     lines = printed(RESULT, 100).splitlines()
     assert lines[0].strip() == "a title"
     assert lines[-2].split() == ["a", "long", "name", "1,234,567", "1.23", "yes", ">", "330"]
     assert lines[-1].split() == ["b", "7", "123", "-", "0.50"]
 
 
-def test_a_narrow_terminal_cuts_no_number():
+def test_a_narrow_terminal_does_not_cut_numbers():
     text = printed(RESULT, 44)
     assert "…" not in text
     assert "1,234,567" in text
 
 
-def test_rows_name_their_table_and_the_machine():
+def test_rows_contain_their_table_and_the_machine():
     first, second = json.loads(json.dumps(as_rows([RESULT])))
     assert first["table"] == second["table"] == "a title"
     assert first["machine"] == machine()

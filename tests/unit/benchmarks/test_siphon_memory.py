@@ -2,7 +2,7 @@ from benchmarks.result import as_rows
 from benchmarks.siphon_memory import CACHED, LAYOUTS, ONE_BY_ONE, MemoryBenchSettings, measure_memory
 
 
-def test_every_way_reads_every_layout():
+def test_every_method_reads_every_layout():
     result = measure_memory(MemoryBenchSettings(n_reads=2, n_rounds=2))
     rows = as_rows([result])
     assert len(rows) == 4 * len(LAYOUTS)

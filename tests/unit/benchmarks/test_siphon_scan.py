@@ -1,4 +1,4 @@
-"""The scan bench: every way of searching finds what was planted."""
+"""The benchmark of pattern scans: every method finds the planted patterns."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_rows():
     assert result.rows[0]["ours is faster by"] == 1
 
 
-def test_the_code_is_the_same_each_time():
+def test_the_code_is_reproducible():
     code, places = code_with_patterns(1 << 20)
     assert len(code) == 1 << 20
     assert len(places) == len(PATTERNS)

@@ -1,4 +1,4 @@
-"""Hours with faults at random, on fake games: what is counted, and that it is all of it."""
+"""The soak benchmark on fake games: all events are counted."""
 
 import msgspec
 import numpy as np
@@ -37,7 +37,7 @@ def make(n_games):
     return ArenaLiveVectorEnv(n_games, AutoresetMode.SAME_STEP, session=FakeArenaSession, episodes="in_place")
 
 
-def test_all_that_happened_is_counted(harmless):
+def test_all_events_are_counted(harmless):
     settings = msgspec.structs.replace(SETTINGS, faults=harmless)
     report = soak.soak(make, settings)
     assert report.n_steps == 1200
@@ -56,7 +56,7 @@ def test_all_that_happened_is_counted(harmless):
     assert all(as_table(result).row_count for result in results)
 
 
-def test_the_same_seed_gives_the_same_faults(harmless):
+def test_equal_seeds_give_equal_faults(harmless):
     settings = msgspec.structs.replace(SETTINGS, faults=harmless, game_hours=1 / 120)
     first, second = soak.soak(make, settings), soak.soak(make, settings)
     assert first.inflicted == second.inflicted
@@ -64,7 +64,7 @@ def test_the_same_seed_gives_the_same_faults(harmless):
     assert first.n_episodes == second.n_episodes
 
 
-def test_a_fault_of_a_game_that_is_gone_is_none(harmless):
+def test_a_fault_in_an_ended_game_is_not_counted(harmless):
     env = make(1)
     env.reset(seed=1)
     assert fault_injection.inflict(env.envs[0], "killed")

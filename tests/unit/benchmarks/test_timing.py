@@ -1,9 +1,9 @@
-"""Measuring side by side."""
+"""Interleaved measurements."""
 
 from benchmarks.timing import interleaved, seconds
 
 
-def test_rounds_go_through_all_measurements():
+def test_measurements_are_interleaved():
     order = []
 
     def measure(name):

@@ -1,4 +1,4 @@
-"""Our learner beside others: everybody gets the same task, and the comparison is fair to both sides."""
+"""The benchmark of our PPO and its peers: equal tasks, and the ratios."""
 
 import msgspec
 import pytest
@@ -33,7 +33,7 @@ def trial(small_config):
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
-def test_a_peer_trains_until_its_time_is_up(trial, peer):
+def test_a_peer_trains_until_the_time_limit(trial, peer):
     listener = Listener()
     outcome = train_peer(peer, trial, [listener])
     assert outcome.n_envs == 8
@@ -45,7 +45,7 @@ def test_a_peer_trains_until_its_time_is_up(trial, peer):
     assert isinstance(listener.messages[-1], TrainFinished)
 
 
-def test_a_peer_stops_when_it_wins_enough(trial, monkeypatch):
+def test_a_peer_stops_at_the_win_rate(trial, monkeypatch):
     # One fight is a full window, and no fight has to be won.
     monkeypatch.setattr(peers, "WINDOW", 1)
     monkeypatch.setattr(peers, "HALF", 0.0)
@@ -54,7 +54,7 @@ def test_a_peer_stops_when_it_wins_enough(trial, monkeypatch):
     assert outcome.half_s == outcome.most_s <= outcome.seconds < 60.0
 
 
-def test_ours_counts_every_choice(trial):
+def test_our_policy_steps_are_counted(trial):
     outcome = train_ours(trial, [])
     assert outcome.n_policy_steps % 64 == 0
     assert outcome.n_decisions > outcome.n_policy_steps > 0
@@ -95,7 +95,7 @@ def test_time_ratios(ours, theirs, ratio, is_enough):
     assert row["at least 3"] is is_enough
 
 
-def test_speed_ratios_are_of_choices_per_second():
+def test_speed_ratios_are_ratios_of_policy_steps_per_second():
     (row,) = compare({OURS: [change(n_policy_steps=6000)], "peer": [OUTCOME]}, 100.0)
     assert row["policy steps/s: ours / theirs"] == pytest.approx(6.0)
     assert row["at least 5"] is True

@@ -1,4 +1,4 @@
-"""Where the policy of the simulator fights, and what becomes of the results."""
+"""The benchmark of transfer: evaluations of a policy of the simulator, and their table."""
 
 import msgspec
 import pytest
@@ -22,7 +22,7 @@ def settings(small_config):
     )
 
 
-def test_every_place_has_a_row_that_is_compared_with_the_simulator(settings, monkeypatch):
+def test_each_evaluation_is_compared_with_the_simulator(settings, monkeypatch):
     asked = []
 
     def evaluate(policy, where, *, sinks=()):
@@ -84,8 +84,8 @@ def test_environments_of_real_games_are_compared_with_the_simulator(settings, mo
     assert [row["fights"] for row in result.rows] == [20, 1, 1]
 
 
-def test_a_policy_fights_in_the_window_with_what_it_saw_in_the_simulator(settings, monkeypatch):
-    """No stand-ins but for the window itself."""
+def test_the_window_gives_a_policy_the_inputs_of_the_simulator(settings, monkeypatch):
+    """Only the window is a fake."""
     config = msgspec.structs.replace(
         settings.train, env=msgspec.structs.replace(settings.train.env, options={"phase": "1", "skip_locked": True})
     )

@@ -1,4 +1,4 @@
-"""Updates per second, measured for a moment."""
+"""The benchmark of updates per second."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from soulslab.learn.replay.buffer import ReplayBuffer
 from soulslab.learn.replay.elements import StepShape
 
 
-def test_all_updates_are_measured():
+def test_measures_all_updates():
     config = replace(RainbowSettings(), network=QNetworkSettings(widths=(8, 8), n_quantiles=3))
     rows, targets = measure_updates(config, SpeedSettings(n_stored=200, n_updates=2, n_rounds=2))
     assert [row["update"] for row in rows] == [OURS_SAME, BARE_SAME, PEER, OURS_CONFIG, BARE_CONFIG]
@@ -31,7 +31,7 @@ def test_all_updates_are_measured():
     assert len(targets) == 3
 
 
-def test_the_same_shapes_keep_what_updates_do_besides():
+def test_equal_shapes_change_only_the_network():
     config = replace(RainbowSettings(), replay=ReplaySettings(alpha=0.0))
     same = same_shapes(config)
     assert same.replay.alpha > 0.0
@@ -51,7 +51,7 @@ def test_ratios_are_medians_of_the_rounds():
     assert compare_speed(rates)[0]["reached"] is False
 
 
-def test_made_up_steps_can_be_drawn():
+def test_random_steps_can_be_sampled():
     shape = StepShape(n_features=5, n_actions=7)
     buffer = ReplayBuffer(shape, ReplaySettings(capacity=300), 1)
     buffer.append(made_up_rows(shape, 300, np.random.default_rng(0)))

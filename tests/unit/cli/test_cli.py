@@ -1,4 +1,4 @@
-"""The command line: what it answers, and how it fails."""
+"""The command line: output, errors and exit codes."""
 
 import subprocess
 import sys
@@ -54,7 +54,7 @@ def test_the_installed_command_answers_help_without_gymnasium_and_registers_for_
     assert "soulslab/Arena-v0" in listed.stdout
 
 
-def test_help_loads_nothing_heavy():
+def test_help_imports_no_large_packages():
     code = (
         "import sys; from soulslab.cli import run; run(['--help']); run(['train', '--help']);"
         "print([name for name in ('torch', 'numba', 'cv2', 'matplotlib', 'av') if name in sys.modules])"
@@ -145,7 +145,7 @@ def test_train_settings_mistakes(tmp_path, monkeypatch, capsys):
         (["--run-dir", "/dev/null/x"], "/dev/null/x: could not be written: Not a directory", 1),
     ],
 )
-def test_a_training_that_never_begins_leaves_nothing_behind(tmp_path, monkeypatch, capsys, arguments, words, code):
+def test_a_training_that_does_not_start_creates_no_files(tmp_path, monkeypatch, capsys, arguments, words, code):
     monkeypatch.chdir(tmp_path)
     assert cli.run(["train", *arguments]) == code
     assert words in capsys.readouterr().err
@@ -190,7 +190,7 @@ def a_policy(tmp_path):
     ("flags", "expected"),
     [([], ("trickster", "1")), (["--boss", "judge"], ("judge", "1")), (["--phase", "2"], ("trickster", "2"))],
 )
-def test_a_policy_is_watched_in_the_fight_it_was_trained_on(monkeypatch, a_policy, flags, expected):
+def test_play_uses_the_fight_of_the_training(monkeypatch, a_policy, flags, expected):
     seen = []
     monkeypatch.setattr("soulslab.play.game.play", lambda env, **_: seen.append(env.spec.kwargs))
     path = a_policy("soulslab/Arena-v0", {"boss": "trickster", "phase": "1"}, 74, 20)

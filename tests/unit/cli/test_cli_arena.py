@@ -1,4 +1,4 @@
-"""``soulslab arena``: what it refuses before it opens a window, and what it makes of its flags."""
+"""``soulslab arena``: its flags, and errors before a window opens."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def filled(command, options):
     return [text.format(**options) for text in command]
 
 
-def test_every_flag_is_explained(capsys):
+def test_every_flag_has_a_help_text(capsys):
     assert cli.run(["arena", "--help"]) == 0
     rows = [row.strip("│ ") for row in capsys.readouterr().out.splitlines() if row.startswith("│")]
     flags = [row for row in rows if row.startswith("--")]
@@ -50,7 +50,7 @@ def test_every_flag_is_explained(capsys):
     assert all(len(row.split()) > 2 for row in flags)
 
 
-def test_help_loads_nothing_heavy():
+def test_help_imports_no_large_packages():
     code = (
         "import sys; sys.argv = ['soulslab']; from soulslab.cli import run; run(['arena', '--help']);"
         "print([name for name in ('numpy', 'numba', 'panda3d', 'gymnasium', 'h5py') if name in sys.modules])"
@@ -59,7 +59,7 @@ def test_help_loads_nothing_heavy():
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_the_profile_starts_it_with_flags_that_it_knows(started):
+def test_the_launch_command_of_the_profile_is_valid(started):
     profile = load_profile(PROFILE_PATH)
     command = filled(profile.process.command, profile.process.options)
     assert command[:2] == ["soulslab", "arena"]
@@ -72,7 +72,7 @@ def test_the_profile_starts_it_with_flags_that_it_knows(started):
 
 
 @pytest.mark.parametrize("game", [name for name in known_games() if name != "arena" and has_fight(name)])
-def test_as_a_stand_in_it_has_the_names_and_keys_of_the_other_game(started, game):
+def test_a_stand_in_has_the_names_and_keys_of_the_other_game(started, game):
     profile = stand_in(profile_path(Path(game)))
     assert cli.run(filled(profile.process.command, profile.process.options)[1:]) == 0
     name, (settings, *_) = started
@@ -93,7 +93,7 @@ def test_keys_come_from_a_file_and_from_single_flags(started, tmp_path):
     assert settings.pad["face_a"] == "roll"
 
 
-def test_the_rest_of_the_flags(started, tmp_path):
+def test_window_flags(started, tmp_path):
     boss = tmp_path / "mine.toml"
     boss.write_text((BOSS_DIR / "judge.toml").read_text(encoding="utf-8"), encoding="utf-8")
     flags = ["--boss", str(boss), "--phase", "2", "--seed", "9", "--poses", "random", "--size", "640x360"]
@@ -122,7 +122,7 @@ def test_the_rest_of_the_flags(started, tmp_path):
         (["--replay", "none.log", "--log", "new.log"], "--log: records a game that a person plays"),
     ],
 )
-def test_wrong_flags_are_told(capsys, flags, problem):
+def test_wrong_flags_are_errors(capsys, flags, problem):
     assert cli.run(["arena", *flags]) == cli.EXIT_USAGE
     assert problem in said(capsys)
 
@@ -131,24 +131,24 @@ def test_wrong_flags_are_told(capsys, flags, problem):
     ("boss", "problem"),
     [("juge", "unknown boss 'juge'; did you mean 'judge'"), ("none.toml", "none.toml: cannot be read: ")],
 )
-def test_a_boss_that_is_not_there_is_told_before_a_window_opens(capsys, monkeypatch, boss, problem):
+def test_a_missing_boss_is_reported_before_a_window_opens(capsys, monkeypatch, boss, problem):
     monkeypatch.setattr("soulslab.arena.window.game.Window", lambda _: pytest.fail("a window was opened"))
     monkeypatch.setattr("soulslab.arena.window.memory.process_name.set_process_name", lambda _: None)
     assert cli.run(["arena", "--boss", boss]) != 0
     assert problem in said(capsys)
 
 
-def test_a_log_that_is_not_there_is_told(capsys):
+def test_a_missing_log_is_an_error(capsys):
     assert cli.run(["arena", "--replay", "none.log"]) == cli.EXIT_FAILED
     assert "none.log: cannot be read: No such file" in said(capsys)
 
 
-def test_a_recording_that_is_not_there_is_told(capsys):
+def test_a_missing_recording_is_an_error(capsys):
     assert cli.run(["arena", "--replay", "none.h5"]) == cli.EXIT_FAILED
     assert "none.h5" in said(capsys)
 
 
-def test_what_is_not_installed_is_told(capsys, monkeypatch):
+def test_a_missing_package_is_an_error(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "panda3d", None)
     monkeypatch.setitem(sys.modules, "panda3d.core", None)
     for name in [name for name in sys.modules if name.startswith("soulslab.arena.window.")]:

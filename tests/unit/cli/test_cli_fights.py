@@ -1,4 +1,4 @@
-"""``soulslab fights``: what it makes of its flags, and what it refuses."""
+"""``soulslab fights``: its flags and errors."""
 
 import subprocess
 import sys
@@ -84,7 +84,7 @@ def test_relative_folders(tmp_path, monkeypatch, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "recorded"]
 
 
-def test_a_failure_leaves_nothing_behind(tmp_path, monkeypatch):
+def test_a_failure_creates_no_data_set(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     record = ["fights", "record", "recorded/judge", "--phase", "1", "--fights", "1"]
     assert cli.run([*record, "--policy", "nothing"]) != cli.EXIT_OK
@@ -108,17 +108,17 @@ def test_a_failure_leaves_nothing_behind(tmp_path, monkeypatch):
         (["--player", "human"], cli.EXIT_FAILED, "needs a terminal"),
     ],
 )
-def test_what_is_refused(out, capsys, flags, code, said):
+def test_wrong_usage(out, capsys, flags, code, said):
     assert cli.run(["fights", "record", str(out), *flags]) == code
     assert said in capsys.readouterr().err
 
 
-def test_no_data_set_to_show(tmp_path, capsys):
+def test_show_reports_a_missing_data_set(tmp_path, capsys):
     assert cli.run(["fights", "show", str(tmp_path)]) == cli.EXIT_FAILED
     assert "is no data set" in capsys.readouterr().err
 
 
-def test_help_loads_nothing_heavy():
+def test_help_imports_no_large_packages():
     code = (
         "import sys; sys.argv = ['soulslab']; from soulslab.cli import run; run(['fights', 'record', '--help']);"
         "print([name for name in ('numpy', 'torch', 'gymnasium', 'h5py', 'minari') if name in sys.modules])"
@@ -127,7 +127,7 @@ def test_help_loads_nothing_heavy():
     assert said.stdout.splitlines()[-1] == "[]"
 
 
-def test_the_shown_tables_tell_of_data_sets_of_others(out, capsys):
+def test_show_describes_data_sets_of_other_programs(out, capsys):
     assert cli.run(["fights", "record", str(out), "--fights", "1", "--phase", "1"]) == cli.EXIT_OK
     (out / "metadata.json").write_text(
         (out / "metadata.json").read_text().replace('"soulslab"', '"other"').replace('"algorithm_name"', '"x"')

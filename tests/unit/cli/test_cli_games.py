@@ -1,4 +1,4 @@
-"""``soulslab games``: what it lists, what it refuses, and how a check of a served toy ends."""
+"""``soulslab games``: its list, its errors, and a check of a served toy game."""
 
 import json
 
@@ -29,7 +29,7 @@ def test_the_games_are_listed(capsys):
     assert any("eldenring.exe" in line and "2.6.2.0" in line for line in lines)
 
 
-def test_every_flag_is_explained(capsys):
+def test_every_flag_has_a_help_text(capsys):
     assert cli.run(["games", "check", "--help"]) == 0
     rows = [row.strip("│ ") for row in capsys.readouterr().out.splitlines() if row.startswith("│")]
     flags = [row for row in rows if row.startswith(("--", "*"))]
@@ -37,7 +37,7 @@ def test_every_flag_is_explained(capsys):
     assert all(len(row.replace("*", "").split()) > 2 for row in flags)
 
 
-def test_a_game_that_fits(capsys, address, tmp_path):
+def test_check_passes_for_a_matching_game(capsys, address, tmp_path):
     file = tmp_path / "check.json"
     assert cli.run(["games", "check", address, "--seconds", "0.1", "--json", str(file)]) == 0
     out = capsys.readouterr().out
@@ -47,7 +47,7 @@ def test_a_game_that_fits(capsys, address, tmp_path):
     assert [row["attribute"] for row in rows][:2] == ["hp", "x"]
 
 
-def test_a_game_that_is_not_loaded_fails_unless_nothing_of_it_is_needed(capsys, toys, address):
+def test_check_fails_for_needed_attributes_of_a_game_that_is_not_loaded(capsys, toys, address):
     toys.toy.is_loading = True
     assert cli.run(["games", "check", address, "--need", "hp"]) == 1
     out = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`soulslab join`, and what can be done with what it made."""
+"""``soulslab join``, and the use of joined policies."""
 
 import json
 
@@ -69,7 +69,7 @@ def test_three_policies_by_the_number_of_the_feature(tmp_path, caplog):
         (["p1", "p2", "--feature", "2", "--at-most", "0.5", "--out", "no/j"], 1, "no/j: could not be written"),
     ],
 )
-def test_mistakes(capsys, arguments, code, words):
+def test_wrong_usage(capsys, arguments, code, words):
     assert cli.run(["join", *arguments]) == code
     error = " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert words in error

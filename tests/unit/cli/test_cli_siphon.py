@@ -1,4 +1,4 @@
-"""``soulslab siphon``: what it refuses before it touches a game, and how fast it says so."""
+"""``soulslab siphon``: help, and errors before a game is opened."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_help_names_every_command(capsys):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_command_explains_each_of_its_flags(capsys, name):
+def test_every_flag_of_every_command_has_a_help_text(capsys, name):
     assert cli.run(["siphon", name, "--help"]) == 0
     rows = [row.strip("│ ") for row in capsys.readouterr().out.splitlines() if row.startswith("│")]
     flags = [row for row in rows if row.startswith(("--", "*"))]
@@ -43,7 +43,7 @@ def test_every_command_explains_each_of_its_flags(capsys, name):
     assert all(len(row.replace("*", "").split()) > 2 for row in flags)
 
 
-def test_help_loads_nothing_heavy():
+def test_help_imports_no_large_packages():
     code = (
         "import sys; sys.argv = ['soulslab']; from soulslab.cli import run;"
         f"[run(['siphon', name, '--help']) for name in {NAMES}];"
@@ -117,12 +117,12 @@ def test_wrong_usage(capsys, arguments, words):
         (["attach", "--pid", str(2**22 + 1)], "is the game running?"),
     ],
 )
-def test_a_game_that_does_not_run(capsys, file, arguments, words):
+def test_a_game_that_is_not_running_is_an_error(capsys, file, arguments, words):
     assert cli.run(["siphon", arguments[0], str(file), *arguments[1:]]) == 1
     assert words in said(capsys)
 
 
-def test_a_trace_that_is_not_there(capsys, tmp_path):
+def test_a_missing_trace_is_an_error(capsys, tmp_path):
     assert cli.run(["siphon", "compare", str(tmp_path / "one.h5"), str(tmp_path / "two.h5")]) == 1
     assert "one.h5: cannot be read as a trace" in said(capsys)
 
@@ -132,23 +132,23 @@ def test_a_profile_without_keys_cannot_be_verified(capsys, file):
     assert "keys: names no key" in said(capsys)
 
 
-def test_a_server_that_is_not_there(capsys, tmp_path):
+def test_an_unreachable_server_is_an_error(capsys, tmp_path):
     assert cli.run(["siphon", "attach", f"unix:{tmp_path}/nobody.sock"]) == 1
     assert "no server answers" in said(capsys)
 
 
-def test_flags_of_a_new_profile_do_not_change_one_that_is_there(capsys, file):
+def test_flags_of_a_new_profile_are_refused_for_an_existing_one(capsys, file):
     assert cli.run(["siphon", "scan", str(file), "--name", "Another"]) == 2
     assert "exists, so edit that file" in said(capsys)
 
 
-def test_a_command_that_is_no_program(capsys, tmp_path):
+def test_a_command_that_is_not_a_program_is_an_error(capsys, tmp_path):
     assert cli.run(["siphon", "scan", str(tmp_path / "new.toml"), "--", "no_such_program", "--help"]) == 1
     assert "there is no program 'no_such_program'" in said(capsys)
     assert not (tmp_path / "new.toml").exists()
 
 
-def test_a_profile_with_a_mistake_names_it(capsys, file):
+def test_an_error_in_a_profile_is_reported(capsys, file):
     file.write_text(file.read_text() + "[attributes.hp]\ntype = 'i32'\n")
     assert cli.run(["siphon", "attach", str(file)]) == 2
     assert "attributes.hp" in said(capsys)

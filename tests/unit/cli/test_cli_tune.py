@@ -14,7 +14,7 @@ TINY = [
 ]
 
 
-def test_a_study_from_the_command_line_and_on_with_it(tmp_path, capsys):
+def test_a_study_is_created_and_resumed(tmp_path, capsys):
     study = tmp_path / "study"
     search = ["--search", "learner.lr=1e-4..1e-2:log", "--search", "learner.n_epochs=1..3"]
     asked = ["tune", "--study", str(study), *TINY, *search, "--objective", "return"]
@@ -31,7 +31,7 @@ def test_a_study_from_the_command_line_and_on_with_it(tmp_path, capsys):
     assert "holds a study with study.objective = 'return', but now it is 'win_rate'" in capsys.readouterr().err
 
 
-def test_a_space_in_a_file(tmp_path, capsys):
+def test_a_search_space_is_read_from_a_file(tmp_path, capsys):
     (tmp_path / "space.toml").write_text('[study]\nn_trials = 1\nobjective = "return"\n[search.learner.lr]\nlow = 1\n')
     arguments = ["tune", "--study", str(tmp_path / "study"), "--space", str(tmp_path / "space.toml"), *TINY]
     assert cli.run(arguments) == 2
@@ -57,7 +57,7 @@ def test_wrong_usage_is_named(tmp_path, capsys, arguments, words):
     assert not (tmp_path / "study").exists()
 
 
-def test_an_error_follows_no_progress_bar(tmp_path, capsys):
+def test_an_error_is_printed_without_a_progress_bar(tmp_path, capsys):
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "other").touch()
     asked = ["tune", "--study", str(tmp_path / "study"), *TINY, "--search", "learner.lr=1e-4..1e-2:log"]
@@ -66,7 +66,7 @@ def test_an_error_follows_no_progress_bar(tmp_path, capsys):
     assert line.endswith("holds something that is no study; choose an empty folder")
 
 
-def test_help_loads_nothing_heavy():
+def test_help_imports_no_large_packages():
     code = (
         "import sys; from soulslab.cli import run; run(['tune', '--help']);"
         "print([name for name in ('torch', 'optuna', 'sqlalchemy', 'matplotlib', 'numba') if name in sys.modules])"
