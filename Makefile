@@ -10,4 +10,4 @@ demo test check docs bench setup pin:
 clean:
 	rm -rf .venv .bootstrap.lock build dist site bench-results src/*.egg-info src/soulslab/siphon/clock/*.so
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks
-	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

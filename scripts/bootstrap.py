@@ -4,7 +4,9 @@
 
     python3 scripts/bootstrap.py demo               # train an agent on the built-in fight, film it
     python3 scripts/bootstrap.py test -- -k config  # what stands after the command goes to the tool it runs
-    python3 scripts/bootstrap.py check|docs|bench|setup|pin
+    python3 scripts/bootstrap.py bench              # the long form of the tests, then all benchmarks
+    python3 scripts/bootstrap.py bench -- arena --quick    # one benchmark
+    python3 scripts/bootstrap.py check|docs|setup|pin
 
 The first run creates ``.venv`` and installs the versions that ``constraints.txt`` names. pip compares each file with
 the SHA-256 hashes in ``requirements.txt``; only torch, whose builds differ, is pinned by its version alone. Later runs
@@ -52,7 +54,7 @@ TESTS = ["pytest", "-n", str((os.cpu_count() or 1) + 1), "--dist", "worksteal"]
 COMMANDS: dict[str, list[list[str]]] = {
     "setup": [],
     "demo": [["soulslab", "demo"]],
-    "bench": [[*TESTS, "--long"], ["soulslab", "bench", "all"]],
+    "bench": [[*TESTS, "--long"], ["python", "-m", "benchmarks", "all"]],
     "test": [TESTS],
     "check": [["ruff", "check"], ["ruff", "format", "--check"], ["mypy"], ["lint-imports", "--no-logo"]],
     "docs": [["mkdocs", "build", "--strict"]],
@@ -97,7 +99,7 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         say("\ninterrupted; the same command starts the set-up afresh")
         return 130
-    return run(COMMANDS[command], extra)
+    return run(steps_of(command, extra), extra)
 
 
 def say(text: str) -> None:
@@ -107,6 +109,11 @@ def say(text: str) -> None:
 
 
 # --- running ------------------------------------------------------------------------------------------------
+
+
+def steps_of(command: str, extra: list[str]) -> list[list[str]]:
+    """Return the programs of a command; ``bench`` with arguments runs one benchmark, and no tests."""
+    return [["python", "-m", "benchmarks"]] if command == "bench" and extra else COMMANDS[command]
 
 
 def run(steps: list[list[str]], extra: list[str]) -> int:

@@ -11,7 +11,7 @@ Each of these marker lines is replaced by a table::
     <!-- bosses: dark_souls_3 -->                                its bosses, their environments, unpublished facts
     <!-- recipes: boss -->                                       how to record unpublished facts of a boss
     <!-- messages: LearningStats -->                             the numbers of a telemetry message, and their names
-    <!-- results: train -->                                      docs/results/train.json, as `soulslab bench` wrote it
+    <!-- results: train -->                                      docs/results/train.json, from the benchmark train
     <!-- results: fights -->                                     the same, with a column for each phase
 """
 
@@ -158,7 +158,7 @@ def _metric(name: str, label: str) -> str:
 
 
 def results_table(what: str) -> str:
-    """Return the tables that ``soulslab bench`` measured and that are kept in docs/results, with their machine."""
+    """Return the tables of a benchmark, which are kept in docs/results, with their machine."""
     rows = msgspec.json.decode((RESULTS / f"{what}.json").read_bytes(), type=list[dict[str, Any]])
     machine = ", ".join(f"{name} {value}" for name, value in rows[0]["machine"].items())
     tables: dict[str, list[dict[str, Any]]] = {}

@@ -14,8 +14,9 @@ settings.register_profile("long", settings.get_profile("soulslab"), max_examples
 
 
 def pytest_addoption(parser):
-    """Take ``--long``: the same tests with more resets, frames, fights and examples, where they have such a form."""
-    parser.addoption("--long", action="store_true", help="run the long form of each test that has one (make bench)")
+    """Add the option ``--long``."""
+    help_text = "run the tests marked long, and more resets, frames, fights and examples in others (make bench)"
+    parser.addoption("--long", action="store_true", help=help_text)
 
 
 def pytest_configure(config):
@@ -23,8 +24,15 @@ def pytest_configure(config):
     settings.load_profile("long" if config.getoption("long") else "soulslab")
 
 
-def pytest_collection_modifyitems(items):
-    """Put the tests with Wine first: they run one at a time, and at the end the other processes would wait for them."""
+def pytest_collection_modifyitems(config, items):
+    """Deselect tests of the long form without ``--long``, and run the tests with Wine first.
+
+    The tests with Wine run one at a time; at the end, the other processes would wait for them.
+    """
+    if not config.getoption("long"):
+        long = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
     items.sort(key=lambda item: "windows" not in getattr(item, "fixturenames", ()))
 
 

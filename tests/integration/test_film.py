@@ -28,7 +28,7 @@ def frames_of(path):
 
 def test_the_simulator_is_filmed(policy, tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
-    caplog.set_level("INFO", "soulslab.cli_policies")
+    caplog.set_level("INFO", "soulslab.cli.policies")
     assert cli.run(["film", policy.name, "films/fight.mp4", "--seed", "7"]) == 0
     assert "films/fight.mp4: a fight that was lost" in caplog.text
     pictures, rate = frames_of("films/fight.mp4")

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 import soulslab.errors
+from benchmarks.commands import app as benchmarks_app
 from soulslab import cli
 from soulslab.config import describe_settings
 from soulslab.errors import SoulslabError
 from soulslab.learn.settings import TrainSettings
 
 ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = {("soulslab",): cli.app, ("python", "-m", "benchmarks"): benchmarks_app}
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 
 
@@ -67,13 +69,15 @@ def documented_commands():
         for block in re.findall(r"```(?:bash|sh|console|bat)\n(.*?)```", page.read_text(), re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():
                 words = shlex.split(line.removeprefix("$ "), comments=True)
-                if words[:1] == ["soulslab"]:
-                    yield pytest.param(words[1:], id=f"{page.name}: {' '.join(words[1:])[:60]}")
+                for program, app in PROGRAMS.items():
+                    if words[: len(program)] == list(program):
+                        arguments = words[len(program) :]
+                        yield pytest.param(app, arguments, id=f"{page.name}: {' '.join(arguments)[:60]}")
 
 
-@pytest.mark.parametrize("words", list(documented_commands()))
-def test_documented_commands_parse(words):
-    command, bound, *_ = cli.app.parse_args(words, print_error=False, exit_on_error=False)
+@pytest.mark.parametrize(("app", "words"), list(documented_commands()))
+def test_documented_commands_parse(app, words):
+    command, bound, *_ = app.parse_args(words, print_error=False, exit_on_error=False)
     assert callable(command)
     assert bound is not None
 

@@ -1,4 +1,8 @@
-"""The long form of tests: with ``pytest --long``, as in ``make bench``, their numbers are greater, and nothing else."""
+"""The long form of tests, ``pytest --long``, which ``make bench`` runs.
+
+It runs more resets, frames, fights and examples per test, and also the tests marked ``long``, which take several
+seconds each, such as end-to-end runs of benchmarks.
+"""
 
 from hypothesis import settings
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from soulslab.bench.paced import EPISODE, LIFE, PACED_ID, STEP
 from soulslab.config import dump_settings
 from soulslab.learn.archive import read_archive, write_archive
 from soulslab.learn.rainbow.apart.playing import PlayingApart
@@ -19,6 +18,7 @@ from soulslab.learn.rainbow.channel import Weights
 from soulslab.learn.rainbow.policy import QHeader, QPolicy
 from soulslab.learn.rainbow.settings import QNetworkSettings, RainbowRunSettings, RainbowSettings
 from soulslab.learn.settings import EnvSettings
+from soulslab.testing.paced_env import EPISODE, LIFE, PACED_ID, STEP
 
 STEP_S = 0.005
 LENGTH = 20
@@ -27,7 +27,7 @@ SAVED = "saved.safetensors"
 SAVE_EVERY = 25
 
 
-def small_settings(env_id: str = f"soulslab.bench.paced:{PACED_ID}", alone_s: float = 60.0) -> RainbowSettings:
+def small_settings(env_id: str = f"soulslab.testing.paced_env:{PACED_ID}", alone_s: float = 60.0) -> RainbowSettings:
     """Return a run on a game that is nothing but its pace."""
     options = {"step_s": STEP_S, "n_steps": LENGTH, "n_features": 4, "n_actions": 3}
     return RainbowSettings(

@@ -302,6 +302,12 @@ def test_every_step_runs_and_the_status_is_not_lost(bootstrap, make_venv, monkey
     assert (tmp_path / "ran").read_text() == "yes"
 
 
+def test_bench_with_arguments_runs_one_benchmark(bootstrap):
+    assert bootstrap.steps_of("bench", ["arena"]) == [["python", "-m", "benchmarks"]]
+    assert bootstrap.steps_of("bench", []) == [[*bootstrap.TESTS, "--long"], ["python", "-m", "benchmarks", "all"]]
+    assert bootstrap.steps_of("test", ["-k", "config"]) == [bootstrap.TESTS]
+
+
 def test_the_script_runs_from_anywhere(tmp_path):
     command = [sys.executable, str(ROOT / "scripts" / "bootstrap.py")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -13,7 +13,8 @@ DEADLINE_S = 120
 PRELUDE = """
 import importlib, sys
 import asyncio, concurrent.futures, multiprocessing, subprocess, tempfile
-import av, cv2, cyclopts, grpc, gymnasium, h5py, llvmlite.binding, numba, numpy, psutil, rich.console, rich.live
+import av, cv2, cyclopts, filelock, grpc, gymnasium, h5py, llvmlite.binding, numba, numpy, psutil
+import rich.console, rich.live
 import simplejpeg
 
 for name in ("fcntl", "grp", "pwd", "resource", "termios", "tty", "xcffib"):
@@ -22,8 +23,8 @@ sys.platform = "win32"
 """
 CLIENT = (
     "soulslab.cli",
-    "soulslab.cli_games",
-    "soulslab.cli_siphon",
+    "soulslab.cli.games",
+    "soulslab.cli.siphon",
     "soulslab.doctor",
     "soulslab.envs.doom",
     "soulslab.envs.eldengym",

@@ -132,7 +132,9 @@ class _Compilation:
         if self._lock is not None or CACHE_DIR is None:
             return False
         self._lock = (CACHE_DIR / LOCK_NAME).open("ab")
-        _lock(self._lock)
+        from filelock import lock_descriptor  # noqa: PLC0415  (only a process that compiles needs it)
+
+        lock_descriptor(self._lock.fileno(), poll_interval=0.01)
         return True
 
     def _outermost(self) -> Iterator[None]:
@@ -170,23 +172,6 @@ class _Compilation:
 
 
 _compilation = _Compilation()
-
-
-def _lock(file: IO[bytes]) -> None:
-    """Wait until this process has locked the file; closing it unlocks it."""
-    if sys.platform == "win32":
-        import msvcrt  # noqa: PLC0415  (each system has one of the two modules)
-
-        while True:
-            try:
-                msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
-            except OSError:  # LK_LOCK gives up after ten seconds
-                continue
-            return
-    else:
-        import fcntl  # noqa: PLC0415
-
-        fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def _cache_dir() -> Path | None:

@@ -1,44 +1,45 @@
-"""A file that one process at a time can hold; the system lets go of it when that process dies, in whatever way."""
+"""A lock file that one process at a time holds; the system releases the lock when that process ends."""
 
 from __future__ import annotations
 
 import os
 import socket
-import sys
 import time
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from filelock import lock_descriptor
+
 from soulslab.errors import ChannelError
 
 WAIT_S: Final = 1.0
-"""Whoever only looks holds a lock for an instant; whoever takes one waits so long for that to pass (s)."""
+"""Maximum wait for a lock (s), because `is_held` holds it for a moment."""
 
 _POLL_S: Final = 0.005
 _MAX_HOLDER_BYTES: Final = 512
 
 
 class ProcessLock:
-    """A lock that this process holds; `release` lets go of it, and so does the end of the process."""
+    """A lock that this process holds until `release`, or until the process ends."""
 
     def __init__(self, path: Path, what: str) -> None:
-        """Take a lock.
+        """Acquire the lock.
 
         Args:
-            path: Its file, made if needed.
-            what: Who holds it, for the message: "an actor".
+            path: The lock file; created if it does not exist.
+            what: Description of the holder for the error message: "an actor".
 
         Raises:
-            ChannelError: Another process holds it, which the message names, or the file cannot be opened.
+            ChannelError: Another process holds the lock (the message names it), or the file cannot be opened.
         """
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         except OSError as error:
             raise ChannelError(path, f"could not be opened: {error.strerror or error}") from error
         deadline = time.monotonic() + WAIT_S
-        while not _lock(self._fd):
+        while not lock_descriptor(self._fd, blocking=False):
             if time.monotonic() > deadline:
                 holder = _read_holder(self._fd)
                 os.close(self._fd)
@@ -55,14 +56,14 @@ class ProcessLock:
         self.release()
 
     def release(self) -> None:
-        """Let go; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 def _write_holder(fd: int) -> None:
-    """Write into a lock file which process holds the lock.
+    """Write the holder of the lock into the lock file.
 
     The text begins at byte 1, because Windows does not let other processes read byte 0, which is locked there.
     """
@@ -73,42 +74,19 @@ def _write_holder(fd: int) -> None:
 
 
 def _read_holder(fd: int) -> str:
-    """Return which process holds a lock, in parentheses; "" if the lock file does not say it."""
+    """Return the holder of the lock in parentheses, or "" if the lock file does not contain it."""
     os.lseek(fd, 1, os.SEEK_SET)
     text = os.read(fd, _MAX_HOLDER_BYTES).decode(errors="replace").strip()
     return f" ({text})" if text and text.isprintable() else ""
 
 
 def is_held(path: Path) -> bool:
-    """Tell whether a process holds a lock now."""
+    """Return whether a process holds the lock now."""
     try:
         fd = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
     except FileNotFoundError:
         return False
     try:
-        return not _lock(fd)
+        return not lock_descriptor(fd, blocking=False)
     finally:
         os.close(fd)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(fd: int) -> bool:
-        """Lock the first byte of a file; tell whether it was free."""
-        try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _lock(fd: int) -> bool:
-        """Lock a file; tell whether it was free."""
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

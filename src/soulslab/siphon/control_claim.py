@@ -10,6 +10,8 @@ import os
 import stat
 from pathlib import Path
 
+from filelock import lock_descriptor
+
 from soulslab.errors import ControlTakenError, ProcessError, ProcessExitedError
 
 #: Folder of a user that exists while the user is logged in; its path does not depend on the environment.
@@ -54,23 +56,19 @@ def _locked(path: Path, pid: int) -> int:
         ControlTakenError: It is locked already.
         ProcessError: It cannot be opened.
     """
-    import fcntl  # noqa: PLC0415  (not on Windows, where no game is attached to)
-
     while True:
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise ProcessError(f"cannot open {path}: {error.strerror or error}; remove it", pid=pid) from error
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not lock_descriptor(fd, blocking=False):
             holder = _holder(fd)
             os.close(fd)
             raise ControlTakenError(
                 f"{holder} controls the game of process {pid}; close it first, or give each environment a game of its "
                 f"own (another pid, or a list of them for a vector environment)",
                 holder=holder,
-            ) from error
+            )
         if _is_same_file(fd, path):
             return fd
         os.close(fd)  # its holder has just removed it

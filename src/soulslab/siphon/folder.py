@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
 import time
 from pathlib import Path
+
+from filelock import lock_descriptor
 
 PREFIX = "soulslab-"
 #: A folder this young may be one that its owner has not locked yet.
@@ -33,7 +34,7 @@ class PrivateFolder:
         _sweep(prefix)
         self.path = Path(tempfile.mkdtemp(prefix=prefix))
         self.fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_descriptor(self.fd, blocking=False)
         self._is_closed = False
 
     def close(self) -> None:
@@ -53,10 +54,8 @@ def _sweep(prefix: str) -> None:
             continue
         try:
             about = os.fstat(fd)
-            if about.st_uid == os.getuid() and time.time() - about.st_ctime > MIN_AGE_S:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_old = about.st_uid == os.getuid() and time.time() - about.st_ctime > MIN_AGE_S
+            if is_old and lock_descriptor(fd, blocking=False):  # not in use
                 shutil.rmtree(path, ignore_errors=True)
-        except BlockingIOError:  # in use
-            continue
         finally:
             os.close(fd)

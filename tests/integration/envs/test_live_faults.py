@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from soulslab.bench.faults import FAULTS
+from benchmarks.fault_injection import FAULTS
 from soulslab.envs.live.arena import ArenaLiveEnv
 from soulslab.envs.live.vector import ArenaLiveVectorEnv
 from soulslab.siphon.started import living

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import xcffib.sync
 
-from soulslab.bench.siphon_capture import CaptureBenchSettings, measure_capture
+from benchmarks.siphon_capture import CaptureBenchSettings, measure_capture
 from soulslab.errors import DisplayError, WindowError, WindowGoneError
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.capture import barrier as barrier_module

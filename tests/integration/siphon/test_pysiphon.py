@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from pysiphon import SiphonClient
 
-from soulslab.bench.live_peer import mask_with_public_attributes
+from benchmarks.live_peer import mask_with_public_attributes
 from soulslab.config.writing import dump_settings
 from soulslab.envs.eldengym.attributes import PUBLIC_ATTRIBUTES
 from soulslab.games import profile_path

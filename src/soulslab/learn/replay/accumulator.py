@@ -5,7 +5,7 @@ Shapes: B batch, F features, A actions, S bytes per row, K frames stacked, P poi
 Nothing n-step is stored. Had the sums been made when the steps came in, as accumulators of n-step returns usually do,
 then n and gamma could not be annealed (each sum would keep those of its day for as long as it is remembered), the
 newest n - 1 steps of each environment would have to wait outside, and every observation would be stored twice. What
-it costs to walk n rows of one stream, which lie side by side, is in ``soulslab bench replay``.
+it costs to walk n rows of one stream, which lie side by side, is in ``python -m benchmarks replay``.
 """
 
 from __future__ import annotations

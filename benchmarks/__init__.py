@@ -1,0 +1,5 @@
+"""Benchmarks of soulslab: speed, and decisions and time until fights are won, beside those of other libraries.
+
+``python -m benchmarks arena --quick`` runs one benchmark; ``python -m benchmarks --help`` lists them. Each prints its
+tables and can also write them as JSON.
+"""

@@ -1,0 +1,436 @@
+"""Command line of the benchmarks: one command per benchmark, each with its own options."""
+
+# ruff: noqa: PLC0415  (each command imports only what it measures; some need torch, a game or another library)
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias, TypeVar
+
+import msgspec
+from cyclopts import App, CycloptsError, Parameter
+from cyclopts.validators import Number
+
+from benchmarks.result import Result, as_rows, as_table, machine_line
+from soulslab.cli.application import run_app
+from soulslab.cli.output import EXIT_USAGE, check_json, make_folder, table_console, write_json
+from soulslab.cli.parameters import SEED
+
+RESULTS: Final = Path("bench-results")
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+_AT_LEAST_ONE: Final = Number(gte=1)
+Quick: TypeAlias = Annotated[bool, Parameter(negative="", help="Measure less: rough numbers in about a minute.")]
+Json: TypeAlias = Annotated[Path | None, Parameter(help="Also write the rows of the tables to this file.")]
+Config: TypeAlias = Annotated[Path, Parameter(help="Training config: a TOML file, or the name of a shipped one.")]
+Boss: TypeAlias = Annotated[str | None, Parameter(help="Only this boss: a name, or the path of a boss file.")]
+Policy: TypeAlias = Annotated[Path | None, Parameter(help="Policy file to use; by default one is trained.")]
+Steps: TypeAlias = Annotated[int | None, Parameter(validator=_AT_LEAST_ONE, help="Environment steps per measurement.")]
+Decisions: TypeAlias = Annotated[
+    int | None, Parameter(name="--steps", validator=_AT_LEAST_ONE, help="Game decisions per training run.")
+]
+Fights: TypeAlias = Annotated[
+    int | None, Parameter(validator=_AT_LEAST_ONE, help="Fights or episodes per row of the table.")
+]
+EvaluationFights: TypeAlias = Annotated[
+    int | None, Parameter(name="--fights", validator=_AT_LEAST_ONE, help="Fights per evaluation.")
+]
+Seeds: TypeAlias = Annotated[
+    list[int] | None,
+    Parameter(validator=SEED, consume_multiple=True, negative="", help="Seeds of the training runs."),
+]
+Seed: TypeAlias = Annotated[int | None, Parameter(name=["--seed", "--seeds"], validator=SEED, help="Seed of the run.")]
+LimitS: TypeAlias = Annotated[
+    float | None, Parameter(validator=Number(gt=0), help="Maximum training time per run in seconds.")
+]
+Processes: TypeAlias = Annotated[
+    int | None, Parameter(validator=_AT_LEAST_ONE, help="Training runs at a time, each on one core.")
+]
+
+app = App(
+    name="benchmarks",
+    help="Measure how fast soulslab is on this machine, and how well it learns.",
+    help_format="plaintext",
+    suppress_keyboard_interrupt=False,  # run_app handles it
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one benchmark, or all of them.
+
+    Args:
+        arguments: Command line without the name of the program.
+
+    Returns:
+        The exit code.
+    """
+    logging.getLogger("benchmarks").setLevel(logging.INFO)
+    try:
+        return run_app(app, arguments)
+    except CycloptsError:  # cyclopts has printed it
+        return EXIT_USAGE
+
+
+# --- without training ---------------------------------------------------------------------------------------
+
+
+@app.command
+def arena(*, steps: Steps = None, quick: Quick = False, json: Json = None) -> None:
+    """Measure steps per second of the built-in fight, and compilation."""
+    from benchmarks.arena import ArenaBenchSettings, measure_arena
+
+    settings = ArenaBenchSettings.quick() if quick else ArenaBenchSettings()
+    _report(json, lambda: measure_arena(_with(settings, n_steps=steps)))
+
+
+@app.command
+def fights(*, boss: Boss = None, fights: Fights = None, quick: Quick = False, json: Json = None) -> None:
+    """Measure the win rates of scripted players."""
+    from benchmarks.fights import FightsBenchSettings, measure_fights
+
+    settings = FightsBenchSettings.quick() if quick else FightsBenchSettings()
+    settings = _with(settings, bosses=(boss,) if boss else None, n_fights=fights)
+    _report(json, lambda: measure_fights(settings))
+
+
+@app.command
+def updates(*, config: Config = Path("rainbow.toml"), quick: Quick = False, json: Json = None) -> None:
+    """Measure updates per second of Rainbow and of other DQNs."""
+    from benchmarks.updates import SpeedSettings, measure_speed
+    from soulslab.config import load_settings
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.rainbow.settings import RainbowSettings
+
+    settings = SpeedSettings().quick() if quick else SpeedSettings()
+    rainbow = load_settings(RainbowSettings, config_path(config))
+    _report(json, lambda: measure_speed(rainbow, settings))
+
+
+@app.command
+def replay(*, quick: Quick = False, json: Json = None) -> None:
+    """Measure memory, sampling and saving of the replay buffer."""
+    from benchmarks.replay import ReplayBenchSettings, measure_replay
+
+    settings = ReplayBenchSettings().quick() if quick else ReplayBenchSettings()
+    _report(json, lambda: measure_replay(settings))
+
+
+@app.command
+def remote_actor(*, quick: Quick = False, json: Json = None) -> None:
+    """Measure the lateness of real-time steps while a learner works."""
+    from benchmarks.remote_actor import RemoteActorBenchSettings, measure_remote_actor
+
+    settings = RemoteActorBenchSettings().quick() if quick else RemoteActorBenchSettings()
+    _report(json, lambda: measure_remote_actor(settings))
+
+
+# --- with games ---------------------------------------------------------------------------------------------
+
+
+@app.command
+def siphon(*, quick: Quick = False, json: Json = None) -> None:
+    """Measure the process bridge, and Doom stepped with it."""
+    from benchmarks.siphon_capture import CaptureBenchSettings, measure_capture
+    from benchmarks.siphon_doom import DoomBenchSettings, measure_doom
+    from benchmarks.siphon_memory import MemoryBenchSettings, measure_memory
+    from benchmarks.siphon_public import PublicBenchSettings, measure_public
+    from benchmarks.siphon_rpc import RpcBenchSettings, measure_rpc
+    from benchmarks.siphon_scan import ScanBenchSettings, measure_scan_rate
+
+    def measure() -> list[Result]:
+        return [
+            measure_memory(MemoryBenchSettings.quick() if quick else MemoryBenchSettings()),
+            measure_scan_rate(ScanBenchSettings.quick() if quick else ScanBenchSettings()),
+            measure_capture(CaptureBenchSettings.quick() if quick else CaptureBenchSettings()),
+            *measure_rpc(RpcBenchSettings.quick() if quick else RpcBenchSettings()),
+            measure_public(PublicBenchSettings.quick() if quick else PublicBenchSettings()),
+            *measure_doom(DoomBenchSettings.quick() if quick else DoomBenchSettings()),
+        ]
+
+    _report(json, measure)
+
+
+@app.command
+def window(*, boss: Boss = None, steps: Steps = None, quick: Quick = False, json: Json = None) -> None:
+    """Measure frames and steps of the built-in fight in its window."""
+    from benchmarks.window import WindowBenchSettings, measure_window
+
+    settings = WindowBenchSettings.quick() if quick else WindowBenchSettings()
+    _report(json, lambda: measure_window(_with(settings, boss=boss, n_steps=steps)))
+
+
+@app.command
+def live(*, steps: Steps = None, quick: Quick = False, json: Json = None) -> None:
+    """Measure steps and resets of the live environment and of EldenGym."""
+    from benchmarks.live import LiveBenchSettings, measure_live
+
+    settings = LiveBenchSettings.quick() if quick else LiveBenchSettings()
+    _report(json, lambda: measure_live(_with(settings, n_steps=steps)))
+
+
+@app.command
+def soak(*, steps: Steps = None, seed: Seed = None, quick: Quick = False, json: Json = None) -> None:
+    """Run several games with faults at random for hours."""
+    from benchmarks.soak import SoakSettings, measure_soak
+    from soulslab.arena.state import DECISION_S
+
+    settings = SoakSettings.quick() if quick else SoakSettings()
+    hours = steps * DECISION_S / 3600 if steps else None
+    _report(json, lambda: measure_soak(_with(settings, game_hours=hours, seed=seed)))
+
+
+# --- with training ------------------------------------------------------------------------------------------
+
+
+@app.command
+def train(
+    *,
+    config: Config = Path("demo.toml"),
+    seeds: Seeds = None,
+    limit_s: LimitS = None,
+    fights: Fights = None,
+    quick: Quick = False,
+    json: Json = None,
+) -> None:
+    """Train our PPO, and those of stable-baselines3 and sb3-contrib."""
+    from benchmarks.train import TrainBenchSettings, measure_training
+    from soulslab.config import load_settings
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.settings import TrainSettings
+
+    settings = TrainBenchSettings(train=load_settings(TrainSettings, config_path(config)))
+    settings = settings.quick() if quick else settings
+    settings = _with(settings, seeds=_as_tuple(seeds), limit_s=limit_s, n_fights=fights)
+    _report(json, lambda: measure_training(settings))
+
+
+@app.command
+def bosses(
+    *,
+    config: Config = Path("demo.toml"),
+    boss: Boss = None,
+    seeds: Seeds = None,
+    limit_s: LimitS = None,
+    fights: Fights = None,
+    quick: Quick = False,
+    json: Json = None,
+) -> None:
+    """Train with one config against each boss."""
+    from benchmarks.bosses import BossesBenchSettings, measure_bosses
+    from soulslab.config import load_settings
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.settings import TrainSettings
+
+    settings = BossesBenchSettings(train=load_settings(TrainSettings, config_path(config)))
+    settings = settings.quick() if quick else settings
+    settings = _with(settings, bosses=(boss,) if boss else None, seeds=_as_tuple(seeds))
+    _report(json, lambda: measure_bosses(_with(settings, limit_s=limit_s, n_fights=fights)))
+
+
+@app.command
+def doom(
+    *, seed: Seed = None, limit_s: LimitS = None, fights: Fights = None, quick: Quick = False, json: Json = None
+) -> None:
+    """Train PPO on Doom."""
+    from benchmarks.doom import DoomLearningSettings, measure_doom_learning
+    from soulslab.config import load_settings
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.settings import TrainSettings
+
+    settings = DoomLearningSettings(train=load_settings(TrainSettings, config_path("doom.toml")))
+    settings = settings.quick() if quick else settings
+    _report(json, lambda: measure_doom_learning(_with(settings, seed=seed, limit_s=limit_s, n_episodes=fights)))
+
+
+@app.command
+def pixels(
+    *, seed: Seed = None, limit_s: LimitS = None, fights: Fights = None, quick: Quick = False, json: Json = None
+) -> None:
+    """Train PPO on frames of the window."""
+    from benchmarks.pixels import PixelsBenchSettings, measure_pixels
+    from soulslab.config import load_settings
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.settings import TrainSettings
+
+    settings = PixelsBenchSettings(train=load_settings(TrainSettings, config_path("pixels.toml")))
+    settings = settings.quick() if quick else settings
+    _report(json, lambda: measure_pixels(_with(settings, seed=seed, limit_s=limit_s, n_fights=fights)))
+
+
+@app.command
+def transfer(
+    *,
+    config: Config = Path("demo.toml"),
+    policy: Policy = None,
+    limit_s: LimitS = None,
+    fights: Fights = None,
+    quick: Quick = False,
+    json: Json = None,
+) -> None:
+    """Measure a policy of the simulator in the window."""
+    from benchmarks.transfer import measure_transfer, transfer_settings
+
+    settings = _with(transfer_settings(config, is_quick=quick), policy=policy, n_fights=fights, limit_s=limit_s)
+    _report(json, lambda: measure_transfer(settings))
+
+
+@app.command
+def souls(
+    *,
+    config: Config = Path("demo.toml"),
+    policy: Policy = None,
+    limit_s: LimitS = None,
+    fights: Fights = None,
+    quick: Quick = False,
+    json: Json = None,
+) -> None:
+    """Measure a policy of the simulator in stand-ins for real games."""
+    from benchmarks.transfer import measure_souls, transfer_settings
+
+    settings = _with(transfer_settings(config, is_quick=quick), policy=policy, n_fights=fights, limit_s=limit_s)
+    _report(json, lambda: measure_souls(settings))
+
+
+@app.command
+def learner(
+    *,
+    config: Config = Path("rainbow.toml"),
+    steps: Decisions = None,
+    fights: EvaluationFights = None,
+    seeds: Seeds = None,
+    processes: Processes = None,
+    tuned_peers: Annotated[
+        bool, Parameter(negative="", help="Also train the other libraries with our settings: twice the time.")
+    ] = False,
+    quick: Quick = False,
+    json: Json = None,
+) -> None:
+    """Train our Rainbow and other DQNs: hours; an interrupted run resumes."""
+    from benchmarks.learner import LearnerBenchSettings, measure_learner
+    from soulslab.config import load_settings
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.rainbow.settings import RainbowSettings
+
+    settings = LearnerBenchSettings(config=load_settings(RainbowSettings, config_path(config)))
+    settings = settings.quick() if quick else settings
+    settings = _with(settings, seeds=_as_tuple(seeds), limit=steps, n_processes=processes)
+    settings = _with(settings, has_tuned_peers=tuned_peers or None)
+    _report(json, lambda: measure_learner(_with_evaluation_fights(settings, fights)))
+
+
+@app.command
+def learner_doom(
+    *,
+    config: Config = Path("rainbow.toml"),
+    steps: Decisions = None,
+    fights: Fights = None,
+    seed: Seed = None,
+    limit_s: LimitS = None,
+    quick: Quick = False,
+    json: Json = None,
+) -> None:
+    """Train with the config of learner on Doom."""
+    from benchmarks.learner_doom import LearnerDoomSettings, measure_learner_doom
+    from soulslab.config import load_settings
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.rainbow.settings import RainbowSettings
+    from soulslab.learn.settings import TrainSettings
+
+    env = load_settings(TrainSettings, config_path("doom.toml")).env
+    settings = LearnerDoomSettings(config=load_settings(RainbowSettings, config_path(config)), env=env)
+    settings = settings.quick() if quick else settings
+    settings = _with(settings, seed=seed, limit_s=limit_s, n_episodes=fights, decisions=steps)
+    _report(json, lambda: measure_learner_doom(settings))
+
+
+@app.command
+def ablation(
+    *,
+    config: Config = Path("rainbow.toml"),
+    steps: Decisions = None,
+    fights: EvaluationFights = None,
+    seeds: Seeds = None,
+    processes: Processes = None,
+    components: Annotated[
+        list[str] | None,
+        Parameter(consume_multiple=True, negative="", help="Only remove these, by their names in the table."),
+    ] = None,
+    quick: Quick = False,
+    json: Json = None,
+) -> None:
+    """Train with the config of learner without each component: hours."""
+    from benchmarks.ablation import AblationSettings, measure_ablation
+    from soulslab.config import load_settings
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.rainbow.settings import RainbowSettings
+
+    settings = AblationSettings(config=load_settings(RainbowSettings, config_path(config)))
+    settings = settings.quick() if quick else settings
+    settings = _with(settings, seeds=_as_tuple(seeds), limit=steps, n_processes=processes)
+    settings = _with(settings, components=tuple(components) if components else None)
+    _report(json, lambda: measure_ablation(_with_evaluation_fights(settings, fights)))
+
+
+# --- all ----------------------------------------------------------------------------------------------------
+
+BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
+    "arena": arena,
+    "fights": fights,
+    "train": train,
+    "bosses": bosses,
+    "siphon": siphon,
+    "doom": doom,
+    "window": window,
+    "live": live,
+    "pixels": pixels,
+    "transfer": transfer,
+    "souls": souls,
+    "learner": learner,
+    "learner-doom": learner_doom,
+    "updates": updates,
+    "replay": replay,
+    "remote-actor": remote_actor,
+    "ablation": ablation,
+    "soak": soak,
+}
+
+
+@app.command(name="all")
+def run_all(*, quick: Quick = False) -> None:
+    """Run every benchmark, and write a JSON file of each into bench-results/."""
+    make_folder(RESULTS)
+    for name, command in BENCHMARKS.items():
+        command(quick=quick, json=RESULTS / f"{name}.json")
+
+
+def _report(json: Path | None, measure: Callable[[], list[Result]]) -> None:
+    """Measure, print the tables, and write them to a file if one is given."""
+    check_json(json)
+    console = table_console()
+    console.print(machine_line(), highlight=False, soft_wrap=True)
+    results = measure()
+    for result in results:
+        console.print("", as_table(result))
+    if json is not None:
+        write_json(json, as_rows(results))
+
+
+def _with(settings: S, **changes: object) -> S:
+    """Return the settings with the changes that are not None."""
+    return msgspec.structs.replace(settings, **{name: value for name, value in changes.items() if value is not None})
+
+
+def _with_evaluation_fights(settings: S, n_fights: int | None) -> S:
+    """Return the settings of a benchmark of Rainbow with the number of fights per evaluation, if one is given."""
+    if n_fights is None:
+        return settings
+    config = settings.config  # type: ignore[attr-defined]
+    run = msgspec.structs.replace(config.run, evaluate_fights=n_fights)
+    return msgspec.structs.replace(settings, config=msgspec.structs.replace(config, run=run))
+
+
+def _as_tuple(seeds: list[int] | None) -> tuple[int, ...] | None:
+    return tuple(seeds) if seeds else None

@@ -1,0 +1,124 @@
+"""The application of the command line: its commands, logging and errors.
+
+Exit codes: 0 success, 1 failure, 2 wrong usage or configuration, 130 interrupted.
+
+Each command imports what it needs when it runs, so that ``soulslab --help`` is fast.
+"""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+from cyclopts import App, CycloptsError, Parameter
+
+from soulslab.cli.arena import arena
+from soulslab.cli.bench import bench
+from soulslab.cli.doctor import doctor, envs
+from soulslab.cli.evaluate import evaluate
+from soulslab.cli.fights import fights
+from soulslab.cli.games import games
+from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from soulslab.cli.play import play
+from soulslab.cli.policies import film, join, remove_tokens
+from soulslab.cli.siphon import siphon
+from soulslab.cli.siphon_control import hold, move, shell, stream, tap, toggle
+from soulslab.cli.siphon_serve import serve
+from soulslab.cli.siphon_verify import compare, verify
+from soulslab.cli.train import demo, train
+from soulslab.cli.tune import tune
+from soulslab.errors import ConfigError, EnvironmentUsageError, SoulslabError, missing_dependency
+from soulslab.version import VERSION
+
+TRACEBACK_VERBOSITY: Final = 2
+HELP_FLAGS: Final = frozenset({"--help", "-h", "--version"})
+
+app = App(
+    name="soulslab",
+    help="Reinforcement learning on Souls games, with a built-in boss fight.",
+    version=VERSION,
+    help_format="plaintext",
+    suppress_keyboard_interrupt=False,  # _run_command handles it
+)
+for _siphon_command in (tap, hold, toggle, move, stream, shell, serve, verify, compare):
+    siphon.command(_siphon_command)
+app.command(bench, show=False)  # deprecated
+for _command in (envs, doctor, train, evaluate, demo, play, arena, tune, join, remove_tokens, film):
+    app.command(_command)
+for _group in (siphon, fights, games):
+    app.command(_group)
+
+
+def main() -> None:
+    """Run the command of this process and exit with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command.
+
+    Args:
+        arguments: Command line without the name of the program.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        return app.meta(arguments, exit_on_error=False, result_action="return_value") or EXIT_OK
+    except CycloptsError:  # cyclopts has printed it
+        return EXIT_USAGE
+
+
+@app.meta.default
+def _run_command(
+    *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    verbose: Annotated[int, Parameter(name=["-v", "--verbose"], count=True, show_default=False)] = 0,
+) -> int:
+    """Run a command with logging and error handling.
+
+    Args:
+        tokens: The command and its arguments.
+        verbose: Log more; -vv logs everything and shows tracebacks.
+    """
+    return run_app(app, tokens, verbose=verbose)
+
+
+def run_app(application: App, tokens: Sequence[str], *, verbose: int = 0) -> int:
+    """Run a command of an application with logging and error handling.
+
+    Args:
+        application: Application with the command.
+        tokens: The command and its arguments.
+        verbose: 0: warnings and progress; 1: more; 2: everything, with tracebacks.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        CycloptsError: The command line is wrong; cyclopts has printed why.
+    """
+    # The arguments after -- are the command line of a game and may contain flags of the game.
+    if not HELP_FLAGS.isdisjoint(tokens[: tokens.index("--")] if "--" in tokens else tokens):
+        return application(tokens, exit_on_error=False, result_action="return_value") or EXIT_OK
+    import gymnasium
+
+    from soulslab.envs.registration import register_all
+    from soulslab.log import configure
+
+    register_all()
+    configure(verbose)
+    try:
+        return application(tokens, exit_on_error=False, result_action="return_value") or EXIT_OK
+    except (SoulslabError, gymnasium.error.Error, ModuleNotFoundError) as error:
+        missing = missing_dependency(error) if isinstance(error, ModuleNotFoundError) else None
+        if verbose >= TRACEBACK_VERBOSITY or (isinstance(error, ModuleNotFoundError) and missing is None):
+            raise
+        sys.stderr.write(f"{application.name[0]}: {missing or error}\n")
+        is_usage = isinstance(error, ConfigError | EnvironmentUsageError | gymnasium.error.UnregisteredEnv)
+        return EXIT_USAGE if is_usage else EXIT_FAILED
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{application.name[0]}: interrupted\n")
+        return EXIT_INTERRUPTED

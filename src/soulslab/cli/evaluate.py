@@ -1,0 +1,135 @@
+"""``soulslab evaluate``."""
+
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from soulslab.cli.output import EXIT_OK, check_json, table_console, write_json
+from soulslab.cli.parameters import SEED, TokenFile, check_run, token_options
+
+_log = logging.getLogger(__name__)
+
+
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class EvaluateFlags:
+    """The evaluation.
+
+    Attributes:
+        fights: Number of fresh fights.
+        envs: Number of environments (for real games: of processes); by default, as in training.
+        env: Another environment with the same observations and actions, such as soulslab/DarkSouls3Iudex-v0.
+        option: Value of an option of the environment, as stand_in=true; may be repeated.
+        boss: Boss; by default, that of the training.
+        phase: 1, 2 or full; by default, that of the training.
+        seed: Seed of the fights.
+        greedy: Only evaluate greedy actions; by default, greedy and sampled actions.
+        sampled: Only evaluate sampled actions; by default, greedy and sampled actions.
+        json: Also write the tables to this file.
+        token_file: File with the token of the environment's server; - asks for the token. By default, the environment
+            variable SOULSLAB_TOKEN is used.
+        trust: The policy's file may choose programs, profiles, servers and modules of the environment.
+    """
+
+    fights: Annotated[int, Parameter(validator=Number(gte=1))] = 1000
+    envs: Annotated[int | None, Parameter(validator=Number(gte=1, lte=65536))] = None
+    env: str | None = None
+    option: Annotated[list[str] | None, Parameter(negative="")] = None
+    boss: str | None = None
+    phase: str | None = None
+    seed: Annotated[int, Parameter(validator=SEED)] = 0
+    greedy: Annotated[bool, Parameter(negative="")] = False
+    sampled: Annotated[bool, Parameter(negative="")] = False
+    json: Path | None = None
+    token_file: TokenFile = None
+    trust: Annotated[bool, Parameter(negative="")] = False
+
+    def environment(self, trained_id: str, trained: dict[str, Any], source: Path) -> tuple[str, dict[str, Any]]:
+        """Return the environment's id and its options.
+
+        Args:
+            trained_id: Id of the environment that the agent was trained on.
+            trained: Options of that environment.
+            source: File of the policy, for messages.
+
+        Raises:
+            UntrustedFileError: The file chooses what is run, and is not trusted.
+        """
+        from soulslab.config import read_overrides
+        from soulslab.learn.untrusted import check_named_environment
+
+        named = {name: value for name, value in (("boss", self.boss), ("phase", self.phase)) if value is not None}
+        named |= read_overrides(self.option or (), "--option")
+        # Bosses belong to an environment.
+        dropped = {*named, "boss"} if self.env else {*named}
+        kept = {name: value for name, value in trained.items() if name not in dropped}
+        if not self.trust:
+            check_named_environment("" if self.env else trained_id, kept, source)
+        return self.env or trained_id, {**kept, **named, **token_options(self.token_file)}
+
+    def selections(self) -> list[str]:
+        """Return the selections of actions to evaluate; without flags, both."""
+        chosen = [
+            selection for selection, is_chosen in (("greedy", self.greedy), ("sampled", self.sampled)) if is_chosen
+        ]
+        return chosen or ["greedy", "sampled"]
+
+
+def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
+    """Measure the win rate of a trained agent.
+
+    Args:
+        run: Folder of a run, or a policy file.
+        flags: The evaluation.
+    """
+    flags = flags or EvaluateFlags()
+    check_json(flags.json)
+    check_run(run)
+    from soulslab.config import without_secrets
+    from soulslab.learn.evaluate import EvaluationSettings
+    from soulslab.learn.evaluate import evaluate as evaluate_policy
+    from soulslab.learn.players import load_player
+    from soulslab.learn.sinks import ConsoleSink
+    from soulslab.report import evaluation_rows, evaluation_tables
+
+    policy = load_player(run)
+    header = policy.header
+    env_id, options = flags.environment(header.env_id, _without_functions(header.env_options), run)
+    evaluations = {}
+    sink = ConsoleSink()
+    for selection in flags.selections():
+        settings = EvaluationSettings(
+            env_id=env_id,
+            env_options=options,
+            n_fights=flags.fights,
+            n_envs=flags.envs,
+            seed=flags.seed,
+            deterministic=selection == "greedy",
+        )
+        evaluations[selection] = evaluate_policy(policy, settings, sinks=[sink])
+    for table in evaluation_tables(evaluations):
+        table_console().print(table, "")
+    if flags.json:
+        write_json(
+            flags.json, evaluation_rows(evaluations, {"env": env_id, **without_secrets(options), "seed": flags.seed})
+        )
+    return EXIT_OK
+
+
+def _without_functions(options: dict[str, Any]) -> dict[str, Any]:
+    """Leave out options that were Python functions in training, such as rewards; they do not change the win rate."""
+    known = {}
+    for name, value in options.items():
+        if isinstance(value, str) and value.startswith("<function "):
+            _log.warning("left out %s=%s, which only Python can pass; returns are those of the default", name, value)
+        else:
+            known[name] = value
+    return known

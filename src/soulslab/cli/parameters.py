@@ -1,0 +1,87 @@
+"""Types and values of parameters that several commands have."""
+
+# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from soulslab.errors import ConfigError
+
+#: Validator of the seeds that numpy and torch both take.
+SEED: Final = Number(gte=0, lt=2**32)
+PositiveFloat: TypeAlias = Annotated[float, Parameter(validator=Number(gt=0))]
+#: The flag ``--token-file``; see `token_options`. Its value may be ``-``.
+TokenFile: TypeAlias = Annotated[Path | None, Parameter(allow_leading_hyphen=True)]
+
+
+def check_run(path: Path) -> None:
+    """Check that a run or policy file exists, before other work.
+
+    Args:
+        path: Folder of a run, or a policy file.
+
+    Raises:
+        ConfigError: The path does not exist, or the folder does not contain a run.
+    """
+    if not path.exists():
+        raise ConfigError("does not exist; name the folder of a run, or a policy file", source=path)
+    from soulslab.learn.runs import CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME
+
+    if path.is_dir() and not any((path / name).exists() for name in (CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME)):
+        raise ConfigError("does not contain a run; name the folder of a run, or a policy file", source=path)
+
+
+def token_options(token_file: Path | None) -> dict[str, str]:
+    """Return the options of an environment for the flag ``--token-file``.
+
+    With ``-`` the token is read from the terminal or from standard input. It is put into the environment variable
+    ``SOULSLAB_TOKEN`` for the processes of a run; other users cannot read it there.
+
+    Args:
+        token_file: Value of the flag, or None.
+
+    Returns:
+        The option ``token_file`` with the absolute path; empty without a file.
+
+    Raises:
+        ConfigError: The file cannot be used, or the entered token is empty.
+    """
+    if token_file is None:
+        return {}
+    from soulslab.siphon.rpc import tokens
+
+    if token_file == Path("-"):
+        from getpass import getpass
+
+        token = getpass("token of the server: ") if sys.stdin.isatty() else sys.stdin.readline()
+        if not token.strip():
+            raise ConfigError("no token was entered", source="--token-file -")
+        os.environ[tokens.TOKEN_VARIABLE] = token.strip()
+        return {}
+    tokens.read_token(token_file)  # report an error before other work
+    return {"token_file": str(token_file.resolve())}
+
+
+def token_overrides(token_file: Path | None) -> list[str]:
+    """Return the settings of a run for the flag ``--token-file``, in the form of ``--set``; see `token_options`."""
+    from soulslab.config.writing import toml_value
+
+    return [f"env.options.{name}={toml_value(value)}" for name, value in token_options(token_file).items()]
+
+
+def read_pairs(texts: list[str], source: str) -> dict[str, str]:
+    """Return the names and values of ``name=value`` texts; `source` is their flag, for errors."""
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError("is not of the form name=value", source=f"{source} {text}")
+        pairs[name.strip()] = value.strip()
+    return pairs

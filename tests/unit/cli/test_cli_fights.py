@@ -1,0 +1,136 @@
+"""``soulslab fights``: its flags and errors."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from soulslab import cli
+from soulslab.arena.boss_file import load_boss
+from soulslab.arena.knight import load_knight
+from soulslab.arena.live_fight import LiveFight, LiveFightOptions
+from soulslab.arena.window.keylog import KeyLogWriter
+from soulslab.fights.recording import fight_seeds
+from soulslab.learn.demonstrations.data_set import describe
+from soulslab.learn.demonstrations.reading import read_outcomes
+from soulslab.learn.policy import Policy, PolicyHeader
+from soulslab.learn.settings import NetworkSettings
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "fights"
+
+
+def test_the_reference_player_by_a_config(out, capsys):
+    record = ["fights", "record", str(out), "--fights", "2", "--config", "demo.toml", "--phase", "1"]
+    assert cli.run(record) == cli.EXIT_OK
+    description = describe(out)
+    assert (description.n_episodes, description.player) == (2, "reference")
+    assert (description.options["skip_locked"], description.options["phase"]) == (True, "1")
+    assert cli.run([*record, "--append"]) == cli.EXIT_OK
+    assert describe(out).n_episodes == 4
+    first = fight_seeds(0, 1)[0]
+    assert [told["seed"] for told in read_outcomes(describe(out))] == [first, first + 1, first + 2, first + 3]
+    assert cli.run(record) == cli.EXIT_FAILED
+    assert "is there already" in capsys.readouterr().err
+    assert cli.run(["fights", "show", str(out)]) == cli.EXIT_OK
+    said = capsys.readouterr().out
+    assert all(text in said for text in ("soulslab/Arena-v0", "reference", "of 4", "skip_locked", "random_pose"))
+
+
+def test_a_policy(out, tmp_path):
+    header = PolicyHeader(
+        env_id="soulslab/Arena-v0",
+        env_options={},
+        n_features=74,
+        n_actions=20,
+        network=NetworkSettings(widths=(8,)),
+        soulslab="",
+        commit="",
+    )
+    Policy(header).save(tmp_path / "policy.safetensors")
+    policy = str(tmp_path / "policy.safetensors")
+    assert cli.run(["fights", "record", str(out), "--policy", policy, "--fights", "1", "--phase", "1"]) == cli.EXIT_OK
+    assert describe(out).player == policy
+
+
+def test_a_key_log(out, tmp_path):
+    game = LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions(phase="1", seed=3))
+    writer = KeyLogWriter(tmp_path / "keys.log", game, "judge")
+    while game.n_fights == 1:
+        game.tick(())
+        writer.tick(game)
+    writer.close(game)
+    keys = str(tmp_path / "keys.log")
+    assert cli.run(["fights", "record", str(out), "--keys", keys, "--phase", "1"]) == cli.EXIT_OK
+    assert (describe(out).n_episodes, describe(out).player) == (1, "human")
+    assert cli.run(["fights", "record", str(out), "--keys", keys, "--phase", "1", "--append"]) == cli.EXIT_OK
+    assert describe(out).n_episodes == 1
+
+
+def test_relative_folders(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    record = ["fights", "record", "recorded/judge", "--fights", "1", "--phase", "1"]
+    assert cli.run(record) == cli.EXIT_OK
+    assert cli.run([*record, "--append"]) == cli.EXIT_OK
+    assert cli.run(["fights", "show", "recorded/judge"]) == cli.EXIT_OK
+    assert "of 2" in capsys.readouterr().out
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert cli.run(["fights", "record", ".", "--fights", "1", "--phase", "1"]) == cli.EXIT_OK
+    assert describe(tmp_path / "here").n_episodes == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "recorded"]
+
+
+def test_a_failure_creates_no_data_set(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    record = ["fights", "record", "recorded/judge", "--phase", "1", "--fights", "1"]
+    assert cli.run([*record, "--policy", "nothing"]) != cli.EXIT_OK
+    assert list(tmp_path.iterdir()) == []
+    assert cli.run(record) == cli.EXIT_OK
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "said"),
+    [
+        (["--policy", "x", "--keys", "y"], cli.EXIT_USAGE, "cannot be combined"),
+        (["--boss", "jugde"], cli.EXIT_USAGE, "did you mean 'judge'"),
+        (["--set", "env.id=toys/Nothing-v0"], cli.EXIT_USAGE, "toys"),
+        (["--config", "nothing.toml"], cli.EXIT_USAGE, "nothing.toml"),
+        (["--keys", "nothing.log"], cli.EXIT_FAILED, "nothing.log: cannot be read"),
+        (
+            ["--policy", "nothing"],
+            cli.EXIT_USAGE,
+            "nothing: does not exist; name the folder of a run, or a policy file",
+        ),
+        (["--player", "human"], cli.EXIT_FAILED, "needs a terminal"),
+    ],
+)
+def test_wrong_usage(out, capsys, flags, code, said):
+    assert cli.run(["fights", "record", str(out), *flags]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_show_reports_a_missing_data_set(tmp_path, capsys):
+    assert cli.run(["fights", "show", str(tmp_path)]) == cli.EXIT_FAILED
+    assert "is no data set" in capsys.readouterr().err
+
+
+def test_help_imports_no_large_packages():
+    code = (
+        "import sys; sys.argv = ['soulslab']; from soulslab.cli import run; run(['fights', 'record', '--help']);"
+        "print([name for name in ('numpy', 'torch', 'gymnasium', 'h5py', 'minari') if name in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines()[-1] == "[]"
+
+
+def test_show_describes_data_sets_of_other_programs(out, capsys):
+    assert cli.run(["fights", "record", str(out), "--fights", "1", "--phase", "1"]) == cli.EXIT_OK
+    (out / "metadata.json").write_text(
+        (out / "metadata.json").read_text().replace('"soulslab"', '"other"').replace('"algorithm_name"', '"x"')
+    )
+    assert cli.run(["fights", "show", str(out)]) == cli.EXIT_OK
+    assert np.isin(["player", "-"], capsys.readouterr().out.split()).all()

@@ -1,0 +1,76 @@
+"""``soulslab join``, and the use of joined policies."""
+
+import json
+
+import pytest
+
+from soulslab import cli
+from soulslab.envs.registration import ARENA_ID
+from soulslab.learn.players import load_player
+from support.policies import q_policy
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    for number in (1, 2):
+        options = {"boss": "judge", "phase": number, "random_pose": True, "skip_locked": True}
+        (tmp_path / f"p{number}").mkdir()
+        policy = q_policy(number, env_id=ARENA_ID, n_features=74, n_actions=20, env_options=options, n_envs=4)
+        policy.save(tmp_path / f"p{number}" / "policy.safetensors")
+
+
+@pytest.mark.usefixtures("runs")
+def test_join_and_evaluate(tmp_path, capsys, caplog):
+    caplog.set_level("INFO", "soulslab")
+    arguments = ["--feature", "boss_hp", "--at-most", "0.5", "--out", "judge.safetensors"]
+    assert cli.run(["join", "p1", "p2", *arguments]) == 0
+    assert caplog.messages[-1] == "judge.safetensors: p1, then p2 from boss_hp <= 0.5"
+    joined = load_player(tmp_path / "judge.safetensors")
+    assert joined.header.env_options["phase"] == "full"
+    for phase, name in (("full", "full.json"), ("2", "second.json")):
+        flags = ["--fights", "4", "--greedy", "--json", name] + (["--phase", phase] if phase == "2" else [])
+        assert cli.run(["evaluate", "judge.safetensors", *flags]) == 0
+        (row,) = json.loads((tmp_path / name).read_text())
+        assert (row["env"], row["phase"], row["n_fights"]) == (ARENA_ID, phase, 4)
+    assert "greedy" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("runs")
+def test_three_policies_by_the_number_of_the_feature(tmp_path, caplog):
+    caplog.set_level("INFO", "soulslab")
+    thresholds = ["--at-most", "0.7", "--at-most", "0.3"]
+    arguments = ["--feature", "2", *thresholds, "--phase", "1", "--out", "j.safetensors"]
+    assert cli.run(["join", "p1", "p2", "p1/policy.safetensors", *arguments]) == 0
+    assert caplog.messages[-1].endswith(
+        "p1, then p2 from feature 2 <= 0.7, p1/policy.safetensors from feature 2 <= 0.3"
+    )
+    assert load_player(tmp_path / "j.safetensors").header.env_options["phase"] == "1"
+
+
+@pytest.mark.usefixtures("runs")
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["p1", "--feature", "boss_hp", "--at-most", "0.5", "--out", "j"], 2, "needs policies of two phases or more"),
+        (["p1", "p2", "--feature", "bos_hp", "--at-most", "0.5", "--out", "j"], 2, "did you mean 'boss_hp'?"),
+        (["p1", "p2", "p1", "--feature", "2", "--at-most", "0.5", "--out", "j"], 2, "has 1 thresholds for 3 policies"),
+        (["p1", "p2", "--feature", "2", "--at-most", "0.5"], 2, "--out"),
+        (["p1", "p2", "--feature", "2", "--at-most", "half", "--out", "j"], 2, "half"),
+        (
+            ["p1", "p3", "--feature", "2", "--at-most", "0.5", "--out", "j"],
+            2,
+            "p3: does not exist; name the folder of a run, or a policy file",
+        ),
+        (["p1", "p2", "--feature", "2", "--at-most", "0.5", "--out", "no/j"], 1, "no/j: could not be written"),
+    ],
+)
+def test_wrong_usage(capsys, arguments, code, words):
+    assert cli.run(["join", *arguments]) == code
+    error = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert words in error
+    assert "Traceback" not in error
