@@ -25,13 +25,8 @@ from soulslab.learn.rainbow.apart.memory import Memory, create_memory
 from soulslab.learn.rainbow.apart.status import LATE_S
 from soulslab.learn.rainbow.channel import Weights
 from soulslab.learn.rainbow.run import train_rainbow
-from soulslab.learn.rainbow.settings import (
-    QLearningSettings,
-    RainbowEnvSettings,
-    RainbowRunSettings,
-    RainbowSettings,
-    ReplaySettings,
-)
+from soulslab.learn.rainbow.settings import QLearningSettings, RainbowEnvSettings, RainbowRunSettings, RainbowSettings
+from soulslab.learn.replay.settings import ReplaySettings
 from soulslab.learn.telemetry import LearningStats, Message
 
 #: 99 of 100 steps of 100 ms come at most so late (ms).

@@ -14,10 +14,9 @@ from soulslab.config import dump_settings, without_secrets
 from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError, SoulslabError
 from soulslab.learn.archive import Tensors, remove_temporary_files, write_atomically, writing
 from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
-from soulslab.learn.policy import describe_options, require_functions
+from soulslab.learn.environment import describe_options, require_functions
 from soulslab.learn.process_lock import ProcessLock
-from soulslab.learn.rainbow.settings import RainbowSettings
-from soulslab.learn.settings import TrainSettings
+from soulslab.learn.settings import AlgorithmSettings
 from soulslab.learn.tracker import Milestone
 
 CONFIG_NAME: Final = "config.toml"
@@ -62,7 +61,7 @@ class TrainResult(msgspec.Struct, frozen=True, kw_only=True):
     policy_path: Path
 
 
-_Settings = TypeVar("_Settings", TrainSettings, RainbowSettings)
+_Settings = TypeVar("_Settings", bound=AlgorithmSettings)
 
 
 class RunFolder(Generic[_Settings]):
@@ -188,7 +187,7 @@ def continuing_from(path: Path) -> Iterator[None]:
         ) from error
 
 
-def check_same_run(checkpoint: Checkpoint, settings: msgspec.Struct) -> None:
+def check_same_run(checkpoint: Checkpoint, settings: AlgorithmSettings) -> None:
     """Check that a checkpoint belongs to these settings; of the table ``run`` only the seed makes another run.
 
     Raises:

@@ -115,15 +115,29 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     keep_checkpoints: Positive = 3
 
 
-class TrainSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything that defines a training run.
+class AlgorithmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The settings that every algorithm has; each algorithm adds its own.
+
+    Attributes:
+        algorithm: Name of the algorithm.
+        env: The environment.
+        run: Limits of the run, checkpoints and evaluations.
+    """
+
+    algorithm: str = ""
+    env: EnvSettings = EnvSettings()
+    run: RunSettings = RunSettings()
+
+
+class TrainSettings(AlgorithmSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All settings of a PPO run.
 
     Attributes:
         algorithm: Always ``ppo``.
-        env: What is trained on.
-        learner: How PPO learns.
+        env: The environment.
+        learner: The PPO algorithm.
         network: The actor-critic network.
-        run: How long, and what is left behind.
+        run: Limits of the run, checkpoints and evaluations.
     """
 
     algorithm: Literal["ppo"] = "ppo"

@@ -21,7 +21,8 @@ from soulslab.learn.rainbow.apart.actor import main
 from soulslab.learn.rainbow.apart.place import ACTOR_LOCK, find_place
 from soulslab.learn.rainbow.apart.status import ActorState, open_status
 from soulslab.learn.rainbow.run import train_rainbow
-from soulslab.learn.rainbow.settings import QLearningSettings, RainbowRunSettings, ReplaySettings
+from soulslab.learn.rainbow.settings import QLearningSettings, RainbowRunSettings
+from soulslab.learn.replay.settings import ReplaySettings
 from soulslab.learn.runs import StopReason
 from soulslab.learn.telemetry import ActorStats
 from soulslab.learn.tuning.trial import tidy

@@ -26,11 +26,11 @@ import numpy as np
 from soulslab.errors import CheckpointError, CorruptCheckpointError, NonFinitePriorityError
 from soulslab.learn.archive import Tensors, check_shapes
 from soulslab.learn.checkpoint import Checkpoint
-from soulslab.learn.demonstrations.teaching import Teaching
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.interrupt import StopRequest
 from soulslab.learn.rainbow.actor import step_shape
 from soulslab.learn.rainbow.channel import Weights
+from soulslab.learn.rainbow.demonstration_learning import DemonstrationLearning
 from soulslab.learn.rainbow.episodes import EpisodeWindow
 from soulslab.learn.rainbow.learner import Learner
 from soulslab.learn.rainbow.meter import LearningMeter
@@ -146,7 +146,7 @@ class _Run:
         self._replay = ReplayBuffer(shape, settings.replay, settings.env.n_envs, mapped)
         self._teaching = None
         if opened.shown is not None:
-            self._teaching = Teaching(settings, opened.shown, shape, self._replay, self._policy, self._rng)
+            self._teaching = DemonstrationLearning(settings, opened.shown, shape, self._replay, self._policy, self._rng)
             if folder.checkpoint is None:
                 self._teaching.begin()
         source = self._teaching.replay if self._teaching else self._replay

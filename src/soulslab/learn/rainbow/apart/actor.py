@@ -20,9 +20,8 @@ import numpy as np
 import soulslab  # noqa: F401 - registers the environments
 from soulslab.config import load_settings
 from soulslab.errors import ChannelError, SoulslabError
-from soulslab.learn.environment import TRAINING, environment_seed, make_vector
+from soulslab.learn.environment import TRAINING, environment_seed, make_vector, require_functions
 from soulslab.learn.interrupt import StopRequest
-from soulslab.learn.policy import require_functions
 from soulslab.learn.process_lock import ProcessLock, is_held
 from soulslab.learn.rainbow.actor import Actor, step_shape
 from soulslab.learn.rainbow.apart.ends import SharedActorEnd

@@ -12,7 +12,7 @@ import numpy as np
 
 from soulslab.errors import ActorError
 from soulslab.learn.archive import Tensors, writing
-from soulslab.learn.policy import require_functions
+from soulslab.learn.environment import require_functions
 from soulslab.learn.process_lock import ProcessLock
 from soulslab.learn.rainbow.actor import step_shape
 from soulslab.learn.rainbow.apart.ends import SharedLearnerEnd

@@ -7,19 +7,14 @@ import torch
 
 from soulslab.errors import ReplayError
 from soulslab.learn.demonstrations.reading import read_demonstrations
-from soulslab.learn.demonstrations.teaching import Teaching
 from soulslab.learn.environment import make_vector
+from soulslab.learn.rainbow.demonstration_learning import DemonstrationLearning
 from soulslab.learn.rainbow.learner import Learner
 from soulslab.learn.rainbow.policy import QHeader, QPolicy
-from soulslab.learn.rainbow.settings import (
-    DemonstrationSettings,
-    QLearningSettings,
-    QNetworkSettings,
-    RainbowSettings,
-    ReplaySettings,
-)
+from soulslab.learn.rainbow.settings import DemonstrationSettings, QLearningSettings, QNetworkSettings, RainbowSettings
 from soulslab.learn.replay.buffer import ReplayBuffer
 from soulslab.learn.replay.elements import StepShape
+from soulslab.learn.replay.settings import ReplaySettings
 from soulslab.learn.settings import EnvSettings
 from support.fights import ARENA, record_random
 
@@ -57,7 +52,7 @@ class Run:
         self.rng = np.random.default_rng(2)
         self.own = ReplayBuffer(SHAPE, settings.replay, 1)
         self.own.append(rows[:40])
-        self.teaching = Teaching(settings, rows, SHAPE, self.own, self.policy, self.rng)
+        self.teaching = DemonstrationLearning(settings, rows, SHAPE, self.own, self.policy, self.rng)
         self._settings = settings
 
     def begin(self):

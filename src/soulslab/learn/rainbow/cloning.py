@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulslab.learn.archive import Tensors
-from soulslab.learn.demonstrations.mixed import Source
+from soulslab.learn.rainbow.mixed_replay import Source
 from soulslab.learn.rainbow.policy import QPolicy
 from soulslab.learn.rainbow.settings import DemonstrationSettings
 from soulslab.learn.rainbow.targets import BLOCKED_VALUE, masked_log_policy, mean_values

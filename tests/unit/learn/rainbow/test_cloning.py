@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 from torch import nn
 
 from soulslab.errors import ReplayError
-from soulslab.learn.demonstrations.cloning import Cloner, clone, cloner_of, cloning_loss, cloning_weight
-from soulslab.learn.demonstrations.mixed import shown_replay
 from soulslab.learn.demonstrations.reading import read_demonstrations
 from soulslab.learn.environment import make_vector
 from soulslab.learn.inputs import Inputs, PixelShape
+from soulslab.learn.rainbow.cloning import Cloner, clone, cloner_of, cloning_loss, cloning_weight
+from soulslab.learn.rainbow.mixed_replay import shown_replay
 from soulslab.learn.rainbow.policy import QHeader, QPolicy
-from soulslab.learn.rainbow.settings import DemonstrationSettings, QNetworkSettings, ReplaySettings
+from soulslab.learn.rainbow.settings import DemonstrationSettings, QNetworkSettings
 from soulslab.learn.replay.buffer import ReplayBuffer
 from soulslab.learn.replay.elements import Outcome, StepShape
+from soulslab.learn.replay.settings import ReplaySettings
 from soulslab.learn.settings import EnvSettings
 from support.fights import ARENA, record_random, record_reference
 from support.pixel_toys import SIZE_PX

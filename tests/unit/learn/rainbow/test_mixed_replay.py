@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soulslab.errors import ReplayError
-from soulslab.learn.demonstrations.mixed import MixedReplay, shown_replay
-from soulslab.learn.rainbow.settings import ReplaySettings
+from soulslab.learn.rainbow.mixed_replay import MixedReplay, shown_replay
 from soulslab.learn.replay.buffer import ReplayBuffer
 from soulslab.learn.replay.elements import Outcome, StepShape, row_type
+from soulslab.learn.replay.settings import ReplaySettings
 
 SHAPE = StepShape(n_features=1, n_actions=3)
 SETTINGS = ReplaySettings(capacity=64, alpha=1.0)

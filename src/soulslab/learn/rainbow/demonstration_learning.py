@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.learn.archive import Tensors
-from soulslab.learn.demonstrations.cloning import clone, cloner_of, cloning_weight
-from soulslab.learn.demonstrations.mixed import MixedReplay, shown_replay
+from soulslab.learn.rainbow.cloning import clone, cloner_of, cloning_weight
+from soulslab.learn.rainbow.mixed_replay import MixedReplay, shown_replay
 from soulslab.learn.rainbow.policy import QPolicy
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.replay.buffer import ReplayBuffer
@@ -22,12 +22,12 @@ _SHOWN, _CLONER = "shown/", "cloner/"
 _log = logging.getLogger(__name__)
 
 
-class Teaching:
+class DemonstrationLearning:
     """What a run does with recorded fights.
 
     ::
 
-        teaching = Teaching(settings, rows, shape, own, policy, rng)
+        teaching = DemonstrationLearning(settings, rows, shape, own, policy, rng)
         teaching.begin()                       # or load() where the run goes on
         learner = Learner(..., teaching.replay, rng)
         while ...:

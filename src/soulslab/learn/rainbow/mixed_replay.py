@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulslab.learn.rainbow.settings import ReplaySettings
 from soulslab.learn.replay.buffer import ReplayBuffer
 from soulslab.learn.replay.elements import Batch, StepShape
+from soulslab.learn.replay.settings import ReplaySettings
 
 
 class Source(Protocol):
