@@ -24,10 +24,10 @@ from soulslab.bench.timing import seconds, with_progress
 from soulslab.learn.rainbow.apart.memory import Memory, create_memory
 from soulslab.learn.rainbow.apart.status import LATE_S
 from soulslab.learn.rainbow.channel import Weights
-from soulslab.learn.rainbow.run import train_rainbow
 from soulslab.learn.rainbow.settings import QLearningSettings, RainbowEnvSettings, RainbowRunSettings, RainbowSettings
 from soulslab.learn.replay.settings import ReplaySettings
 from soulslab.learn.telemetry import LearningStats, Message
+from soulslab.learn.train import train
 
 #: 99 of 100 steps of 100 ms come at most so late (ms).
 TARGET_MS = 5.0
@@ -105,7 +105,7 @@ def _lateness_row(where: str, settings: ApartBenchSettings) -> Row:
     updates = _UpdateRate()
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
         log = Path(folder) / "lateness"
-        train_rainbow(lateness_settings(where, settings, log), Path(folder) / "run", sinks=[updates])
+        train(lateness_settings(where, settings, log), Path(folder) / "run", sinks=[updates])
         measured = read_log(log)[-settings.n_steps :]
     late_ms, reaction_ms = 1000 * measured[:, 0], 1000 * measured[:, 1]
     return {

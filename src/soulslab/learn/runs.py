@@ -21,6 +21,7 @@ from soulslab.learn.tracker import Milestone
 
 CONFIG_NAME: Final = "config.toml"
 POLICY_NAME: Final = "policy.safetensors"
+BEST_POLICY_NAME: Final = "policy_best.safetensors"
 LOCK_NAME: Final = "run.lock"
 CHECKPOINTS_NAME: Final = "checkpoints"
 

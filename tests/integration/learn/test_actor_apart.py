@@ -20,11 +20,11 @@ from soulslab.learn.rainbow.apart import process as process_module
 from soulslab.learn.rainbow.apart.actor import main
 from soulslab.learn.rainbow.apart.place import ACTOR_LOCK, find_place
 from soulslab.learn.rainbow.apart.status import ActorState, open_status
-from soulslab.learn.rainbow.run import train_rainbow
 from soulslab.learn.rainbow.settings import QLearningSettings, RainbowRunSettings
 from soulslab.learn.replay.settings import ReplaySettings
 from soulslab.learn.runs import StopReason
 from soulslab.learn.telemetry import ActorStats
+from soulslab.learn.train import train
 from soulslab.learn.tuning.trial import tidy
 from support.small_learner import SAVED, SmallLearner, assert_gapless, lives_of, small_settings
 from support.waiting import wait_for
@@ -187,10 +187,10 @@ TRAINING = """
 import sys
 from pathlib import Path
 from soulslab.config import load_settings
-from soulslab.learn.rainbow.run import train_rainbow
+from soulslab.learn.train import train
 from soulslab.learn.rainbow.settings import RainbowSettings
 folder = Path(sys.argv[1])
-train_rainbow(load_settings(RainbowSettings, folder / "settings.toml"), folder / "run")
+train(load_settings(RainbowSettings, folder / "settings.toml"), folder / "run")
 """
 
 
@@ -228,7 +228,7 @@ def test_training_is_killed_and_resumed(run_dir):
     n_steps = status_of(run_dir).n_steps
     ended = replace(settings, run=replace(settings.run, total_steps=n_steps + 300))
     stats = Stats()
-    result = train_rainbow(ended, run_dir, resume=True, sinks=[stats])
+    result = train(ended, run_dir, resume=True, sinks=[stats])
     assert result.reason == StopReason.COMPLETED
     assert result.env_steps >= n_steps + 300
     assert result.n_fights == result.env_steps // 20
@@ -241,7 +241,7 @@ def test_a_run_that_ended_in_order_goes_on_without_a_word_of_loss(run_dir, caplo
     settings = small_settings()
     for total_steps, resume in ((100, False), (200, True)):
         run = replace(settings.run, total_steps=total_steps, evaluate_every=0)
-        result = train_rainbow(replace(settings, run=run), run_dir, resume=resume)
+        result = train(replace(settings, run=run), run_dir, resume=resume)
         assert result.env_steps >= total_steps
     assert "lost" not in caplog.text
     assert find_place(run_dir) is None

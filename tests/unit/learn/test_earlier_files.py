@@ -8,7 +8,8 @@ import pytest
 
 from soulslab.learn.players import load_player
 from soulslab.learn.runs import StopReason
-from soulslab.learn.training import load_run_settings, train_run
+from soulslab.learn.train import train
+from soulslab.learn.training import load_run_settings
 
 FILES = Path(__file__).parents[2] / "data" / "learn_before"
 
@@ -25,7 +26,7 @@ def earlier_run(request, tmp_path):
 def test_a_run_of_an_earlier_version_is_resumed_to_its_end(earlier_run):
     settings = load_run_settings(earlier_run / "config.toml")
     steps_before = load_player(earlier_run).header.env_steps
-    result = train_run(settings, earlier_run, resume=True)
+    result = train(settings, earlier_run, resume=True)
     assert result.reason is StopReason.COMPLETED
     assert 0 < steps_before < settings.run.total_steps <= result.env_steps
 

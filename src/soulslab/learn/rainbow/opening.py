@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +20,6 @@ from soulslab.learn.rainbow.encoding import resolve_bins
 from soulslab.learn.rainbow.playing import Playing, PlayingHere
 from soulslab.learn.rainbow.policy import QHeader, QPolicy
 from soulslab.learn.rainbow.settings import RainbowSettings
-from soulslab.learn.rainbow.starting import start_from
 from soulslab.learn.runs import RunFolder
 from soulslab.version import VERSION
 
@@ -34,8 +32,14 @@ class Opened(NamedTuple):
     shown: NDArray[Any] | None
 
 
-def open_run(folder: RunFolder[RainbowSettings]) -> Opened:
-    """Make the environments, or start the process that plays them.
+def open_run(
+    folder: RunFolder[RainbowSettings], initialise: Callable[[QPolicy, VectorEnv[Any, Any, Any]], None]
+) -> Opened:
+    """Make the environments, or prepare the process of a remote actor.
+
+    Args:
+        folder: Folder of the run.
+        initialise: Called with the new policy and the environments; may replace the random weights.
 
     Raises:
         CheckpointError: ``run.start_from`` names no policy that fits.
@@ -63,8 +67,7 @@ def open_run(folder: RunFolder[RainbowSettings]) -> Opened:
             feature_names=names,
         )
         policy = QPolicy(header, torch.Generator().manual_seed(settings.run.seed))
-        if settings.run.start_from and folder.checkpoint is None:
-            start_from(policy, Path(settings.run.start_from), env.metadata.get("policies_of", ()))
+        initialise(policy, env)
         shown = _read_shown(folder, env) if settings.demonstrations.path else None
         if settings.run.actor == "apart":
             env.close()

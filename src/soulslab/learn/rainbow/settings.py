@@ -177,7 +177,8 @@ class RainbowRunSettings(RunSettings, frozen=True, forbid_unknown_fields=True, k
             this; 1 never stops early.
         checkpoint_every_s: Time between checkpoints (s).
         keep_checkpoints: The newest checkpoints that are kept.
-        evaluate_every: Game decisions between two evaluations; 0 evaluates never, as a real game must.
+        evaluate_every: Game decisions between two evaluations; 0 never evaluates, as a real game requires. The policy
+            with the highest evaluated win rate is kept in ``policy_best.safetensors``.
         evaluate_fights: Greedy fights of each evaluation.
         evaluate_envs: Environments that play them side by side, each a game of its own if it is one.
         start_from: Policy file, or folder of a run, whose weights the run begins with; "" begins with random ones.
@@ -188,9 +189,6 @@ class RainbowRunSettings(RunSettings, frozen=True, forbid_unknown_fields=True, k
 
     total_steps: Positive = 200_000
     evaluate_every: Count = 10_000
-    evaluate_fights: Positive = 200
-    evaluate_envs: Positive = 200
-    start_from: str = ""
     actor: Literal["here", "apart"] = "here"
     actor_alone_s: Coefficient = 1800.0
 

@@ -17,7 +17,8 @@ from soulslab.learn.rainbow.apart.place import find_place
 from soulslab.learn.runs import CONFIG_NAME, POLICY_NAME, StopReason
 from soulslab.learn.sinks import PROGRESS_NAME, JsonLinesSink
 from soulslab.learn.telemetry import Message
-from soulslab.learn.training import AnySettings, load_run_settings, train_run
+from soulslab.learn.train import train
+from soulslab.learn.training import AnySettings, load_run_settings
 from soulslab.learn.tuning.objective import Measure, run_settings
 from soulslab.learn.tuning.settings import StudySettings
 
@@ -165,7 +166,7 @@ def _end_actor(run: Path) -> None:
 def _train(settings: AnySettings, run_dir: Path, watcher: _Watcher) -> None:
     """Train one run, and judge it."""
     try:
-        result = train_run(settings, run_dir, sinks=(JsonLinesSink(run_dir / PROGRESS_NAME), watcher))
+        result = train(settings, run_dir, sinks=(JsonLinesSink(run_dir / PROGRESS_NAME), watcher))
     finally:
         tidy(run_dir.parent)
     if result.reason is StopReason.INTERRUPTED:

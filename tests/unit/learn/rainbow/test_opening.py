@@ -6,7 +6,6 @@ from gymnasium.vector import VectorWrapper
 
 from soulslab.learn.rainbow import opening
 from soulslab.learn.rainbow.opening import open_run
-from soulslab.learn.rainbow.run import train_rainbow
 from soulslab.learn.rainbow.settings import (
     DemonstrationSettings,
     QLearningSettings,
@@ -16,6 +15,7 @@ from soulslab.learn.rainbow.settings import (
 )
 from soulslab.learn.runs import RunFolder
 from soulslab.learn.settings import EnvSettings
+from soulslab.learn.train import train
 from support.fights import ARENA, record_random
 
 
@@ -40,13 +40,13 @@ def test_a_run_that_goes_on_begins_no_fight_to_look_at_recorded_ones(tmp_path, m
         demonstrations=DemonstrationSettings(path=str(tmp_path / "shown"), cloning_updates=0),
         run=RainbowRunSettings(total_steps=20, evaluate_every=0),
     )
-    train_rainbow(settings, tmp_path / "run")
+    train(settings, tmp_path / "run")
     settings = msgspec.structs.replace(settings, run=msgspec.structs.replace(settings.run, actor=actor))
     make_vector = opening.make_vector
     monkeypatch.setattr(opening, "make_vector", lambda *arguments: Counting(make_vector(*arguments)))
     monkeypatch.setattr(Counting, "n_resets", 0)
     folder = RunFolder(tmp_path / "run", settings, resume=True)
-    opened = open_run(folder)
+    opened = open_run(folder, lambda *_: None)
     opened.playing.close()
     folder.close()
     assert opened.shown is not None

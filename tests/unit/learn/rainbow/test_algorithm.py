@@ -28,7 +28,6 @@ from soulslab.learn.archive import read_archive
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.players import load_player
 from soulslab.learn.process_lock import ProcessLock
-from soulslab.learn.rainbow.run import train_rainbow
 from soulslab.learn.rainbow.settings import DemonstrationSettings, RainbowSettings
 from soulslab.learn.runs import LOCK_NAME, StopReason
 from soulslab.learn.sinks import PROGRESS_NAME, JsonLinesSink, read_json_lines
@@ -42,7 +41,8 @@ from soulslab.learn.telemetry import (
     TrainProgress,
     TrainStarted,
 )
-from soulslab.learn.training import load_run_settings, train_run
+from soulslab.learn.train import train
+from soulslab.learn.training import load_run_settings
 from support.fights import ARENA, record_random
 
 TESTS = Path(__file__).parents[3]
@@ -55,13 +55,14 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from support.toys import register_toys
 from soulslab.learn.sinks import JsonLinesSink
-from soulslab.learn.training import load_run_settings, train_run
+from soulslab.learn.training import load_run_settings
+from soulslab.learn.train import train
 from support.fights import ARENA, record_random
 register_toys()
 run_dir = Path(sys.argv[2])
 settings = load_run_settings(Path(sys.argv[3]), sys.argv[5:])
 sinks = [JsonLinesSink(run_dir / "progress.jsonl")]
-print(train_run(settings, run_dir, resume=sys.argv[4] == "resume", sinks=sinks).reason.value)
+print(train(settings, run_dir, resume=sys.argv[4] == "resume", sinks=sinks).reason.value)
 """
 
 
@@ -117,7 +118,7 @@ def check_same_tensors(run_dir, other_dir):
 
 def test_a_run_learns_to_win_and_tells_all_of_it(corridor, tmp_path):
     listener = Listener()
-    result = train_rainbow(corridor, tmp_path / "run", sinks=[listener])
+    result = train(corridor, tmp_path / "run", sinks=[listener])
     assert result.reason is StopReason.COMPLETED
     assert result.win_rate == 1.0
     assert [milestone.win_rate for milestone in result.milestones] == [0.5, 0.8, 0.9]
@@ -135,7 +136,7 @@ def test_a_run_learns_to_win_and_tells_all_of_it(corridor, tmp_path):
 
 
 def test_a_policy_of_a_run_is_evaluated_as_any_other(corridor, tmp_path):
-    result = train_rainbow(with_run(corridor, evaluate_every=0), tmp_path / "run")
+    result = train(with_run(corridor, evaluate_every=0), tmp_path / "run")
     policy = load_player(tmp_path / "run")
     assert load_player(result.policy_path).header == policy.header
     found = evaluate(policy, EvaluationSettings(env_id="toys/Corridor-v0", n_fights=40, n_envs=8))
@@ -143,7 +144,7 @@ def test_a_policy_of_a_run_is_evaluated_as_any_other(corridor, tmp_path):
 
 
 def test_the_policy_that_is_kept_is_the_average_and_the_checkpoint_goes_on_with_the_last(corridor, tmp_path):
-    train_rainbow(with_run(corridor, total_steps=1000), tmp_path / "run")
+    train(with_run(corridor, total_steps=1000), tmp_path / "run")
     kept = load_player(tmp_path / "run").network.parameters_flat.numpy()
     tensors, _ = newest(tmp_path / "run")
     np.testing.assert_array_equal(kept, tensors["learner/average"])
@@ -154,7 +155,7 @@ def test_the_policy_that_is_kept_is_the_average_and_the_checkpoint_goes_on_with_
 
 def test_a_checkpoint_holds_the_policy_that_was_kept_then(corridor, tmp_path):
     settings = with_run(corridor, total_steps=2000, checkpoint_every_s=0.05, keep_checkpoints=2)
-    train_rainbow(settings, tmp_path / "run")
+    train(settings, tmp_path / "run")
     before, last = (load_player(path) for path in sorted((tmp_path / "run" / "checkpoints").iterdir()))
     kept = load_player(tmp_path / "run")
     assert last.header == kept.header
@@ -164,8 +165,8 @@ def test_a_checkpoint_holds_the_policy_that_was_kept_then(corridor, tmp_path):
 
 
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(corridor, tmp_path):
-    train_rainbow(corridor, tmp_path / "whole")
-    stopped = train_rainbow(corridor, tmp_path / "parts", sinks=[Listener(Evaluated, 2)])
+    train(corridor, tmp_path / "whole")
+    stopped = train(corridor, tmp_path / "parts", sinks=[Listener(Evaluated, 2)])
     assert stopped.reason is StopReason.INTERRUPTED
     assert 0 < stopped.env_steps < corridor.run.total_steps
     assert check_finished(start(tmp_path / "parts", tmp_path / "parts" / "config.toml", "resume")) == "completed"
@@ -176,8 +177,8 @@ def test_a_run_goes_on_bit_for_bit_across_evaluations_where_numbers_are_denormal
     # With this learning rate the biases become denormal, unless the processor flushes such results to zero.
     settings = changed(corridor, {"learner": {"lr": 1e-40, "reset_every": 0}, "run": {"total_steps": 2000}})
     settings = with_run(settings, evaluate_every=500)
-    train_rainbow(settings, tmp_path / "whole")
-    train_rainbow(settings, tmp_path / "parts", sinks=[Listener(Evaluated, 2)])
+    train(settings, tmp_path / "whole")
+    train(settings, tmp_path / "parts", sinks=[Listener(Evaluated, 2)])
     assert check_finished(start(tmp_path / "parts", tmp_path / "parts" / "config.toml", "resume")) == "completed"
     check_same_tensors(tmp_path / "whole", tmp_path / "parts")
 
@@ -200,18 +201,18 @@ def changed(settings, tables):
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_kind_of_run_goes_on_bit_for_bit(corridor, tmp_path, name):
     settings = with_run(changed(corridor, VARIANTS[name]), total_steps=1000, evaluate_every=0)
-    train_rainbow(settings, tmp_path / "whole")
+    train(settings, tmp_path / "whole")
     # After a step that no update followed, where they are seldom.
     stopped = with_run(settings, checkpoint_every_s=0.0)
-    train_rainbow(stopped, tmp_path / "parts", sinks=[Listener(CheckpointSaved, 102)])
-    train_rainbow(settings, tmp_path / "parts", resume=True)
+    train(stopped, tmp_path / "parts", sinks=[Listener(CheckpointSaved, 102)])
+    train(settings, tmp_path / "parts", resume=True)
     check_same_tensors(tmp_path / "whole", tmp_path / "parts")
 
 
 @pytest.mark.parametrize("updates_per_step", [0.3, 12.0])
 def test_as_many_updates_are_made_as_the_settings_say(corridor, tmp_path, updates_per_step):
     settings = changed(corridor, {"learner": {"updates_per_step": updates_per_step, "learning_starts": 100}})
-    train_rainbow(with_run(settings, total_steps=400, evaluate_every=0), tmp_path / "run")
+    train(with_run(settings, total_steps=400, evaluate_every=0), tmp_path / "run")
     tensors, _ = newest(tmp_path / "run")
     n_steps, n_updates = tensors["run/counts"][1] - 100, tensors["learner/counts"][0]
     assert n_steps > 40
@@ -220,7 +221,7 @@ def test_as_many_updates_are_made_as_the_settings_say(corridor, tmp_path, update
 
 def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint_bit_for_bit(corridor, tmp_path):
     settings = with_run(corridor, total_steps=3000, checkpoint_every_s=0.1)
-    train_rainbow(settings, tmp_path / "whole")
+    train(settings, tmp_path / "whole")
     run_dir = tmp_path / "killed"
     process = start(run_dir, tmp_path / "whole" / "config.toml", "begin")
     progress = run_dir / PROGRESS_NAME
@@ -236,7 +237,7 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint_bit_for_bit(corr
 
 
 def test_the_replay_buffer_is_saved_a_piece_at_a_time(corridor, tmp_path):
-    train_rainbow(with_run(corridor, checkpoint_every_s=0.0, total_steps=1000), tmp_path / "run")
+    train(with_run(corridor, checkpoint_every_s=0.0, total_steps=1000), tmp_path / "run")
     _, header = newest(tmp_path / "run")
     named = json.dumps([read_archive(path)[1]["replay"] for path in (tmp_path / "run" / "checkpoints").iterdir()])
     files = list((tmp_path / "run" / "replay").iterdir())
@@ -250,8 +251,8 @@ def test_an_environment_without_state_goes_on_with_fresh_episodes(corridor, tmp_
     settings = with_env(corridor, id="toys/Lights-v0")
     replay = msgspec.structs.replace(settings.replay, is_mapped=is_mapped)
     settings = with_run(msgspec.structs.replace(settings, replay=replay), evaluate_every=0)
-    train_rainbow(with_run(settings, total_steps=200), tmp_path / "run")
-    result = train_rainbow(with_run(settings, total_steps=400), tmp_path / "run", resume=True)
+    train(with_run(settings, total_steps=200), tmp_path / "run")
+    result = train(with_run(settings, total_steps=400), tmp_path / "run", resume=True)
     assert result.env_steps >= 400
     assert result.mean_return is not None
 
@@ -260,18 +261,18 @@ def test_a_run_from_pixels_learns_and_can_be_resumed(corridor, tmp_path):
     settings = with_env(corridor, id="toys/Dot-v0", frame_stack=2)
     network = msgspec.structs.replace(settings.network, channels=(4, 8))
     settings = with_run(msgspec.structs.replace(settings, network=network), evaluate_every=0)
-    train_rainbow(with_run(settings, total_steps=400), tmp_path / "run")
-    assert train_rainbow(with_run(settings, total_steps=600), tmp_path / "run", resume=True).env_steps >= 600
+    train(with_run(settings, total_steps=400), tmp_path / "run")
+    assert train(with_run(settings, total_steps=600), tmp_path / "run", resume=True).env_steps >= 600
 
 
 def test_a_reward_that_is_no_number_is_located_and_all_saved_first(corridor, tmp_path):
     with pytest.raises(NonFiniteError, match=r"reward of environment 2 at step \d+ .*\(nan\)"):
-        train_rainbow(corridor, tmp_path / "run", env_options={"nan_at": 200})
+        train(corridor, tmp_path / "run", env_options={"nan_at": 200})
     tensors, _ = newest(tmp_path / "run")
     assert tensors["run/counts"][1] == 199 * 4
     assert all(np.isfinite(t).all() for name, t in tensors.items() if name.startswith("policy/"))
     with pytest.raises(NonFiniteError):  # it goes on from there, until the environment fails again
-        train_rainbow(corridor, tmp_path / "run", resume=True, env_options={"nan_at": 200})
+        train(corridor, tmp_path / "run", resume=True, env_options={"nan_at": 200})
     assert newest(tmp_path / "run")[0]["run/counts"][1] == 2 * 199 * 4
 
 
@@ -279,38 +280,38 @@ def test_a_learner_that_has_diverged_leaves_the_policy_and_the_checkpoints_from_
     run_dir = tmp_path / "run"
     # Each update makes the weights a million times larger; the first part of the run ends before the first one.
     settings = changed(corridor, {"learner": {"lr": 1.0, "weight_decay": 1e6, "learning_starts": 400}})
-    train_rainbow(with_run(settings, total_steps=200, evaluate_every=0), run_dir)
+    train(with_run(settings, total_steps=200, evaluate_every=0), run_dir)
     before = sorted((run_dir / "checkpoints").iterdir())
     with pytest.raises(NonFinitePriorityError, match="the learner has diverged"):
-        train_rainbow(with_run(settings, evaluate_every=0, checkpoint_every_s=1e9), run_dir, resume=True)
+        train(with_run(settings, evaluate_every=0, checkpoint_every_s=1e9), run_dir, resume=True)
     assert sorted((run_dir / "checkpoints").iterdir()) == before
     assert torch.isfinite(load_player(run_dir).network.parameters_flat).all()  # a new run may start from it
 
 
 def test_a_full_disk_leaves_the_last_checkpoint_whole(corridor, tmp_path):
     run_dir = tmp_path / "run"
-    train_rainbow(with_run(corridor, total_steps=1000), run_dir)
+    train(with_run(corridor, total_steps=1000), run_dir)
     before = newest(run_dir)[0]["run/counts"].tolist()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
         with pytest.raises(CheckpointError, match="could not be written: File too large; free some space"):
-            train_rainbow(with_run(corridor, total_steps=3000), run_dir, resume=True)
+            train(with_run(corridor, total_steps=3000), run_dir, resume=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
     assert newest(run_dir)[0]["run/counts"].tolist() == before
-    assert train_rainbow(with_run(corridor, total_steps=3000), run_dir, resume=True).env_steps >= 3000
+    assert train(with_run(corridor, total_steps=3000), run_dir, resume=True).env_steps >= 3000
 
 
 def test_a_damaged_checkpoint_is_passed_over(corridor, tmp_path, caplog):
     run_dir = tmp_path / "run"
-    train_rainbow(with_run(corridor, total_steps=1000, checkpoint_every_s=0.0), run_dir)
+    train(with_run(corridor, total_steps=1000, checkpoint_every_s=0.0), run_dir)
     damaged = sorted((run_dir / "checkpoints").iterdir())[-1]
     damaged.write_bytes(damaged.read_bytes()[:1000])
     with caplog.at_level(logging.WARNING):
-        result = train_rainbow(with_run(corridor, total_steps=1200), run_dir, resume=True)
+        result = train(with_run(corridor, total_steps=1200), run_dir, resume=True)
     assert str(damaged) in caplog.text
     assert result.env_steps >= 1200
 
@@ -322,15 +323,15 @@ def chunks_of(checkpoint):
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-9])])
 def test_a_checkpoint_whose_rows_are_damaged_is_passed_over(corridor, tmp_path, caplog, damage):
     settings = with_run(corridor, total_steps=1000, evaluate_every=400)
-    train_rainbow(settings, tmp_path / "whole")
+    train(settings, tmp_path / "whole")
     run_dir = tmp_path / "parts"
-    train_rainbow(with_run(settings, checkpoint_every_s=0.0), run_dir, sinks=[Listener(Evaluated, 1)])
+    train(with_run(settings, checkpoint_every_s=0.0), run_dir, sinks=[Listener(Evaluated, 1)])
     older, newest_one = sorted((run_dir / "checkpoints").iterdir())[-2:]
     damaged = run_dir / "replay" / (chunks_of(newest_one) - chunks_of(older)).pop()
     damage(damaged)
     listener = Listener()
     with caplog.at_level(logging.WARNING):
-        train_rainbow(settings, run_dir, resume=True, sinks=[listener])
+        train(settings, run_dir, resume=True, sinks=[listener])
     (warning,) = [record.message for record in caplog.records if record.levelno == logging.WARNING]
     assert str(newest_one) in warning
     assert str(damaged) in warning
@@ -340,51 +341,51 @@ def test_a_checkpoint_whose_rows_are_damaged_is_passed_over(corridor, tmp_path, 
 
 def test_a_run_of_which_no_rows_are_whole_says_so_and_leaves_all_as_it_is(corridor, tmp_path, caplog):
     settings = with_run(corridor, total_steps=500, checkpoint_every_s=0.0)
-    train_rainbow(settings, tmp_path / "run")
+    train(settings, tmp_path / "run")
     for chunk in (tmp_path / "run" / "replay").iterdir():
         chunk.write_bytes(b"")
     before = sorted((tmp_path / "run").rglob("*"))
     with caplog.at_level(logging.WARNING), pytest.raises(CheckpointError, match=r"none of its 3 checkpoints is whole"):
-        train_rainbow(settings, tmp_path / "run", resume=True)
+        train(settings, tmp_path / "run", resume=True)
     assert caplog.text.count("passing over") == 3
     assert sorted((tmp_path / "run").rglob("*")) == before
 
 
 def test_one_process_at_a_time_learns_in_a_folder(corridor, tmp_path):
     run_dir = tmp_path / "run"
-    train_rainbow(with_run(corridor, total_steps=500), run_dir)
+    train(with_run(corridor, total_steps=500), run_dir)
     kept = sorted(path.name for path in (run_dir / "checkpoints").iterdir())
     longer = with_run(corridor, total_steps=1000)
     with (
         ProcessLock(run_dir / LOCK_NAME, "another"),
         pytest.raises(ChannelError, match=rf"run.lock: is in use by another soulslab train \(process {os.getpid()} "),
     ):
-        train_rainbow(longer, run_dir, resume=True)
+        train(longer, run_dir, resume=True)
     assert sorted(path.name for path in (run_dir / "checkpoints").iterdir()) == kept
-    assert train_rainbow(longer, run_dir, resume=True).env_steps >= 1000
+    assert train(longer, run_dir, resume=True).env_steps >= 1000
 
 
 def test_resuming_needs_a_run_with_the_same_settings(corridor, tmp_path):
-    train_rainbow(with_run(corridor, total_steps=500), tmp_path / "run")
+    train(with_run(corridor, total_steps=500), tmp_path / "run")
     other = msgspec.structs.replace(corridor, learner=msgspec.structs.replace(corridor.learner, lr=0.5))
     with pytest.raises(IncompatibleCheckpointError, match=r"learner.lr = 0.003, but the settings say 0.5"):
-        train_rainbow(other, tmp_path / "run", resume=True)
+        train(other, tmp_path / "run", resume=True)
     with pytest.raises(IncompatibleCheckpointError, match=r"env.id = 'toys/Corridor-v0', but .* 'toys/Lights-v0'"):
-        train_rainbow(with_env(corridor, id="toys/Lights-v0"), tmp_path / "run", resume=True)
+        train(with_env(corridor, id="toys/Lights-v0"), tmp_path / "run", resume=True)
     with pytest.raises(CheckpointError, match="holds a run already"):
-        train_rainbow(corridor, tmp_path / "run")
+        train(corridor, tmp_path / "run")
 
 
 def test_a_run_of_another_algorithm_is_not_gone_on_with(corridor, tmp_path):
-    train_rainbow(with_run(corridor, total_steps=500), tmp_path / "run")
+    train(with_run(corridor, total_steps=500), tmp_path / "run")
     ppo = load_run_settings(None, ["env.id=toys/Corridor-v0", "env.n_envs=4"])
     with pytest.raises(IncompatibleCheckpointError, match="written by another algorithm"):
-        train_run(ppo, tmp_path / "run", resume=True)
+        train(ppo, tmp_path / "run", resume=True)
 
 
 def test_the_resolved_settings_are_kept(corridor, tmp_path):
     settings = with_run(corridor, total_steps=500)
-    train_rainbow(settings, tmp_path / "run")
+    train(settings, tmp_path / "run")
     assert load_settings(RainbowSettings, tmp_path / "run" / "config.toml") == settings
 
 
@@ -405,7 +406,7 @@ def test_a_misspelt_setting_is_named_before_anything_begins(tmp_path):
 def test_the_actor_may_see_what_it_did_and_how_much_time_is_left(corridor, tmp_path):
     inputs = msgspec.structs.replace(corridor.inputs, previous_actions=2, time_left_decisions=40)
     settings = with_run(msgspec.structs.replace(corridor, inputs=inputs), total_steps=2000)
-    result = train_rainbow(settings, tmp_path / "run", sinks=[JsonLinesSink(tmp_path / "run" / PROGRESS_NAME)])
+    result = train(settings, tmp_path / "run", sinks=[JsonLinesSink(tmp_path / "run" / PROGRESS_NAME)])
     assert load_player(result.policy_path).header.extras == inputs
     assert result.win_rate is not None
 
@@ -415,9 +416,9 @@ def test_recorded_fights_teach_a_run_and_it_goes_on_bit_for_bit(corridor, tmp_pa
     shown = DemonstrationSettings(path=str(tmp_path / "shown"), cloning_updates=20)
     settings = with_env(corridor, id="soulslab/Arena-v0", options=ARENA, n_envs=1)
     settings = with_run(msgspec.structs.replace(settings, demonstrations=shown), total_steps=1500, evaluate_every=500)
-    train_rainbow(settings, tmp_path / "whole")
-    train_rainbow(settings, tmp_path / "parts", sinks=[Listener(Evaluated, 1)])
-    train_rainbow(settings, tmp_path / "parts", resume=True)
+    train(settings, tmp_path / "whole")
+    train(settings, tmp_path / "parts", sinks=[Listener(Evaluated, 1)])
+    train(settings, tmp_path / "parts", resume=True)
     check_same_tensors(tmp_path / "whole", tmp_path / "parts")
 
 
@@ -428,7 +429,7 @@ def test_what_was_cloned_is_followed_from_the_first_step(corridor, tmp_path, clo
     settings = with_env(corridor, id="soulslab/Arena-v0", options=ARENA, n_envs=1)
     settings = with_run(msgspec.structs.replace(settings, demonstrations=shown), total_steps=1000, evaluate_every=0)
     listener = Listener()
-    train_rainbow(settings, tmp_path / "run", sinks=[listener])
+    train(settings, tmp_path / "run", sinks=[listener])
     told = [(stats.env_steps, stats.epsilon) for stats in listener.of(LearningStats)]
     assert told
     for env_steps, epsilon in told:
@@ -440,15 +441,15 @@ def test_recorded_fights_of_another_environment_are_refused_before_anything_begi
     record_random(tmp_path / "shown", "soulslab/Arena-v0", ARENA, 1)
     shown = DemonstrationSettings(path=str(tmp_path / "shown"))
     with pytest.raises(DemonstrationError, match=r"toys/Corridor-v0"):
-        train_rainbow(msgspec.structs.replace(corridor, demonstrations=shown), tmp_path / "run")
+        train(msgspec.structs.replace(corridor, demonstrations=shown), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_other_reasons_to_stop(corridor, tmp_path):
-    assert train_rainbow(with_run(corridor, max_seconds=1e-9), tmp_path / "a").reason is StopReason.TIME
-    assert train_rainbow(with_run(corridor, stop_win_rate=0.6), tmp_path / "b").reason is StopReason.WIN_RATE
+    assert train(with_run(corridor, max_seconds=1e-9), tmp_path / "a").reason is StopReason.TIME
+    assert train(with_run(corridor, stop_win_rate=0.6), tmp_path / "b").reason is StopReason.WIN_RATE
 
 
 def test_one_environment_is_enough(corridor, tmp_path):
     settings = with_run(with_env(corridor, n_envs=1), total_steps=600)
-    assert train_rainbow(settings, tmp_path / "run").env_steps >= 600
+    assert train(settings, tmp_path / "run").env_steps >= 600

@@ -7,12 +7,12 @@ import pytest
 from soulslab.errors import CheckpointError, IncompatibleCheckpointError
 from soulslab.learn.inputs import ExtraInputs
 from soulslab.learn.phases import PhasePolicy, Switch
+from soulslab.learn.players import start_from
 from soulslab.learn.rainbow.policy import QPolicy
-from soulslab.learn.rainbow.run import train_rainbow
 from soulslab.learn.rainbow.settings import QLearningSettings, QNetworkSettings, RainbowRunSettings, RainbowSettings
-from soulslab.learn.rainbow.starting import start_from
 from soulslab.learn.settings import EnvSettings
 from soulslab.learn.telemetry import FightStats
+from soulslab.learn.train import train
 from support.policies import MEMORY, SMALL, actor_critic, q_policy, seeing_policy
 
 # No update is ever made, so that what was begun with is what is left.
@@ -53,7 +53,7 @@ def network_of(policy):
 
 @pytest.mark.parametrize("file", ["", "policy.safetensors"])
 def test_the_run_begins_with_the_weights_and_the_moments(start, file, tmp_path):
-    result = train_rainbow(begun_from(start / file), tmp_path / "run")
+    result = train(begun_from(start / file), tmp_path / "run")
     before, after = q_policy(9), QPolicy.load(result.policy_path)
     for name, array in network_of(before).items():
         np.testing.assert_array_equal(network_of(after)[name], array, err_msg=name)
@@ -62,7 +62,7 @@ def test_the_run_begins_with_the_weights_and_the_moments(start, file, tmp_path):
 
 
 def test_without_it_the_run_begins_with_weights_of_its_own(start, tmp_path):
-    after = QPolicy.load(train_rainbow(SETTINGS, tmp_path / "run").policy_path)
+    after = QPolicy.load(train(SETTINGS, tmp_path / "run").policy_path)
     assert any((array != network_of(q_policy(9))[name]).any() for name, array in network_of(after).items())
 
 
@@ -73,7 +73,7 @@ def test_the_policy_acts_before_the_first_update(is_started, tmp_path):
     policy.save(tmp_path / "policy.safetensors")
     listener = Listener()
     settings = begun_from(tmp_path / "policy.safetensors") if is_started else SETTINGS
-    train_rainbow(settings, tmp_path / "run", sinks=[listener])
+    train(settings, tmp_path / "run", sinks=[listener])
     stats = [message for message in listener.messages if isinstance(message, FightStats)]
     assert stats
     assert all((message.action_shares == (1.0, 0.0, 0.0, 0.0)) == is_started for message in stats)
@@ -81,10 +81,10 @@ def test_the_policy_acts_before_the_first_update(is_started, tmp_path):
 
 def test_a_resumed_run_does_not_begin_again(start, tmp_path):
     settings = begun_from(start)
-    first = QPolicy.load(train_rainbow(settings, tmp_path / "run").policy_path)
+    first = QPolicy.load(train(settings, tmp_path / "run").policy_path)
     (start / "policy.safetensors").unlink()  # it is not needed any more
     longer = begun_from(start, total_steps=400)
-    second = QPolicy.load(train_rainbow(longer, tmp_path / "run", resume=True).policy_path)
+    second = QPolicy.load(train(longer, tmp_path / "run", resume=True).policy_path)
     assert second.moments.count > first.moments.count
     assert second.header.env_steps >= 400
 
@@ -92,10 +92,10 @@ def test_a_resumed_run_does_not_begin_again(start, tmp_path):
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (actor_critic(), "is no policy of action values, and only such a one can be gone on with"),
+        (actor_critic(), "is not a policy of the format 'soulslab-action-values', which run.start_from needs"),
         (
             PhasePolicy([q_policy(1), q_policy(2)], Switch(feature=0, at_most=(0.5,))),
-            "is no policy of action values",
+            "is not a policy of the format",
         ),
         (q_policy(env_id="toys/Lights-v0"), "was trained on toys/Lights-v0, not on toys/Corridor-v0"),
         (q_policy(n_features=7), "has 7 features, but toys/Corridor-v0 has 6"),
@@ -118,7 +118,7 @@ def test_a_policy_that_does_not_fit_is_refused_before_anything_is_written(other,
     path = tmp_path / "other.safetensors"
     other.save(path)
     with pytest.raises(IncompatibleCheckpointError, match=f"other.safetensors: {message}"):
-        train_rainbow(begun_from(path), tmp_path / "run")
+        train(begun_from(path), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -150,4 +150,4 @@ def test_the_same_fight_behind_another_door_will_do(tmp_path):
 
 def test_no_such_file(tmp_path):
     with pytest.raises(CheckpointError, match="nothing: cannot be read"):
-        train_rainbow(begun_from(tmp_path / "nothing"), tmp_path / "run")
+        train(begun_from(tmp_path / "nothing"), tmp_path / "run")
