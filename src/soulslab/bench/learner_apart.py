@@ -21,9 +21,9 @@ from soulslab.bench.apart_echo import ECHO_ROW, ECHO_TENSORS
 from soulslab.bench.paced import PACED_ID, read_log
 from soulslab.bench.result import Result, Row
 from soulslab.bench.timing import seconds, with_progress
-from soulslab.learn.rainbow.apart.memory import Memory, create_memory
-from soulslab.learn.rainbow.apart.status import LATE_S
-from soulslab.learn.rainbow.channel import Weights
+from soulslab.learn.actors.actor_status import LATE_S
+from soulslab.learn.actors.shared_memory import Memory, create_memory
+from soulslab.learn.actors.transport import Weights
 from soulslab.learn.rainbow.settings import QLearningSettings, RainbowEnvSettings, RainbowRunSettings, RainbowSettings
 from soulslab.learn.replay.settings import ReplaySettings
 from soulslab.learn.telemetry import LearningStats, Message

@@ -11,11 +11,11 @@ import msgspec
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from soulslab.learn.actors.transport import Weights
 from soulslab.learn.algorithm import AlgorithmState
 from soulslab.learn.archive import Tensors, check_shapes
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.rainbow.actor import step_shape
-from soulslab.learn.rainbow.channel import Weights
 from soulslab.learn.rainbow.demonstration_learning import DemonstrationLearning
 from soulslab.learn.rainbow.episodes import EpisodeWindow
 from soulslab.learn.rainbow.learner import Learner, Measured
@@ -76,6 +76,7 @@ class RainbowAlgorithm:
         self._credit = 0.0
         self._n_env_steps = 0
         self._n_steps = 0
+        self._n_ended = 0  # episodes that ended in the rows observed
         self._published: Tensors = {}
         self._is_remote = settings.run.actor == "apart"
         # A process that is killed before its first regular checkpoint can be resumed with the remote actor's steps.
@@ -98,16 +99,22 @@ class RainbowAlgorithm:
             self._playing.advance()
 
     def observe(self) -> None:
-        """Move the steps that were taken since the last call to the replay buffer."""
-        rows = self._playing.channel.take()
-        self.episodes.add(self._playing.channel.take_episodes())
+        """Move the steps that were taken since the last call to the replay buffer, up to ``run.total_steps``."""
+        total_steps = self._settings.run.total_steps
+        rows = self._playing.channel.take(total_steps - self.env_steps)
+        results = self._playing.channel.take_episodes()
+        is_step = rows["outcome"] != Outcome.FINAL
+        n_decisions = int(rows["n_decisions"][is_step].sum())
+        self._n_ended += int((is_step & (rows["outcome"] != Outcome.GOES_ON)).sum())
+        if self.env_steps + n_decisions >= total_steps:  # a remote actor may have ended further episodes since
+            results = results[: max(0, self._n_ended - self.episodes.n_episodes)]
+        self.episodes.add(results)
         if len(rows) == 0:
             return
         self._replay.append(rows)
         self._policy.observe(rows["features"])
-        is_step = rows["outcome"] != Outcome.FINAL
         n_steps = int(is_step.sum())
-        self._n_env_steps += int(rows["n_decisions"][is_step].sum())
+        self._n_env_steps += n_decisions
         self._n_steps += n_steps
         if self._n_steps > self._settings.learner.learning_starts:
             self._credit += n_steps * self._settings.learner.updates_per_step
@@ -195,6 +202,7 @@ class RainbowAlgorithm:
         self._credit = float(own["credit"][0])
         load_rng(self._rng, own["rng"])
         self.episodes.load(own["episodes"].tobytes())
+        self._n_ended = self.episodes.n_episodes
         self._playing.begin(part(tensors, "playing"), self.env_steps)
         published = part(tensors, "published")
         check_shapes(published, {**self._policy.moments.state(), "epsilon": np.zeros(1)}, checkpoint.path)

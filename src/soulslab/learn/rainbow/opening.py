@@ -15,10 +15,10 @@ from soulslab.errors import ConfigError
 from soulslab.learn.demonstrations.reading import read_demonstrations
 from soulslab.learn.environment import feature_names, make_vector, sizes
 from soulslab.learn.provenance import git_commit
-from soulslab.learn.rainbow.apart.playing import PlayingApart
 from soulslab.learn.rainbow.encoding import resolve_bins
-from soulslab.learn.rainbow.playing import Playing, PlayingHere
+from soulslab.learn.rainbow.local_actor import LocalActor, Playing
 from soulslab.learn.rainbow.policy import QHeader, QPolicy
+from soulslab.learn.rainbow.remote_actor import RemoteActor
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.runs import RunFolder
 from soulslab.version import VERSION
@@ -72,8 +72,8 @@ def open_run(
         if settings.run.actor == "apart":
             env.close()
             _refuse_secrets(folder.options)
-            return Opened(policy, PlayingApart(folder.path, header), shown)
-        return Opened(policy, PlayingHere(env, QPolicy(header), settings.run.seed), shown)
+            return Opened(policy, RemoteActor(folder.path, header), shown)
+        return Opened(policy, LocalActor(env, QPolicy(header), settings.run.seed), shown)
     except BaseException:
         env.close()
         raise

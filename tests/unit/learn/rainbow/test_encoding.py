@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
+from soulslab.learn.actors.shared_memory import read_header, write_header
 from soulslab.learn.archive import read_archive, write_archive
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.phases import PhasePolicy, Switch
 from soulslab.learn.players import start_from
-from soulslab.learn.rainbow.apart.memory import read_header, write_header
 from soulslab.learn.rainbow.encoding import MAX_NORMALISED, Encoding, resolve_bins
 from soulslab.learn.rainbow.policy import QPolicy
 from soulslab.learn.rainbow.settings import BinsSettings, QNetworkSettings

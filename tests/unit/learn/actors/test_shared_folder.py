@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from soulslab.errors import ChannelError
+from soulslab.learn.actors import shared_folder as place_module
+from soulslab.learn.actors.shared_folder import ACTOR_LOCK, find_place, make_place, remove_place
 from soulslab.learn.process_lock import ProcessLock
-from soulslab.learn.rainbow.apart import place as place_module
-from soulslab.learn.rainbow.apart.place import ACTOR_LOCK, find_place, make_place, remove_place
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ import msgspec
 import numpy as np
 
 from soulslab.errors import ChannelError
+from soulslab.learn.actors.memory_block import Block, create_block, open_block
+from soulslab.learn.actors.transport import Weights
 from soulslab.learn.archive import Tensors
-from soulslab.learn.rainbow.apart.block import Block, create_block, open_block
-from soulslab.learn.rainbow.channel import Weights
 
 _CURRENT, _ERA = range(2)
 _N_TRIES: Final = 3

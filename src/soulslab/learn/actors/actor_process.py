@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from soulslab.errors import ActorError
+from soulslab.learn.actors.actor_status import StatusBoard
+from soulslab.learn.actors.shared_folder import ACTOR_LOCK
 from soulslab.learn.process_lock import is_held
-from soulslab.learn.rainbow.apart.place import ACTOR_LOCK
-from soulslab.learn.rainbow.apart.status import StatusBoard
 
-PROGRAM: Final = "soulslab.learn.rainbow.apart.actor"
+PROGRAM: Final = "soulslab.learn.rainbow.remote_actor_program"
 LOG_NAME: Final = "actor.log"
 MAX_FAILURES: Final = 5
 FAILURES_WITHIN_S: Final = 600.0

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import ChannelError
-from soulslab.learn.rainbow.apart.block import Block, create_block, open_block
+from soulslab.learn.actors.memory_block import Block, create_block, open_block
 
 DAMAGED_AFTER_S: Final = 5.0
 """A record that is announced and still not right after so long (s) will never be."""

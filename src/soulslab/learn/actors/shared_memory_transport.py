@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import ChannelError
+from soulslab.learn.actors.shared_memory import LETTER_BYTES, LETTER_TYPE, Memory
+from soulslab.learn.actors.transport import EpisodeFilter, EpisodeResult, Weights
 from soulslab.learn.archive import Tensors
-from soulslab.learn.rainbow.apart.memory import LETTER_BYTES, LETTER_TYPE, Memory
-from soulslab.learn.rainbow.channel import EpisodeResult, Weights
 
 LETTER_VERSION: Final = 1
 
@@ -36,7 +36,7 @@ class SharedActorEnd:
             n_streams: Environments.
         """
         self._memory = memory
-        self._broken = np.zeros(n_streams, np.bool_)
+        self._filter = EpisodeFilter(n_streams)
         self._n_seen = 0
         self._era = -1
         self._is_full = False
@@ -44,14 +44,13 @@ class SharedActorEnd:
     def push(self, rows: NDArray[Any]) -> None:
         """Hand over steps; if there is no room they are dropped and counted, and so is the rest of their episodes."""
         ring, n = self._memory.rows, len(rows)
-        if self._broken.any():
-            rows = rows[_unbroken(rows, self._broken)]
+        rows = self._filter.whole(rows)
         if len(rows) and not ring.push(rows):
-            self._broken[rows["stream"]] = True
+            self._filter.is_broken[rows["stream"]] = True
             rows = rows[:0]
         if len(rows) < n:
             ring.count_dropped(n - len(rows))
-        self._tell(is_full=bool(self._broken.any()))
+        self._tell(is_full=bool(self._filter.is_broken.any()))
 
     def push_episodes(self, results: Sequence[EpisodeResult]) -> None:
         """Hand over what episodes came to; if there is no room they are dropped and counted."""
@@ -108,20 +107,20 @@ class SharedLearnerEnd:
             ChannelError: The memory cannot be that of the state.
         """
         self._memory = memory
-        self._broken = np.zeros(n_streams, np.bool_)
+        self._filter = EpisodeFilter(n_streams)
         self._message = bytearray()
         rows_at = letters_at = 0
         if state is not None:
             token, *positions = (int(each) for each in state["positions"])
             if token == memory.token:
                 rows_at, letters_at = positions
-                self._broken[:] = state["broken"]
+                self._filter.is_broken[:] = state["broken"]
             else:
                 _log.warning("the memory of actor and learner is a new one; steps after the checkpoint are lost")
         self._n_lost = memory.rows.go_to(rows_at)
         if self._n_lost:
             _log.warning("%d steps after the checkpoint are gone, as they were taken long ago", self._n_lost)
-            self._broken[:] = True
+            self._filter.is_broken[:] = True
         memory.letters.go_to(letters_at)
         self._letters_at = memory.letters.position
         memory.weights.begin_era()
@@ -131,18 +130,18 @@ class SharedLearnerEnd:
         """Steps that were lost so far: dropped by the actor, or gone before a restarted learner came to them."""
         return self._memory.rows.n_dropped + self._n_lost
 
-    def take(self) -> NDArray[Any]:
-        """Return the steps that have come since the last call, oldest first; maybe none.
+    def take(self, max_decisions: int | None = None) -> NDArray[Any]:
+        """Return the rows that have arrived since the last call, oldest first; see `transport.LearnerEnd`.
 
         Raises:
             ChannelError: The memory is damaged.
         """
         rows = self._memory.rows.take()
-        if self._broken.any():
-            n = len(rows)
-            rows = rows[_unbroken(rows, self._broken)]
-            self._n_lost += n - len(rows)
-        return rows
+        if max_decisions is not None and max_decisions <= 0:  # rows after the limit do not count as lost
+            return self._filter.limit(rows, max_decisions)
+        whole = self._filter.whole(rows)
+        self._n_lost += len(rows) - len(whole)
+        return self._filter.limit(whole, max_decisions)
 
     def take_episodes(self) -> list[EpisodeResult]:
         """Return the results that have come since the last call, oldest first.
@@ -176,7 +175,7 @@ class SharedLearnerEnd:
     def state(self) -> Tensors:
         """Return what a checkpoint must hold: how far everything was taken."""
         positions = (self._memory.token, self._memory.rows.position, self._letters_at)
-        return {"positions": np.array(positions, np.uint64), "broken": self._broken.copy()}
+        return {"positions": np.array(positions, np.uint64), "broken": self._filter.is_broken.copy()}
 
     def commit(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Let go of all that was taken before a state that lies safely in a checkpoint now."""
@@ -197,19 +196,26 @@ class SharedLearnerEnd:
         return msgspec.msgpack.decode(self._message, type=EpisodeResult)
 
 
-def _unbroken(rows: NDArray[Any], broken: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which rows belong to episodes that are there from their beginning, and mend the streams that begin one.
+class SharedMemoryTransport:
+    """A transport between two processes, each with an object of its own over the same memory."""
 
-    Args:
-        rows: Steps, (n,).
-        broken: Streams of which steps are missing, (N,); changed in place.
-    """
-    keep = np.empty(len(rows), np.bool_)
-    for i, (stream, is_first) in enumerate(zip(rows["stream"].tolist(), rows["is_first"].tolist(), strict=True)):
-        if is_first:
-            broken[stream] = False
-        keep[i] = not broken[stream]
-    return keep
+    def __init__(self, memory: Memory, n_streams: int) -> None:
+        """Use a memory.
+
+        Args:
+            memory: From `create_memory` or `open_memory`.
+            n_streams: Number of environments of the actor.
+        """
+        self._memory = memory
+        self._n_streams = n_streams
+
+    def actor_end(self) -> SharedActorEnd:
+        """Return the actor's end; one process at a time may use it."""
+        return SharedActorEnd(self._memory, self._n_streams)
+
+    def learner_end(self, state: Mapping[str, NDArray[Any]] | None = None) -> SharedLearnerEnd:
+        """Return the learner's end; see `SharedLearnerEnd`."""
+        return SharedLearnerEnd(self._memory, self._n_streams, state)
 
 
 def _split(message: bytes) -> NDArray[Any]:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from soulslab.learn.rainbow.apart import place as place_module
-from soulslab.learn.rainbow.apart.playing import PlayingApart
-from soulslab.learn.rainbow.channel import Weights
+from soulslab.learn.actors import shared_folder as place_module
+from soulslab.learn.actors.transport import Weights
 from soulslab.learn.rainbow.policy import QPolicy
+from soulslab.learn.rainbow.remote_actor import RemoteActor
 from support.small_learner import small_header
 
 
@@ -19,7 +19,7 @@ def shared(tmp_path, monkeypatch):
 
 
 def test_a_run_that_never_begins_leaves_no_memory(tmp_path, shared):
-    playing = PlayingApart(tmp_path / "run", small_header())
+    playing = RemoteActor(tmp_path / "run", small_header())
     assert list(shared.iterdir())
     playing.close()
     assert not list(shared.iterdir())
@@ -29,7 +29,7 @@ def test_a_run_that_never_begins_leaves_no_memory(tmp_path, shared):
 def test_only_what_was_stopped_in_order_goes_on_in_a_new_memory_without_a_word_of_loss(
     tmp_path, shared, caplog, is_finished
 ):
-    playing = PlayingApart(tmp_path / "run", small_header())
+    playing = RemoteActor(tmp_path / "run", small_header())
     playing.begin(None, 0)
     playing.channel.publish(Weights(version=1, epsilon=1.0, tensors=QPolicy(small_header()).weights()))
     if is_finished:
@@ -38,7 +38,7 @@ def test_only_what_was_stopped_in_order_goes_on_in_a_new_memory_without_a_word_o
     playing.saved()
     playing.close()  # nobody played, so the memory is empty and goes
     assert not list(shared.iterdir())
-    again = PlayingApart(tmp_path / "run", small_header())
+    again = RemoteActor(tmp_path / "run", small_header())
     again.begin(state, 0)
     assert ("steps after the checkpoint are lost" in caplog.text) != is_finished
     again.close()

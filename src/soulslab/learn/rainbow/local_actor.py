@@ -10,12 +10,12 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from soulslab.learn.actors.actor_status import LATE_S
+from soulslab.learn.actors.step_lateness import Stopwatch
+from soulslab.learn.actors.transport import InProcessTransport, LearnerEnd
 from soulslab.learn.archive import Tensors
 from soulslab.learn.environment import TRAINING, environment_seed, stateful
 from soulslab.learn.rainbow.actor import Actor, step_shape
-from soulslab.learn.rainbow.apart.status import LATE_S
-from soulslab.learn.rainbow.apart.stopwatch import Stopwatch
-from soulslab.learn.rainbow.channel import LearnerEnd, LocalChannel
 from soulslab.learn.rainbow.policy import QPolicy
 from soulslab.learn.randomness import load_rng, rng_state
 from soulslab.learn.replay.elements import row_type
@@ -54,7 +54,7 @@ class Playing(Protocol):
         """Stop playing and free the environments."""
 
 
-class PlayingHere:
+class LocalActor:
     """Plays in this process, one step whenever it is asked."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any], policy: QPolicy, seed: int) -> None:
@@ -68,7 +68,7 @@ class PlayingHere:
         self._lateness = _Lateness()
         self._env = Stopwatch(env, self._lateness)
         self._seed = seed
-        self.channel = LocalChannel(row_type(step_shape(policy)))
+        self.channel = InProcessTransport(row_type(step_shape(policy)), env.num_envs)
         self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PLAYING,)))
         self._actor = Actor(self._env, policy, self.channel, self._rng)
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from soulslab.learn.rainbow.apart.priority import Precedence, giving_way, go_first, go_normally
+from soulslab.learn.actors.process_priority import Precedence, giving_way, go_first, go_normally
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="classes of processes are Linux's")
 

@@ -1,4 +1,4 @@
-"""The actor's program: ``python -m soulslab.learn.rainbow.apart.actor RUN_FOLDER``; the learner starts it.
+"""The actor's program: ``python -m soulslab.learn.rainbow.remote_actor_program RUN_FOLDER``; the learner starts it.
 
 It reads the settings from the folder of the run and everything else from the memory that it shares with the learner,
 and plays until it is asked to stop, or until no learner has been there for a while. It never waits for one.
@@ -20,17 +20,17 @@ import numpy as np
 import soulslab  # noqa: F401 - registers the environments
 from soulslab.config import load_settings
 from soulslab.errors import ChannelError, SoulslabError
+from soulslab.learn.actors.actor_status import ActorState
+from soulslab.learn.actors.process_priority import Precedence, go_normally
+from soulslab.learn.actors.shared_folder import ACTOR_LOCK, LEARNER_LOCK, find_place
+from soulslab.learn.actors.shared_memory import Memory, open_memory, read_header
+from soulslab.learn.actors.shared_memory_transport import SharedMemoryTransport
+from soulslab.learn.actors.step_lateness import Stopwatch
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, require_functions
 from soulslab.learn.interrupt import StopRequest
 from soulslab.learn.process_lock import ProcessLock, is_held
 from soulslab.learn.rainbow.actor import Actor, step_shape
-from soulslab.learn.rainbow.apart.ends import SharedActorEnd
-from soulslab.learn.rainbow.apart.memory import Memory, open_memory, read_header
-from soulslab.learn.rainbow.apart.place import ACTOR_LOCK, LEARNER_LOCK, find_place
-from soulslab.learn.rainbow.apart.priority import Precedence, go_normally
-from soulslab.learn.rainbow.apart.status import ActorState
-from soulslab.learn.rainbow.apart.stopwatch import Stopwatch
-from soulslab.learn.rainbow.policy import QPolicy
+from soulslab.learn.rainbow.policy import QHeader, QPolicy
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.replay.elements import row_type
 from soulslab.learn.runs import CONFIG_NAME
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.captureWarnings(capture=True)
     if len(arguments) != 1:
-        _log.error("usage: python -m soulslab.learn.rainbow.apart.actor RUN_FOLDER")
+        _log.error("usage: python -m soulslab.learn.rainbow.remote_actor_program RUN_FOLDER")
         return EXIT_USAGE
     go_normally()
     try:
@@ -79,7 +79,7 @@ def play(run_dir: Path) -> None:
     with StopRequest() as request, ProcessLock(place / ACTOR_LOCK, "an actor"):
         settings = load_settings(RainbowSettings, run_dir / CONFIG_NAME)
         require_functions(settings.env.options, run_dir / CONFIG_NAME)
-        policy = QPolicy(read_header(place))
+        policy = QPolicy(read_header(place, QHeader))
         memory = open_memory(place, row_type(step_shape(policy)))
         memory.status.begin(os.getpid())
         watch = _Watch(memory, place, settings.run.actor_alone_s, request)
@@ -95,7 +95,7 @@ def play(run_dir: Path) -> None:
 def _play(settings: RainbowSettings, policy: QPolicy, memory: Memory, watch: _Watch) -> None:
     n_starts = memory.status.read().n_starts
     rng = np.random.default_rng(np.random.SeedSequence(settings.run.seed, spawn_key=(_ACTING, n_starts)))
-    end = SharedActorEnd(memory, settings.env.n_envs)
+    end = SharedMemoryTransport(memory, settings.env.n_envs).actor_end()
     env = make_vector(settings.env.id, settings.env.n_envs, settings.env.options)
     with closing(Stopwatch(env, memory.status)) as watched:
         actor = Actor(watched, policy, end, rng)

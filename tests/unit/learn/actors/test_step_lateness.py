@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from soulslab.learn.actors.actor_status import create_status
+from soulslab.learn.actors.step_lateness import Stopwatch
 from soulslab.learn.environment import make_vector, sizes
-from soulslab.learn.rainbow.apart.status import create_status
-from soulslab.learn.rainbow.apart.stopwatch import Stopwatch
 from support.toys import register_toys
 
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -13,13 +14,13 @@ from msgspec.structs import replace
 from soulslab.config import dump_settings
 from soulslab.errors import ActorError, ChannelError
 from soulslab.learn import process_lock as lock_module
+from soulslab.learn.actors import actor_process as process_module
+from soulslab.learn.actors.actor_status import ActorState, open_status
+from soulslab.learn.actors.shared_folder import ACTOR_LOCK, find_place
 from soulslab.learn.archive import read_archive
 from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.process_lock import is_held
-from soulslab.learn.rainbow.apart import process as process_module
-from soulslab.learn.rainbow.apart.actor import main
-from soulslab.learn.rainbow.apart.place import ACTOR_LOCK, find_place
-from soulslab.learn.rainbow.apart.status import ActorState, open_status
+from soulslab.learn.rainbow.remote_actor_program import main
 from soulslab.learn.rainbow.settings import QLearningSettings, RainbowRunSettings
 from soulslab.learn.replay.settings import ReplaySettings
 from soulslab.learn.runs import StopReason
@@ -44,7 +45,7 @@ def log_of(run_dir):
 
 
 def start_small_learner(run_dir):
-    environment = {**os.environ, "PYTHONPATH": "tests"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["tests", os.environ.get("PYTHONPATH", "")])}
     return subprocess.Popen([sys.executable, "-m", "support.small_learner", str(run_dir)], env=environment)
 
 
@@ -230,7 +231,7 @@ def test_training_is_killed_and_resumed(run_dir):
     stats = Stats()
     result = train(ended, run_dir, resume=True, sinks=[stats])
     assert result.reason == StopReason.COMPLETED
-    assert result.env_steps >= n_steps + 300
+    assert result.env_steps == n_steps + 300
     assert result.n_fights == result.env_steps // 20
     assert stats.told[-1].n_restarts == stats.told[-1].n_dropped == 0
     assert log_of(run_dir).count("INFO playing") == 1  # it played on
@@ -242,8 +243,25 @@ def test_a_run_that_ended_in_order_goes_on_without_a_word_of_loss(run_dir, caplo
     for total_steps, resume in ((100, False), (200, True)):
         run = replace(settings.run, total_steps=total_steps, evaluate_every=0)
         result = train(replace(settings, run=run), run_dir, resume=resume)
-        assert result.env_steps >= total_steps
+        assert result.env_steps == total_steps
     assert "lost" not in caplog.text
+    assert find_place(run_dir) is None
+
+
+def test_total_steps_holds_for_a_remote_actor_that_is_ahead_of_the_learner(run_dir):
+    class Slow(Stats):
+        """Delays the learner, so that the actor takes many steps between two iterations."""
+
+        def write(self, message):
+            super().write(message)
+            time.sleep(0.5)
+
+    settings = small_settings()
+    run = replace(settings.run, total_steps=310, evaluate_every=0, checkpoint_every_s=0.0)
+    result = train(replace(settings, run=run), run_dir, sinks=[Slow()])
+    assert result.reason == StopReason.COMPLETED
+    assert result.env_steps == 310
+    assert result.n_fights == 310 // 20
     assert find_place(run_dir) is None
 
 

@@ -1,4 +1,4 @@
-"""Plays in a process of its own, as the learner sees it (`soulslab.learn.rainbow.playing.Playing`)."""
+"""Plays in a process of its own, as the learner sees it (`soulslab.learn.rainbow.local_actor.Playing`)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from typing import Final
 import numpy as np
 
 from soulslab.errors import ActorError
-from soulslab.learn.archive import Tensors, writing
-from soulslab.learn.environment import require_functions
-from soulslab.learn.process_lock import ProcessLock
-from soulslab.learn.rainbow.actor import step_shape
-from soulslab.learn.rainbow.apart.ends import SharedLearnerEnd
-from soulslab.learn.rainbow.apart.memory import (
+from soulslab.learn.actors.actor_process import ActorProcess
+from soulslab.learn.actors.actor_status import lateness_quantile_s, open_status
+from soulslab.learn.actors.process_priority import giving_way
+from soulslab.learn.actors.shared_folder import LEARNER_LOCK, find_place, make_place, remove_place
+from soulslab.learn.actors.shared_memory import (
     Memory,
     create_memory,
     has_memory,
@@ -24,10 +23,11 @@ from soulslab.learn.rainbow.apart.memory import (
     open_memory,
     write_header,
 )
-from soulslab.learn.rainbow.apart.place import LEARNER_LOCK, find_place, make_place, remove_place
-from soulslab.learn.rainbow.apart.priority import giving_way
-from soulslab.learn.rainbow.apart.process import ActorProcess
-from soulslab.learn.rainbow.apart.status import lateness_quantile_s, open_status
+from soulslab.learn.actors.shared_memory_transport import SharedLearnerEnd, SharedMemoryTransport
+from soulslab.learn.archive import Tensors, writing
+from soulslab.learn.environment import require_functions
+from soulslab.learn.process_lock import ProcessLock
+from soulslab.learn.rainbow.actor import step_shape
 from soulslab.learn.rainbow.policy import QHeader, QPolicy
 from soulslab.learn.replay.elements import row_type
 from soulslab.learn.runs import CONFIG_NAME
@@ -42,7 +42,7 @@ _NOT: Final = np.array([False])
 _log = logging.getLogger(__name__)
 
 
-class PlayingApart:
+class RemoteActor:
     """An actor in another process, and the memory that is shared with it.
 
     Attributes:
@@ -105,7 +105,7 @@ class PlayingApart:
             if known is not None and known.get("is_finished", _NOT).all():
                 known = None  # nothing was played after the checkpoint, so nothing is missed in a new memory
         write_header(self._place, self._header)
-        self.channel = SharedLearnerEnd(memory, self._header.n_envs, known)
+        self.channel = SharedMemoryTransport(memory, self._header.n_envs).learner_end(known)
         memory.status.ask_stop(False)
         self._told = memory.status.lateness()
         self._memory, self._process = memory, ActorProcess(self._run_dir, self._place, memory.status)

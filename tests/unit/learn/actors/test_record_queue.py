@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from soulslab.errors import ChannelError
-from soulslab.learn.rainbow.apart import ring as ring_module
-from soulslab.learn.rainbow.apart.ring import create_ring, open_ring, slot_size
+from soulslab.learn.actors import record_queue as ring_module
+from soulslab.learn.actors.record_queue import create_ring, open_ring, slot_size
 from support.steps import ROW
 
 ITEM = np.dtype([("value", "<i4"), ("rest", "u1", (3,))])
@@ -159,7 +159,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from soulslab.learn.rainbow.apart.ring import open_ring
+from soulslab.learn.actors.record_queue import open_ring
 item = np.dtype([("value", "<i4"), ("rest", "u1", (3,))])
 ring = open_ring(Path(sys.argv[1]), "test", item)
 rows = np.zeros(3, item)

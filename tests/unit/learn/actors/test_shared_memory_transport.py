@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soulslab.errors import ChannelError
+from soulslab.learn.actors import shared_memory as memory_module
+from soulslab.learn.actors import shared_memory_transport as ends_module
+from soulslab.learn.actors.shared_memory import create_memory, has_memory, n_rows, open_memory
+from soulslab.learn.actors.shared_memory_transport import SharedActorEnd, SharedLearnerEnd
+from soulslab.learn.actors.transport import ActorEnd, LearnerEnd
 from soulslab.learn.inputs import PixelShape
-from soulslab.learn.rainbow.apart import ends as ends_module
-from soulslab.learn.rainbow.apart import memory as memory_module
-from soulslab.learn.rainbow.apart.ends import SharedActorEnd, SharedLearnerEnd
-from soulslab.learn.rainbow.apart.memory import create_memory, has_memory, n_rows, open_memory
-from soulslab.learn.rainbow.channel import ActorEnd, LearnerEnd
 from soulslab.learn.replay.elements import StepShape, row_type
 from support.steps import (
     ROW,

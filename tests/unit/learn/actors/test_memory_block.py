@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from soulslab.errors import ChannelError
-from soulslab.learn.rainbow.apart.block import N_COUNTERS, block_size, create_block, open_block
+from soulslab.learn.actors.memory_block import N_COUNTERS, block_size, create_block, open_block
 
 
 def test_two_that_open_it_see_the_same(tmp_path):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from soulslab.errors import ChannelError
-from soulslab.learn.rainbow.apart.weights import create_weights, open_weights
+from soulslab.learn.actors.weights_board import create_weights, open_weights
 from support.steps import assert_of_one_version, some_weights
 from support.waiting import wait_for
 
@@ -77,8 +77,8 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from soulslab.learn.rainbow.channel import Weights
-from soulslab.learn.rainbow.apart.weights import open_weights
+from soulslab.learn.actors.transport import Weights
+from soulslab.learn.actors.weights_board import open_weights
 board = open_weights(Path(sys.argv[1]))
 version = 0
 while True:

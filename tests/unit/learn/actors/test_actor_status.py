@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulslab.learn.rainbow.apart.status import (
+from soulslab.learn.actors.actor_status import (
     ActorState,
     create_status,
     lateness_class,

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.learn.rainbow.apart.block import Block, create_block, open_block
+from soulslab.learn.actors.memory_block import Block, create_block, open_block
 
 LATE_S: Final = 0.005
 """A step that comes more than this after its time is late (s)."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
 from soulslab.errors import ChannelError
+from soulslab.learn.actors.actor_status import StatusBoard, create_status, open_status
+from soulslab.learn.actors.record_queue import Ring, create_ring, open_ring, slot_size
+from soulslab.learn.actors.weights_board import WeightsBoard, create_weights, open_weights
 from soulslab.learn.archive import Tensors, write_atomically
-from soulslab.learn.rainbow.apart.ring import Ring, create_ring, open_ring, slot_size
-from soulslab.learn.rainbow.apart.status import StatusBoard, create_status, open_status
-from soulslab.learn.rainbow.apart.weights import WeightsBoard, create_weights, open_weights
-from soulslab.learn.rainbow.policy import QHeader
+from soulslab.learn.player import Header
 
 ROWS_PER_STREAM: Final = 1 << 16
 """Steps of each environment that the memory holds: 1.8 hours at 10 Hz, 36 minutes at 30 Hz."""
@@ -29,9 +29,12 @@ LETTER_TYPE: Final = np.dtype(
 """Part of a message: version of the message, whether it begins here, bytes left of it from here on, what it says."""
 
 HEADER_NAME: Final = "header"
-"""File that says what policy acts: ``policy.QHeader`` as JSON."""
+"""File that says what policy acts: its header as JSON."""
 
 _FILES: Final = ("steps", "episodes", "weights", "status")
+
+
+H = TypeVar("H", bound=Header)
 
 
 class Memory(NamedTuple):
@@ -109,19 +112,23 @@ def n_rows(row_type: np.dtype[Any], n_streams: int) -> int:
     return max(min(ROWS_PER_STREAM * n_streams, MAX_ROW_BYTES // slot_size(row_type)), 8 * n_streams)
 
 
-def write_header(folder: Path, header: QHeader) -> None:
+def write_header(folder: Path, header: Header) -> None:
     """Write down for the actor what policy acts."""
     write_atomically(folder / HEADER_NAME, msgspec.json.encode(header))
 
 
-def read_header(folder: Path) -> QHeader:
-    """Return what policy acts.
+def read_header(folder: Path, kind: type[H]) -> H:
+    """Return the header of the policy that acts.
+
+    Args:
+        folder: Folder of the memory.
+        kind: Type of the header.
 
     Raises:
-        ChannelError: It cannot be read, or is of another soulslab.
+        ChannelError: It cannot be read, or was written by another version of soulslab.
     """
     path = folder / HEADER_NAME
     try:
-        return msgspec.json.decode(path.read_bytes(), type=QHeader)
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.MsgspecError) as error:
         raise ChannelError(path, f"does not say what policy acts ({error}); resume the run") from error

@@ -2,15 +2,15 @@
 
 import pytest
 
+from soulslab.learn.actors.transport import Weights
 from soulslab.learn.environment import make_vector
-from soulslab.learn.rainbow.channel import Weights
-from soulslab.learn.rainbow.playing import PlayingHere
+from soulslab.learn.rainbow.local_actor import LocalActor
 from support.policies import q_policy
 
 
 def begun(env_id, state=None, **sizes):
     policy = q_policy(env_id=env_id, **sizes)
-    playing = PlayingHere(make_vector(env_id, 2, {}), policy, 0)
+    playing = LocalActor(make_vector(env_id, 2, {}), policy, 0)
     playing.begin(state, 0)
     playing.channel.publish(Weights(version=1, epsilon=1.0, tensors=policy.weights()))
     return playing
