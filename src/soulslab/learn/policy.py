@@ -81,7 +81,7 @@ class Policy:
         self._scale = torch.ones(header.n_features)
 
     def observe(self, obs: NDArray[np.float32]) -> None:
-        """Let the observation normaliser learn from a batch, float32 (B, F)."""
+        """Update the observation normaliser with a batch, float32 (B, F)."""
         self.observation_moments.update(obs)
         self._refresh()
 

@@ -19,8 +19,8 @@ from soulslab.learn.rainbow.actor import step_shape
 from soulslab.learn.rainbow.demonstration_learning import DemonstrationLearning
 from soulslab.learn.rainbow.episodes import EpisodeWindow
 from soulslab.learn.rainbow.learner import Learner, Measured
-from soulslab.learn.rainbow.opening import Opened, open_run
 from soulslab.learn.rainbow.policy import QPolicy
+from soulslab.learn.rainbow.run_setup import RunSetup, set_up_run
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.randomness import load_rng, rng_state
 from soulslab.learn.replay.buffer import ReplayBuffer
@@ -45,7 +45,7 @@ class RainbowAlgorithm:
 
     report_every_s: Final = 1.0
 
-    def __init__(self, folder: RunFolder[RainbowSettings], opened: Opened) -> None:
+    def __init__(self, folder: RunFolder[RainbowSettings], opened: RunSetup) -> None:
         """Prepare the learner.
 
         Args:
@@ -274,7 +274,7 @@ def open_rainbow(
         DemonstrationError: The recorded fights belong to another environment, or are damaged.
         EnvironmentUsageError: The environment cannot be trained on.
     """
-    opened = open_run(folder, initialise)
+    opened = set_up_run(folder, initialise)
     try:
         return RainbowAlgorithm(folder, opened)
     except BaseException:

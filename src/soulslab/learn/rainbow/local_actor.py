@@ -1,4 +1,4 @@
-"""Where the environments are played, as the learner sees it: in turn with learning, or in a process of its own."""
+"""The interface of an actor for the learner, and the actor in the learner's process."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ _PLAYING = 2
 """Purpose number of the actor's random actions; 0 and 1 are the environments' (:mod:`soulslab.learn.environment`)."""
 
 
-class Playing(Protocol):
-    """An actor and its environments, wherever they are."""
+class ActorRunner(Protocol):
+    """An actor and its environments, in this process or in another one."""
 
     @property
     def channel(self) -> LearnerEnd:
-        """The learner's end of the way there."""
+        """The learner's end of the transport."""
 
     def begin(self, state: Tensors | None, env_steps: int) -> None:
-        """Begin to play, anew or from what :meth:`state` returned after so many decisions."""
+        """Start acting: a new run, or from what :meth:`state` returned after ``env_steps`` decisions."""
 
     def advance(self) -> None:
-        """Play a step, or wait a moment for what is played elsewhere."""
+        """Step the environments once, or wait a short time for the steps of a remote actor."""
 
     def stats(self, env_steps: int, version: int) -> ActorStats:
-        """Return how the actor fares, for a learner that has made so many updates."""
+        """Return statistics of the actor, for a learner that has made ``version`` updates."""
 
     def state(self, *, with_env: bool) -> Tensors:
-        """Return what :meth:`begin` needs; the environment's own state only if it is to be trusted."""
+        """Return what :meth:`begin` needs; without the state of the environments after an environment failed."""
 
     def saved(self) -> None:
-        """Hear that all that was taken from the channel so far is safe in a checkpoint."""
+        """Free the steps that were taken before the last :meth:`state`; a checkpoint holds them."""
 
     def finish(self) -> None:
-        """Stop playing; what was played until then still comes through the channel."""
+        """Stop acting; the steps taken before can still be received from the transport."""
 
     def close(self) -> None:
-        """Stop playing and free the environments."""
+        """Stop acting and close the environments."""
 
 
 class LocalActor:
-    """Plays in this process, one step whenever it is asked."""
+    """An actor in this process; it takes one step per call."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any], policy: QPolicy, seed: int) -> None:
         """Take over an environment.
@@ -73,7 +73,7 @@ class LocalActor:
         self._actor = Actor(self._env, policy, self.channel, self._rng)
 
     def begin(self, state: Tensors | None, env_steps: int) -> None:
-        """Begin anew, or go on exactly if the environment's state is known; else with fresh episodes."""
+        """Start a new run, or continue exactly if the state of the environment is known; else start new episodes."""
         self._actor.reset(environment_seed(self._seed + env_steps, TRAINING))
         if state is None or "rng" not in state:  # an actor apart keeps its own
             return
@@ -88,11 +88,11 @@ class LocalActor:
             self._actor.env_steps = env_steps
 
     def advance(self) -> None:
-        """Play one step."""
+        """Step the environments once."""
         self._actor.step()
 
     def stats(self, env_steps: int, version: int) -> ActorStats:
-        """Return how the actor fares; it can lose no steps here, but it comes late where a game does not wait."""
+        """Return statistics of the actor; no steps are lost, but steps are late if a game does not wait."""
         return ActorStats(
             env_steps=env_steps,
             staleness_updates=version - max(0, self._actor.weights_version),
@@ -110,13 +110,13 @@ class LocalActor:
         return tensors | {f"env/{name}": array for name, array in (base.get_state() if base else {}).items()}
 
     def saved(self) -> None:
-        """Nothing is kept that a checkpoint would free."""
+        """Do nothing: no steps are stored."""
 
     def finish(self) -> None:
-        """Nothing plays on by itself."""
+        """Do nothing: this actor steps only when called."""
 
     def close(self) -> None:
-        """Free the environments."""
+        """Close the environments."""
         with closing(self._env):
             pass
 

@@ -1,4 +1,4 @@
-"""Plays in a process of its own, as the learner sees it (`soulslab.learn.rainbow.local_actor.Playing`)."""
+"""Plays in a process of its own, as the learner sees it (`soulslab.learn.rainbow.local_actor.ActorRunner`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Rainbow run begins with: its environments, the policy to be trained, and recorded fights."""
+"""Setup of a Rainbow run: its environments, the policy to train, and recorded fights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from soulslab.learn.demonstrations.reading import read_demonstrations
 from soulslab.learn.environment import feature_names, make_vector, sizes
 from soulslab.learn.provenance import git_commit
 from soulslab.learn.rainbow.encoding import resolve_bins
-from soulslab.learn.rainbow.local_actor import LocalActor, Playing
+from soulslab.learn.rainbow.local_actor import ActorRunner, LocalActor
 from soulslab.learn.rainbow.policy import QHeader, QPolicy
 from soulslab.learn.rainbow.remote_actor import RemoteActor
 from soulslab.learn.rainbow.settings import RainbowSettings
@@ -24,17 +24,17 @@ from soulslab.learn.runs import RunFolder
 from soulslab.version import VERSION
 
 
-class Opened(NamedTuple):
-    """What a run begins with: its environments, the policy to be trained, and recorded fights, if there are any."""
+class RunSetup(NamedTuple):
+    """Parts of a run: the policy to train, the actor with its environments, and recorded fights if there are any."""
 
     policy: QPolicy
-    playing: Playing
+    playing: ActorRunner
     shown: NDArray[Any] | None
 
 
-def open_run(
+def set_up_run(
     folder: RunFolder[RainbowSettings], initialise: Callable[[QPolicy, VectorEnv[Any, Any, Any]], None]
-) -> Opened:
+) -> RunSetup:
     """Make the environments, or prepare the process of a remote actor.
 
     Args:
@@ -72,8 +72,8 @@ def open_run(
         if settings.run.actor == "apart":
             env.close()
             _refuse_secrets(folder.options)
-            return Opened(policy, RemoteActor(folder.path, header), shown)
-        return Opened(policy, LocalActor(env, QPolicy(header), settings.run.seed), shown)
+            return RunSetup(policy, RemoteActor(folder.path, header), shown)
+        return RunSetup(policy, LocalActor(env, QPolicy(header), settings.run.seed), shown)
     except BaseException:
         env.close()
         raise

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from gymnasium.vector import VectorWrapper
 
-from soulslab.learn.rainbow import opening
-from soulslab.learn.rainbow.opening import open_run
+from soulslab.learn.rainbow import run_setup
+from soulslab.learn.rainbow.run_setup import set_up_run
 from soulslab.learn.rainbow.settings import (
     DemonstrationSettings,
     QLearningSettings,
@@ -42,11 +42,11 @@ def test_a_run_that_goes_on_begins_no_fight_to_look_at_recorded_ones(tmp_path, m
     )
     train(settings, tmp_path / "run")
     settings = msgspec.structs.replace(settings, run=msgspec.structs.replace(settings.run, actor=actor))
-    make_vector = opening.make_vector
-    monkeypatch.setattr(opening, "make_vector", lambda *arguments: Counting(make_vector(*arguments)))
+    make_vector = run_setup.make_vector
+    monkeypatch.setattr(run_setup, "make_vector", lambda *arguments: Counting(make_vector(*arguments)))
     monkeypatch.setattr(Counting, "n_resets", 0)
     folder = RunFolder(tmp_path / "run", settings, resume=True)
-    opened = open_run(folder, lambda *_: None)
+    opened = set_up_run(folder, lambda *_: None)
     opened.playing.close()
     folder.close()
     assert opened.shown is not None

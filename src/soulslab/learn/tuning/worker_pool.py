@@ -93,7 +93,7 @@ class Worker:
         self._process.close()
 
 
-class Crew:
+class WorkerPool:
     """Some workers, started when there is work for them; ended when the ``with`` block ends."""
 
     def __init__(self, n_workers: int, prepare: Callable[[], None] | None) -> None:
@@ -148,7 +148,7 @@ class Crew:
         for worker in self.workers:
             worker.send(Stop())
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> WorkerPool:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -156,7 +156,7 @@ class Crew:
             worker.end()
 
 
-class _Superior:
+class _Coordinator:
     """Who decides, as a worker sees it."""
 
     def __init__(self, connection: Connection) -> None:
@@ -192,4 +192,4 @@ def _work(connection: Connection, prepare: Callable[[], None] | None) -> None:
         prepare()
     with suppress(EOFError, OSError):
         while isinstance(job := _to_worker.decode(connection.recv_bytes()), Job):
-            connection.send_bytes(msgspec.json.encode(run_trial(job, _Superior(connection))))
+            connection.send_bytes(msgspec.json.encode(run_trial(job, _Coordinator(connection))))

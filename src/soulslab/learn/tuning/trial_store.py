@@ -71,7 +71,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     is_retried: bool
 
 
-class Ledger:
+class TrialStore:
     """Draws candidates, and notes what becomes of them; needs Optuna (`require_optuna`)."""
 
     def __init__(self, path: Path, study: StudySettings, space: Space) -> None:
