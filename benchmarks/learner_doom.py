@@ -16,10 +16,10 @@ from benchmarks.result import Result
 from soulslab.learn.curve import draw_curve
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.rainbow.policy import QPolicy
-from soulslab.learn.rainbow.run import train_rainbow
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.settings import EnvSettings
 from soulslab.learn.sinks import PROGRESS_NAME, run_sinks
+from soulslab.learn.train import train as run_training
 
 N_GAMES: Final = 4
 """Games side by side when players are compared; training has one."""
@@ -88,7 +88,7 @@ def measure_learner_doom(settings: LearnerDoomSettings) -> list[Result]:
     )
     random = play_games(games, lambda _, masks: _at_random(masks, rng))
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        result = train_rainbow(train, Path(folder), sinks=run_sinks(Path(folder)))
+        result = run_training(train, Path(folder), sinks=run_sinks(Path(folder)))
         settings.picture.parent.mkdir(parents=True, exist_ok=True)
         title = f"Rainbow on {train.env.id}, map {train.env.options.get('map', 1)}"
         baseline = float(random["return"].mean())

@@ -11,10 +11,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from soulslab.learn.rainbow.run import train_rainbow
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.runs import StopReason
 from soulslab.learn.telemetry import Evaluated, Message, TrainProgress
+from soulslab.learn.train import train
 
 HALF: Final = 0.5
 MOST: Final = 0.8
@@ -116,7 +116,7 @@ def play(task: LearnerTask, report: Callable[[Point], None]) -> LearnerRun:
 def _play_ours(settings: RainbowSettings, report: Callable[[Point], None]) -> int:
     """Train soulslab's learner and return its game decisions."""
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        result = train_rainbow(settings, Path(folder), sinks=[_EvaluationSink(report)])
+        result = train(settings, Path(folder), sinks=[_EvaluationSink(report)])
     if result.reason is StopReason.INTERRUPTED:  # half a run must not pass for one
         raise KeyboardInterrupt
     return result.env_steps

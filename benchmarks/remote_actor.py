@@ -22,18 +22,13 @@ from benchmarks.child_process import child_environment
 from benchmarks.remote_actor_echo import ECHO_ROW, ECHO_TENSORS
 from benchmarks.result import Result, Row
 from benchmarks.timing import seconds, with_progress
-from soulslab.learn.rainbow.apart.memory import Memory, create_memory
-from soulslab.learn.rainbow.apart.status import LATE_S
-from soulslab.learn.rainbow.channel import Weights
-from soulslab.learn.rainbow.run import train_rainbow
-from soulslab.learn.rainbow.settings import (
-    QLearningSettings,
-    RainbowEnvSettings,
-    RainbowRunSettings,
-    RainbowSettings,
-    ReplaySettings,
-)
+from soulslab.learn.actors.actor_status import LATE_S
+from soulslab.learn.actors.shared_memory import Memory, create_memory
+from soulslab.learn.actors.transport import Weights
+from soulslab.learn.rainbow.settings import QLearningSettings, RainbowEnvSettings, RainbowRunSettings, RainbowSettings
+from soulslab.learn.replay.settings import ReplaySettings
 from soulslab.learn.telemetry import LearningStats, Message
+from soulslab.learn.train import train
 from soulslab.testing.paced_env import PACED_ID, read_log
 
 #: Target for the 99 % quantile of the lateness of steps of 100 ms (ms).
@@ -112,7 +107,7 @@ def _lateness_row(where: str, settings: RemoteActorBenchSettings) -> Row:
     updates = _UpdateRate()
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
         log = Path(folder) / "lateness"
-        train_rainbow(lateness_settings(where, settings, log), Path(folder) / "run", sinks=[updates])
+        train(lateness_settings(where, settings, log), Path(folder) / "run", sinks=[updates])
         measured = read_log(log)[-settings.n_steps :]
     late_ms, reaction_ms = 1000 * measured[:, 0], 1000 * measured[:, 1]
     return {

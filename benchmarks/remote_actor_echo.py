@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from soulslab.learn.rainbow.apart.ends import SharedActorEnd
-from soulslab.learn.rainbow.apart.memory import open_memory
+from soulslab.learn.actors.shared_memory import open_memory
+from soulslab.learn.actors.shared_memory_transport import SharedActorEnd
 
 ECHO_ROW: Final = np.dtype(
     [("features", "<f4", (74,)), ("at", "<f8"), ("is_first", "u1"), ("stream", "<u2"), ("blocked", "u1", (3,))]

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from benchmarks.result import Result, Row
 from benchmarks.timing import interleaved, seconds
-from soulslab.learn.rainbow.settings import ReplaySettings
 from soulslab.learn.replay.buffer import ReplayBuffer
 from soulslab.learn.replay.elements import Outcome, StepShape, row_type
+from soulslab.learn.replay.settings import ReplaySettings
 from soulslab.learn.replay.store import ReplayStore
 from soulslab.learn.threads import one_core
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from soulslab.learn.checkpoint import CheckpointStore
-from soulslab.learn.rainbow.settings import ReplaySettings
 from soulslab.learn.replay.buffer import ReplayBuffer
+from soulslab.learn.replay.settings import ReplaySettings
 from soulslab.learn.replay.store import ReplayStore
 from support.steps import SHAPE, steps
 

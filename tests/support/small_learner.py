@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from soulslab.config import dump_settings
+from soulslab.learn.actors.transport import Weights
 from soulslab.learn.archive import read_archive, write_archive
-from soulslab.learn.rainbow.apart.playing import PlayingApart
-from soulslab.learn.rainbow.channel import Weights
 from soulslab.learn.rainbow.policy import QHeader, QPolicy
+from soulslab.learn.rainbow.remote_actor import RemoteActor
 from soulslab.learn.rainbow.settings import QNetworkSettings, RainbowRunSettings, RainbowSettings
 from soulslab.learn.settings import EnvSettings
 from soulslab.testing.paced_env import EPISODE, LIFE, PACED_ID, STEP
@@ -57,7 +57,7 @@ class SmallLearner:
     def __init__(self, run_dir: Path, settings: RainbowSettings | None = None) -> None:
         run_dir.mkdir(parents=True, exist_ok=True)
         (run_dir / "config.toml").write_text(dump_settings(settings or small_settings()))
-        self.playing = PlayingApart(run_dir, small_header())
+        self.playing = RemoteActor(run_dir, small_header())
         self.path = run_dir / SAVED
         self.rows = np.zeros((0, 3), np.float32)
         self.n_results = np.zeros(1, np.int64)

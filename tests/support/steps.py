@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from soulslab.learn.rainbow.channel import EpisodeResult, Weights
+from soulslab.learn.actors.transport import EpisodeResult, Weights
 from soulslab.learn.replay.elements import Outcome, StepShape, row_type
 
 SHAPE = StepShape(n_features=3, n_actions=4)

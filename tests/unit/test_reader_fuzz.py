@@ -40,7 +40,8 @@ from soulslab.learn.phases import PhasePolicy, Switch
 from soulslab.learn.players import load_player
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks.json_lines import read_json_lines
-from soulslab.learn.training import load_run_settings, train_run
+from soulslab.learn.train import train
+from soulslab.learn.training import load_run_settings
 from soulslab.learn.tuning.settings import load_tune_settings
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.recording.reading import read_recording
@@ -268,12 +269,12 @@ def test_states_of_runs(tmp_path, algorithm):
         learner = ("learner.batch_size=8", "learner.learning_starts=16", "replay.capacity=256", "run.evaluate_every=0")
     common = (f"algorithm={algorithm}", "env.n_envs=4", "network.widths=[8]", *learner)
     begun, resumed = (load_run_settings(None, [*common, f"run.total_steps={n}"]) for n in (128, 192))
-    train_run(begun, tmp_path / "run")
+    train(begun, tmp_path / "run")
 
     def resume(path):
         shutil.rmtree(tmp_path / "copy", ignore_errors=True)
         shutil.copytree(tmp_path / "run", tmp_path / "copy")
-        train_run(resumed, tmp_path / "copy", resume=True)
+        train(resumed, tmp_path / "copy", resume=True)
 
     (path,) = (tmp_path / "run" / "checkpoints").glob("*.safetensors")
     assert _fuzz(path, resume, n=N // 10, change=_signed) > N // 20

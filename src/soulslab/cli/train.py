@@ -76,7 +76,8 @@ def train(
     from soulslab.learn.configs import config_path
     from soulslab.learn.runs import CONFIG_NAME, StopReason
     from soulslab.learn.sinks import run_sinks
-    from soulslab.learn.training import load_new_run_settings, load_run_settings, train_run
+    from soulslab.learn.train import train as train_policy
+    from soulslab.learn.training import load_new_run_settings, load_run_settings
     from soulslab.learn.untrusted import check_stored_settings, trust_flag
 
     flags, resuming = flags or SettingsFlags(), resuming or ResumeFlags()
@@ -94,7 +95,7 @@ def train(
         file = config_path(flags.config) if flags.config else None
         settings = load_new_run_settings(file, flags.changes())
     sinks = run_sinks(folder, prometheus_port=prometheus)
-    result = train_run(settings, folder, resume=resume is not None, sinks=sinks)
+    result = train_policy(settings, folder, resume=resume is not None, sinks=sinks)
     won = "" if result.win_rate is None else f", {100 * result.win_rate:.1f} % of fights won"
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
     if result.reason is StopReason.INTERRUPTED:

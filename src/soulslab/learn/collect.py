@@ -121,7 +121,7 @@ class Collector:
         return result
 
     def _step(self, t: int, policy: Policy, rollout: Rollout) -> None:
-        """Step the environments and record what came of it."""
+        """Step the environments and record the results."""
         actions = rollout.actions[t].squeeze(-1).numpy()
         obs, rewards, terminated, truncated, info = self._env.step(actions)
         dones = terminated | truncated

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 import gymnasium
@@ -18,6 +19,7 @@ from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
+from soulslab.config import Secret
 from soulslab.errors import ConfigError, EnvironmentUsageError, UnknownOptionError
 from soulslab.learn.inputs import Layout, PixelShape
 
@@ -215,6 +217,42 @@ def decisions_taken(info: Info, n_envs: int) -> NDArray[np.int64]:
     if "n_decisions" in final:
         taken = np.where(final["_n_decisions"], final["n_decisions"], taken)
     return np.maximum(taken, 1)
+
+
+def describe_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return environment options as JSON and TOML can hold them.
+
+    Args:
+        options: Keyword arguments of an environment; a value may be a Python function.
+
+    Returns:
+        The same without secrets, and with each function replaced by ``"<function module.name>"``.
+    """
+    return {
+        key: f"<function {value.__module__}.{value.__qualname__}>" if callable(value) else value
+        for key, value in options.items()
+        if not isinstance(value, Secret)
+    }
+
+
+def require_functions(options: Mapping[str, Any], source: str | Path) -> None:
+    """Check that no option is merely the name of a Python function that was given once.
+
+    Args:
+        options: Keyword arguments of an environment.
+        source: Where they come from, for the message.
+
+    Raises:
+        ConfigError: An option was recorded by :func:`describe_options` and the function itself is needed.
+    """
+    for key, value in options.items():
+        if isinstance(value, str) and value.startswith("<function "):
+            raise ConfigError(
+                f"is the Python function {value[10:-1]}, which a file cannot hold; pass it from Python: "
+                f"env_options={{{key!r}: function}}",
+                path=f"env.options.{key}",
+                source=source,
+            )
 
 
 def _name(env: VectorEnv[Any, Any, Any]) -> str:

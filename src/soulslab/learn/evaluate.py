@@ -27,11 +27,11 @@ from soulslab.learn.environment import (
     layout,
     make_any_vector,
     make_vector,
+    require_functions,
     sizes,
 )
 from soulslab.learn.inputs import Observer
 from soulslab.learn.player import Player
-from soulslab.learn.policy import require_functions
 from soulslab.learn.statistics import Interval, wilson_interval
 from soulslab.learn.telemetry import EvaluationProgress, Sink, tell
 from soulslab.learn.threads import one_core

@@ -1,22 +1,25 @@
-"""Loading a trained policy, whatever learned it."""
+"""Loading a trained policy of any kind, and starting a run with the weights of one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 import torch
 
+from soulslab.config.writing import toml_value
 from soulslab.errors import CheckpointError, IncompatibleCheckpointError
 from soulslab.learn import checkpoint, phases
 from soulslab.learn import policy as actor_critic
 from soulslab.learn.archive import check_shapes, read_archive, read_archive_header
+from soulslab.learn.environment import Sizes
 from soulslab.learn.phases import PhasePolicy
 from soulslab.learn.player import Player
-from soulslab.learn.policy import Policy
+from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.rainbow import policy as action_values
-from soulslab.learn.rainbow.policy import QPolicy
+from soulslab.learn.rainbow.policy import QHeader, QPolicy
 from soulslab.learn.runs import CHECKPOINTS_NAME, POLICY_NAME, part
 
 _AVERAGE: Final = "learner/average"
@@ -73,3 +76,46 @@ def load_player(path: Path) -> Player:
             file, f"is no policy (format {kind!r:.100}, not one of {', '.join(_LOADERS)})"
         )
     return _LOADERS[kind](file)
+
+
+def start_from(policy: Policy | QPolicy, path: Path, alike: Collection[str] = ()) -> None:
+    """Copy the weights and the normalisers of another policy.
+
+    Args:
+        policy: Changed in place; its header stays.
+        path: File of the other policy, or folder of its run.
+        alike: Ids of environments whose policies fit this one's (``metadata["policies_of"]``).
+
+    Raises:
+        CheckpointError: There is no such file, or it cannot be used.
+        IncompatibleCheckpointError: The other policy is of another kind, or has other inputs, actions or layers.
+    """
+    other, here = load_player(path), policy.header
+    if not isinstance(other, Policy | QPolicy) or other.header.format != here.format:
+        raise IncompatibleCheckpointError(
+            path, f"is not a policy of the format {here.format!r}, which run.start_from needs for this algorithm"
+        )
+    sizes = Sizes(here.n_envs, here.n_features, here.n_actions, here.pixels, here.feature_names)
+    other.header.check_env(here.env_id, sizes, path, alike=alike)
+    found = _architecture(other.header)
+    for name, wanted in _architecture(here).items():
+        if found[name] != wanted:
+            raise IncompatibleCheckpointError(
+                path,
+                f"has {name} = {found[name]}, but this run has {wanted}; set it to that of the policy, or "
+                "run.start_from to another",
+            )
+    policy.load_state(other.state(), path)
+
+
+def _architecture(header: PolicyHeader | QHeader) -> dict[str, Any]:
+    """Return the settings that determine the inputs and layers of a policy, by their names in the config."""
+    built: dict[str, Any] = {"env.frame_stack": header.frame_stack}
+    built |= {f"inputs.{name}": value for name, value in msgspec.structs.asdict(header.extras).items()}
+    built |= {f"network.{name}": value for name, value in msgspec.structs.asdict(header.network).items()}
+    if isinstance(header, QHeader):
+        built["network.bins"] = toml_value(header.network.bins)  # as they can be written into a config
+    if header.pixels is None:  # layers for pixels have no effect
+        built.pop("network.channels", None)
+        built.pop("network.convolutions", None)
+    return built

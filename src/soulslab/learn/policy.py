@@ -17,8 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulslab.config import Secret
-from soulslab.errors import ConfigError, EnvironmentUsageError
+from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.archive import Tensors, check_n_parameters, check_shapes, read_archive, write_archive
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.network import ActorCritic, count_parameters, masked_log_probs, sample
@@ -82,7 +81,7 @@ class Policy:
         self._scale = torch.ones(header.n_features)
 
     def observe(self, obs: NDArray[np.float32]) -> None:
-        """Let the observation normaliser learn from a batch, float32 (B, F)."""
+        """Update the observation normaliser with a batch, float32 (B, F)."""
         self.observation_moments.update(obs)
         self._refresh()
 
@@ -238,39 +237,3 @@ def read_header(raw: Mapping[str, Any], path: Path) -> PolicyHeader:
         IncompatibleCheckpointError: It is no policy, or one of a format that this soulslab does not know.
     """
     return parse_header(raw, path, PolicyHeader, _READ_VERSIONS)
-
-
-def describe_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return environment options as JSON and TOML can hold them.
-
-    Args:
-        options: Keyword arguments of an environment; a value may be a Python function.
-
-    Returns:
-        The same without secrets, and with each function replaced by ``"<function module.name>"``.
-    """
-    return {
-        key: f"<function {value.__module__}.{value.__qualname__}>" if callable(value) else value
-        for key, value in options.items()
-        if not isinstance(value, Secret)
-    }
-
-
-def require_functions(options: Mapping[str, Any], source: str | Path) -> None:
-    """Check that no option is merely the name of a Python function that was given once.
-
-    Args:
-        options: Keyword arguments of an environment.
-        source: Where they come from, for the message.
-
-    Raises:
-        ConfigError: An option was recorded by :func:`describe_options` and the function itself is needed.
-    """
-    for key, value in options.items():
-        if isinstance(value, str) and value.startswith("<function "):
-            raise ConfigError(
-                f"is the Python function {value[10:-1]}, which a file cannot hold; pass it from Python: "
-                f"env_options={{{key!r}: function}}",
-                path=f"env.options.{key}",
-                source=source,
-            )

@@ -15,27 +15,41 @@ the ratio, in the entropy and in the gradient.
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 import torch
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulslab.errors import DivergedError
+from soulslab.learn.algorithm import AlgorithmState
 from soulslab.learn.archive import Tensors
+from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.collect import Collector
+from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes, stateful
 from soulslab.learn.network import masked_log_probs
-from soulslab.learn.policy import Policy
+from soulslab.learn.policy import Policy, PolicyHeader
+from soulslab.learn.provenance import git_commit
 from soulslab.learn.rollout import Minibatch, Rollout, generalised_advantages
-from soulslab.learn.settings import PPOSettings
-from soulslab.learn.telemetry import UpdateStats
+from soulslab.learn.runs import RunFolder, part
+from soulslab.learn.settings import PPOSettings, TrainSettings
+from soulslab.learn.telemetry import Message, UpdateStats
+from soulslab.learn.tracker import EpisodeTracker
+from soulslab.version import VERSION
 
 _ADAM_EPSILON: Final = 1e-5
 _MIN_STD: Final = 1e-8
 _ADAM_STATE: Final = ("step", "exp_avg", "exp_avg_sq")
+
+_log = logging.getLogger(__name__)
 
 
 class _Weights(NamedTuple):
@@ -66,36 +80,45 @@ class PPO:
         self._parameters = list(policy.network.parameters())
         self._optimiser = torch.optim.Adam(self._parameters, lr=settings.lr, eps=_ADAM_EPSILON, fused=True)
 
-    def iterate(self, collector: Collector, progress: float) -> UpdateStats:
-        """Play one rollout and learn from it.
+    def collect(self, collector: Collector) -> None:
+        """Play one rollout.
 
         Args:
             collector: The environments.
-            progress: How far the run is, 0..1; the schedules follow it.
-
-        Returns:
-            What the update did.
 
         Raises:
             NonFiniteError: An environment gave NaN or infinity.
-            DivergedError: A gradient was NaN or infinite, and so are the weights now.
         """
         collector.collect(self._policy, self._rollout, self._generator)
-        explained_variance = self._judge()
+
+    def update(self, progress: float, env_steps: int) -> UpdateStats:
+        """Learn from the rollout that was collected last.
+
+        Args:
+            progress: Share of the run that is complete, 0..1; it sets the learning rate and the entropy bonus.
+            env_steps: Game decisions taken, for the statistics.
+
+        Returns:
+            Statistics of the update.
+
+        Raises:
+            DivergedError: A gradient was NaN or infinite, and so are the weights now.
+        """
+        explained_variance = self._compute_targets()
         weights = self._schedule(progress)
-        means = self._update(weights)
+        means = self._optimise(weights)
         if not math.isfinite(means["grad_norm"]):
-            raise DivergedError(collector.env_steps, means["grad_norm"])
+            raise DivergedError(env_steps, means["grad_norm"])
         return UpdateStats(
-            env_steps=collector.env_steps,
+            env_steps=env_steps,
             explained_variance=explained_variance,
             lr=weights.lr,
             entropy_coef=weights.entropy,
             **means,
         )
 
-    def _judge(self) -> float:
-        """Fill in advantages and value targets; return the share of the returns that the critic foresaw."""
+    def _compute_targets(self) -> float:
+        """Compute advantages and value targets; return the explained variance of the critic."""
         rollout, moments = self._rollout, self._policy.value_moments
         advantages = generalised_advantages(rollout, self._settings.gae_lambda)
         returns = advantages + rollout.values[:-1]
@@ -115,7 +138,7 @@ class PPO:
             group["lr"] = lr
         return _Weights(lr, settings.entropy + (settings.entropy_end - settings.entropy) * progress)
 
-    def _update(self, weights: _Weights) -> dict[str, float]:
+    def _optimise(self, weights: _Weights) -> dict[str, float]:
         """Go over the rollout ``n_epochs`` times; return the means of the measurements by name."""
         measurements: list[dict[str, Tensor]] = []
         for _ in range(self._settings.n_epochs):
@@ -190,3 +213,153 @@ class PPO:
                 else torch.empty_like(parameter, requires_grad=False).copy_(tensor)
                 for name, tensor in stored.items()
             }
+
+
+class PPOAlgorithm:
+    """PPO as the training loop calls it (:class:`soulslab.learn.algorithm.Algorithm`)."""
+
+    report_every_s: Final = 0.0
+    saves_at_start: Final = False
+
+    def __init__(
+        self, settings: TrainSettings, env: VectorEnv[Any, Any, Any], policy: Policy, generator: torch.Generator
+    ) -> None:
+        """Take over an environment.
+
+        Args:
+            settings: Settings of the run.
+            env: From :func:`soulslab.learn.environment.make_vector`; closed by :meth:`close`.
+            policy: The policy to train.
+            generator: Random generator of the action draws and of the shuffling.
+        """
+        self._settings = settings
+        self._env = env
+        self._policy = policy
+        self._learner = PPO(settings.learner, policy, env.num_envs, generator)
+        self._collector = Collector(env, settings.learner.gamma, settings.env.frame_stack)
+        self._progress = 0.0
+        self._stats: list[UpdateStats] = []
+
+    @property
+    def env_steps(self) -> int:
+        """Game decisions taken, all environments together."""
+        return self._collector.env_steps
+
+    @property
+    def episodes(self) -> EpisodeTracker:
+        """Statistics of the training episodes."""
+        return self._collector.tracker
+
+    def start(self) -> None:
+        """Reset the environments for a new run."""
+        self._collector.reset(environment_seed(self._settings.run.seed, TRAINING))
+
+    def act(self) -> None:
+        """Play one rollout."""
+        self._progress = min(1.0, self.env_steps / self._settings.run.total_steps)
+        self._learner.collect(self._collector)
+
+    def observe(self) -> None:
+        """Do nothing: the rollout was recorded while it was played."""
+
+    def update(self) -> None:
+        """Learn from the rollout."""
+        self._stats.append(self._learner.update(self._progress, self.env_steps))
+
+    def state(self, *, with_env: bool) -> AlgorithmState:
+        """Return copies of everything that :meth:`load` needs."""
+        base = stateful(self._env) if with_env else None
+        tensors: Tensors = {}
+        for name, each in (
+            ("policy", self._policy.state()),
+            ("learner", self._learner.state()),
+            ("collector", self._collector.state()),
+            ("env", {} if base is None else base.get_state()),
+        ):
+            tensors |= {f"{name}/{key}": array for key, array in each.items()}
+        return AlgorithmState(tensors, {})
+
+    def load_files(self, header: dict[str, Any]) -> None:
+        """Do nothing: a checkpoint of PPO is one file."""
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Continue from a checkpoint."""
+        tensors = checkpoint.tensors
+        self._policy.load_state(part(tensors, "policy"), checkpoint.path)
+        self._learner.load(part(tensors, "learner"))
+        self._collector.load(part(tensors, "collector"))
+        env_state, base = part(tensors, "env"), stateful(self._env)
+        # Gymnasium requires a reset first; the saved state then replaces all of it.
+        seed = environment_seed(self._settings.run.seed + self.env_steps, TRAINING)
+        if env_state and base is not None:
+            self._env.reset(seed=seed)
+            base.set_state(env_state)
+        else:
+            _log.info("%s: no environment state is stored; fresh episodes start", checkpoint.path)
+            self._collector.reset(seed)
+
+    def after_save(self, path: Path) -> None:
+        """Do nothing: no file depends on the checkpoints."""
+
+    def policy_header(self) -> dict[str, Any]:
+        """Return the header of the policy, with the present number of game decisions."""
+        self._policy.header = msgspec.structs.replace(self._policy.header, env_steps=self.env_steps)
+        header: dict[str, Any] = msgspec.to_builtins(self._policy.header)
+        return header
+
+    def best_estimate(self) -> AbstractContextManager[Policy]:
+        """Return a context with the policy; PPO evaluates and saves the newest weights."""
+        return nullcontext(self._policy)
+
+    def report(self, seconds: float) -> list[Message]:
+        """Return the statistics of the updates since the last call."""
+        del seconds
+        stats: list[Message] = [*self._stats]
+        self._stats.clear()
+        return stats
+
+    def finish(self) -> None:
+        """Do nothing: there is no remote actor."""
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._env.close()
+
+
+def open_ppo(
+    folder: RunFolder[TrainSettings], initialise: Callable[[Policy, VectorEnv[Any, Any, Any]], None]
+) -> PPOAlgorithm:
+    """Make the environments and the policy of a run.
+
+    Args:
+        folder: Folder of the run.
+        initialise: Called with the new policy and the environments; may replace the random weights.
+
+    Raises:
+        CheckpointError: ``run.start_from`` names no policy that fits.
+        EnvironmentUsageError: The environment cannot be trained on.
+    """
+    settings = folder.settings
+    env = make_vector(settings.env.id, settings.env.n_envs, folder.options)
+    try:
+        generator = torch.Generator().manual_seed(settings.run.seed)
+        n_envs, n_features, n_actions, pixels, names = sizes(env)
+        header = PolicyHeader(
+            env_id=settings.env.id,
+            env_options=settings.env.options,
+            n_features=n_features,
+            n_actions=n_actions,
+            pixels=pixels,
+            frame_stack=settings.env.frame_stack,
+            network=settings.network,
+            soulslab=VERSION,
+            commit=git_commit(),
+            n_envs=n_envs,
+            feature_names=names,
+        )
+        policy = Policy(header, generator)
+        initialise(policy, env)
+        return PPOAlgorithm(settings, env, policy, generator)
+    except BaseException:
+        env.close()
+        raise

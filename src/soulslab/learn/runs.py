@@ -1,4 +1,4 @@
-"""The folder of a run, and what all runs have in common, whatever learns in them."""
+"""The folder of a training run, its result, and checks of its checkpoints."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from soulslab.config import dump_settings, without_secrets
 from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError, SoulslabError
 from soulslab.learn.archive import Tensors, remove_temporary_files, write_atomically, writing
 from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
-from soulslab.learn.policy import describe_options, require_functions
+from soulslab.learn.environment import describe_options, require_functions
 from soulslab.learn.process_lock import ProcessLock
-from soulslab.learn.rainbow.settings import RainbowSettings
-from soulslab.learn.settings import TrainSettings
+from soulslab.learn.settings import AlgorithmSettings
 from soulslab.learn.tracker import Milestone
 
 CONFIG_NAME: Final = "config.toml"
 POLICY_NAME: Final = "policy.safetensors"
+BEST_POLICY_NAME: Final = "policy_best.safetensors"
 LOCK_NAME: Final = "run.lock"
 CHECKPOINTS_NAME: Final = "checkpoints"
 
@@ -39,14 +39,14 @@ class StopReason(enum.StrEnum):
 
 
 class TrainResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run came to.
+    """Result of a training run.
 
     Attributes:
         reason: Why it ended; an interrupted run was saved and can be resumed.
         env_steps: Game decisions taken, all environments together.
         train_seconds: Training time, resumed parts included (s).
         n_fights: Episodes finished.
-        win_rate: Moving win rate at the end, 0..1; None if the environment does not tell who won.
+        win_rate: Moving win rate at the end, 0..1; None if the environment does not report wins.
         mean_return: Mean return of the last episodes; None before the first.
         milestones: When the moving win rate first reached each level.
         policy_path: The policy's file.
@@ -62,18 +62,18 @@ class TrainResult(msgspec.Struct, frozen=True, kw_only=True):
     policy_path: Path
 
 
-_Settings = TypeVar("_Settings", TrainSettings, RainbowSettings)
+_Settings = TypeVar("_Settings", bound=AlgorithmSettings)
 
 
 class RunFolder(Generic[_Settings]):
-    """The folder of a run that begins, or goes on.
+    """The folder of a new or resumed run.
 
     Attributes:
         path: The folder.
         settings: Everything that defines the run, as a file can hold it: Python functions by name.
         options: Of the environment, with the functions themselves.
         store: The run's checkpoints.
-        checkpoint: Where to go on; None for a run that begins.
+        checkpoint: Checkpoint to resume; None for a new run.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class RunFolder(Generic[_Settings]):
             path: The folder; it does not have to exist.
             settings: Everything that defines the run.
             env_options: Merged over ``settings.env.options``.
-            resume: Go on from the newest whole checkpoint.
+            resume: Continue from the newest whole checkpoint.
 
         Raises:
             ChannelError: Another process trains in the folder.
@@ -188,7 +188,7 @@ def continuing_from(path: Path) -> Iterator[None]:
         ) from error
 
 
-def check_same_run(checkpoint: Checkpoint, settings: msgspec.Struct) -> None:
+def check_same_run(checkpoint: Checkpoint, settings: AlgorithmSettings) -> None:
     """Check that a checkpoint belongs to these settings; of the table ``run`` only the seed makes another run.
 
     Raises:

@@ -102,9 +102,15 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         seed: Seed of the networks, the actions, the shuffling and the environments.
         total_steps: Game decisions after which the run is complete; the schedules end there.
         max_seconds: Training time after which the run stops, schedules finished or not (s).
-        stop_win_rate: The run is complete once the moving win rate lies above this; 1 never stops early.
+        stop_win_rate: The run is complete once the evaluated win rate, or the moving one without evaluations, is above
+            this; 1 never stops early.
         checkpoint_every_s: Time between checkpoints (s).
         keep_checkpoints: The newest checkpoints that are kept.
+        evaluate_every: Game decisions between two evaluations; 0 never evaluates. The policy with the highest evaluated
+            win rate is kept in ``policy_best.safetensors``.
+        evaluate_fights: Greedy fights of each evaluation.
+        evaluate_envs: Environments in which they are played side by side, each a game of its own if it is one.
+        start_from: Policy file, or folder of a run, whose weights the run begins with; "" begins with random ones.
     """
 
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
@@ -113,17 +119,35 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     stop_win_rate: Share = 1.0
     checkpoint_every_s: Coefficient = 60.0
     keep_checkpoints: Positive = 3
+    evaluate_every: Annotated[int, Meta(ge=0)] = 0
+    evaluate_fights: Positive = 200
+    evaluate_envs: Positive = 200
+    start_from: str = ""
 
 
-class TrainSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything that defines a training run.
+class AlgorithmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The settings that every algorithm has; each algorithm adds its own.
+
+    Attributes:
+        algorithm: Name of the algorithm.
+        env: The environment.
+        run: Limits of the run, checkpoints and evaluations.
+    """
+
+    algorithm: str = ""
+    env: EnvSettings = EnvSettings()
+    run: RunSettings = RunSettings()
+
+
+class TrainSettings(AlgorithmSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All settings of a PPO run.
 
     Attributes:
         algorithm: Always ``ppo``.
-        env: What is trained on.
-        learner: How PPO learns.
+        env: The environment.
+        learner: The PPO algorithm.
         network: The actor-critic network.
-        run: How long, and what is left behind.
+        run: Limits of the run, checkpoints and evaluations.
     """
 
     algorithm: Literal["ppo"] = "ppo"

@@ -1,4 +1,4 @@
-"""A training run by any of the algorithms: which one, its settings say."""
+"""Loading the settings of a training run, of any algorithm."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from soulslab.config.loading import read_toml
 from soulslab.errors import ConfigError, did_you_mean
 from soulslab.learn.configs import default_config
 from soulslab.learn.rainbow.settings import RainbowSettings
-from soulslab.learn.runs import TrainResult
 from soulslab.learn.settings import EnvSettings, TrainSettings
-from soulslab.learn.telemetry import Sink
-from soulslab.learn.train import train
 
 _log = logging.getLogger(__name__)
 
@@ -76,22 +73,6 @@ def with_env_options(settings: AnySettings, options: Mapping[str, Any]) -> AnySe
     """
     env = msgspec.structs.replace(settings.env, options={**settings.env.options, **options})
     return msgspec.structs.replace(settings, env=env)
-
-
-def train_run(
-    settings: AnySettings,
-    run_dir: Path,
-    *,
-    resume: bool = False,
-    env_options: Mapping[str, Any] | None = None,
-    sinks: Sequence[Sink] = (),
-) -> TrainResult:
-    """Train by the algorithm that the settings are of; see :func:`train` and :func:`train_rainbow`."""
-    if isinstance(settings, TrainSettings):
-        return train(settings, run_dir, resume=resume, env_options=env_options, sinks=sinks)
-    from soulslab.learn.rainbow.run import train_rainbow  # noqa: PLC0415  (compiles kernels that PPO does not need)
-
-    return train_rainbow(settings, run_dir, resume=resume, env_options=env_options, sinks=sinks)
 
 
 def _algorithm(path: Path | None, overrides: Sequence[str]) -> str:

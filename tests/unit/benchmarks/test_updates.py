@@ -16,9 +16,10 @@ from benchmarks.updates import (
     measure_updates,
     same_shapes,
 )
-from soulslab.learn.rainbow.settings import QNetworkSettings, RainbowSettings, ReplaySettings
+from soulslab.learn.rainbow.settings import QNetworkSettings, RainbowSettings
 from soulslab.learn.replay.buffer import ReplayBuffer
 from soulslab.learn.replay.elements import StepShape
+from soulslab.learn.replay.settings import ReplaySettings
 
 
 def test_measures_all_updates():

@@ -6,7 +6,7 @@ import pytest
 
 from soulslab.config import Secret, dump_settings, reveal, without_secrets
 from soulslab.errors import ConfigError
-from soulslab.learn.policy import describe_options
+from soulslab.learn.environment import describe_options
 from soulslab.learn.settings import EnvSettings
 from soulslab.siphon.rpc.server import ServerOptions
 

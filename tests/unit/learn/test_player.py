@@ -14,11 +14,10 @@ from soulslab.learn.archive import read_archive, write_archive
 from soulslab.learn.environment import Sizes, make_vector, sizes, sizes_of_one
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.phases import PhasePolicy, Switch
-from soulslab.learn.players import load_player
-from soulslab.learn.rainbow.run import train_rainbow
+from soulslab.learn.players import load_player, start_from
 from soulslab.learn.rainbow.settings import QLearningSettings, RainbowRunSettings, RainbowSettings
-from soulslab.learn.rainbow.starting import start_from
 from soulslab.learn.settings import EnvSettings
+from soulslab.learn.train import train
 from soulslab.play.watching import act_of
 from support.policies import SMALL, actor_critic, q_policy
 
@@ -38,7 +37,7 @@ def test_a_run_writes_down_what_its_policy_sees(tmp_path):
             network=SMALL,
             run=RainbowRunSettings(total_steps=20, evaluate_every=0),
         )
-        train_rainbow(settings, tmp_path / kind)
+        train(settings, tmp_path / kind)
         assert load_player(tmp_path / kind).header.feature_names == names
 
 

@@ -10,9 +10,9 @@ from soulslab.errors import (
     IncompatibleCheckpointError,
 )
 from soulslab.learn.archive import read_archive, write_archive
-from soulslab.learn.environment import Sizes
+from soulslab.learn.environment import Sizes, describe_options, require_functions
 from soulslab.learn.inputs import Inputs, PixelShape
-from soulslab.learn.policy import Policy, PolicyHeader, describe_options, require_functions
+from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.settings import NetworkSettings
 
 

@@ -32,6 +32,12 @@ def learner_and_collector():
     return PPO(settings, policy, 16, generator), collector
 
 
+def iterate(learner, collector, progress):
+    """Play one rollout and learn from it."""
+    learner.collect(collector)
+    return learner.update(progress, collector.env_steps)
+
+
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_learns_the_corridor(corridor, tmp_path, shared, seed):
@@ -65,7 +71,7 @@ def test_learns_the_lights_through_gymnasiums_loop_and_never_pulls_the_masked_le
 
 def test_schedules_are_linear(learner_and_collector):
     learner, collector = learner_and_collector
-    stats = [learner.iterate(collector, progress) for progress in (0.0, 0.5, 1.0)]
+    stats = [iterate(learner, collector, progress) for progress in (0.0, 0.5, 1.0)]
     assert [s.lr for s in stats] == pytest.approx([1e-2, 5.5e-3, 1e-3])
     assert [s.entropy_coef for s in stats] == pytest.approx([0.5, 0.3, 0.1])
 
@@ -73,7 +79,7 @@ def test_schedules_are_linear(learner_and_collector):
 def test_before_the_first_gradient_step_the_ratio_is_one(learner_and_collector):
     learner, collector = learner_and_collector
     learner._settings = msgspec.structs.replace(learner._settings, minibatch_size=128, n_epochs=1)
-    stats = learner.iterate(collector, 0.0)
+    stats = iterate(learner, collector, 0.0)
     assert stats.approx_kl == pytest.approx(0.0, abs=1e-6)
     assert stats.clip_fraction == 0.0
 
@@ -81,7 +87,7 @@ def test_before_the_first_gradient_step_the_ratio_is_one(learner_and_collector):
 def test_a_small_target_kl_stops_after_the_first_epoch(learner_and_collector):
     learner, collector = learner_and_collector
     learner._settings = msgspec.structs.replace(learner._settings, n_epochs=50, target_kl=1e-6)
-    learner.iterate(collector, 0.0)
+    iterate(learner, collector, 0.0)
     n_gradient_steps = learner.state()["adam/0/step"]
     assert n_gradient_steps == 128 // 32
 
@@ -97,7 +103,7 @@ def test_every_minibatch_has_the_same_size_and_every_transition_its_turn(learner
 def test_the_critic_learns_the_value_of_walks_cut_short(learner_and_collector):
     learner, collector = learner_and_collector
     for _ in range(30):
-        stats = learner.iterate(collector, 0.0)
+        stats = iterate(learner, collector, 0.0)
     assert stats.explained_variance > 0.3
     assert np.isfinite(list(msgspec.structs.asdict(stats).values())).all()
 
@@ -137,11 +143,11 @@ def test_a_learner_from_pixels_goes_on_bit_for_bit(dot):
 
     (first, first_collector, first_policy), (second, second_collector, second_policy) = learner(), learner()
     first_collector.reset(1)
-    first.iterate(first_collector, 0.0)
+    iterate(first, first_collector, 0.0)
     second.load(first.state())
     second_policy.load_state(first_policy.state())
     for ppo, collector in ((first, first_collector), (second, second_collector)):
         collector.reset(2)
-        ppo.iterate(collector, 0.0)
+        iterate(ppo, collector, 0.0)
     for name, tensor in first_policy.state().items():
         assert second_policy.state()[name].tobytes() == tensor.tobytes(), name

@@ -13,7 +13,8 @@ from soulslab.learn.configs import config_path
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import TrainProgress
-from soulslab.learn.training import load_new_run_settings, load_run_settings, train_run
+from soulslab.learn.train import train
+from soulslab.learn.training import load_new_run_settings, load_run_settings
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_each_is_trained_by_its_own_trainer(algorithm, tmp_path):
     overrides += ["run.total_steps=300"]
     overrides += ["run.evaluate_every=0"] if algorithm == "rainbow" else ["learner.n_steps=16"]
     settings = load_run_settings(None, overrides)
-    result = train_run(settings, tmp_path / "run")
+    result = train(settings, tmp_path / "run")
     assert result.env_steps >= 300
     assert load_run_settings(tmp_path / "run" / "config.toml") == settings
 
@@ -183,7 +184,7 @@ def test_a_game_that_is_gone_ends_a_run_that_saved_everything_first(algorithm, e
     settings = small(algorithm, leaving, f"env.options.is_plain={'true' if error is ValueError else 'false'}")
     for n_parts in (1, 2):
         with pytest.raises(error, match="the game is gone"):
-            train_run(settings, tmp_path / "run", resume=n_parts == 2)
+            train(settings, tmp_path / "run", resume=n_parts == 2)
         (*_, path) = CheckpointStore(tmp_path / "run" / "checkpoints", 3).paths()
         assert path.stem == f"step_{n_parts * 300:015d}"
 
@@ -193,7 +194,7 @@ def test_every_listener_is_closed_though_one_fails(algorithm, tmp_path):
     sinks = [Failing(1), Closed(), Failing(99), Closed()]
     settings = small(algorithm, "toys/Corridor-v0")
     with pytest.raises(CheckpointError, match="the disk is full"):
-        train_run(settings, tmp_path / "run", sinks=sinks)
+        train(settings, tmp_path / "run", sinks=sinks)
     assert sinks[1].is_closed
     assert sinks[3].is_closed
     assert not CheckpointStore(tmp_path / "run" / "checkpoints", 3).paths()  # nothing is tried that will fail too
@@ -225,4 +226,4 @@ def test_a_given_config_is_taken():
 
 def test_the_settings_for_any_environment_learn(tmp_path):
     overrides = ["env.id=toys/Corridor-v0", "run.total_steps=20_000", "run.seed=1"]
-    assert train_run(load_new_run_settings(None, overrides), tmp_path / "run").win_rate > 0.9
+    assert train(load_new_run_settings(None, overrides), tmp_path / "run").win_rate > 0.9

@@ -17,7 +17,7 @@ from msgspec import Meta
 from soulslab.config import without_secrets
 from soulslab.config.input_files import parse_json, read_text
 from soulslab.errors import DemonstrationError, MissingDependencyError
-from soulslab.learn.policy import describe_options
+from soulslab.learn.environment import describe_options
 
 FORMAT: Final = 1
 """Version of what soulslab adds to Minari's metadata."""

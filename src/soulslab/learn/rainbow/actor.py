@@ -9,10 +9,10 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from soulslab.errors import NonFiniteError
+from soulslab.learn.actors.transport import ActorEnd
 from soulslab.learn.archive import Tensors
 from soulslab.learn.environment import Info, blocked_actions, decisions_taken, layout
 from soulslab.learn.inputs import Inputs, Observer
-from soulslab.learn.rainbow.channel import ActorEnd
 from soulslab.learn.rainbow.episodes import EpisodeCounter
 from soulslab.learn.rainbow.policy import QPolicy
 from soulslab.learn.replay.elements import Outcome, StepShape, row_type

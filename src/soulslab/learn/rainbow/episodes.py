@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.learn.actors.transport import EpisodeResult
 from soulslab.learn.environment import Info
-from soulslab.learn.rainbow.channel import EpisodeResult
 from soulslab.learn.telemetry import FightStats
 
 WINDOW: Final = 100

@@ -36,9 +36,10 @@ from torch import Tensor
 from soulslab.learn.archive import Tensors
 from soulslab.learn.rainbow.adam import Adam
 from soulslab.learn.rainbow.policy import QPolicy
-from soulslab.learn.rainbow.settings import QLearningSettings, ReplaySettings
+from soulslab.learn.rainbow.settings import QLearningSettings
 from soulslab.learn.rainbow.targets import Munchausen, QuantileLoss, greedy_targets, munchausen_targets
 from soulslab.learn.replay.elements import Batch
+from soulslab.learn.replay.settings import ReplaySettings
 
 _TINY: Final = 1e-6
 

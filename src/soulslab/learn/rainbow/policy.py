@@ -89,7 +89,7 @@ class QPolicy:
         return twin
 
     def observe(self, features: NDArray[np.float32]) -> None:
-        """Let the normaliser learn from a batch, float32 (B, F)."""
+        """Update the normaliser with a batch, float32 (B, F)."""
         at_once = _OBSERVED_AT_ONCE if self.header.network.bins else max(1, len(features))
         for start in range(0, len(features), at_once):
             self.moments.update(self.encoding.expand(features[start : start + at_once]))

@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.learn.inputs import ExtraInputs
-from soulslab.learn.settings import Coefficient, EnvSettings, Positive, RunSettings, Share
+from soulslab.learn.replay.settings import ReplaySettings
+from soulslab.learn.settings import AlgorithmSettings, Coefficient, EnvSettings, Positive, RunSettings, Share
 
 Rate = Annotated[float, Meta(gt=0.0, le=1.0)]
 Count = Annotated[int, Meta(ge=0)]
@@ -93,24 +94,6 @@ class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     epsilon: Share = 1.0
     epsilon_end: Share = 0.01
     epsilon_decisions: Positive = 10_000
-
-
-class ReplaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is remembered, and what is looked at again.
-
-    Attributes:
-        capacity: Environment steps that are kept; the oldest go first.
-        alpha: How much likelier surprising transitions are drawn: priority ** alpha; 0 draws uniformly.
-        beta: How much of the bias of that is corrected, at the start.
-        beta_end: The same at ``run.total_steps``; linear in between.
-        is_mapped: Keep the steps in a file of the run's folder instead of in memory.
-    """
-
-    capacity: Annotated[int, Meta(ge=1, le=2**31)] = 1_000_000
-    alpha: Share = 0.5
-    beta: Share = 0.4
-    beta_end: Share = 1.0
-    is_mapped: bool = False
 
 
 class BinsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -194,7 +177,8 @@ class RainbowRunSettings(RunSettings, frozen=True, forbid_unknown_fields=True, k
             this; 1 never stops early.
         checkpoint_every_s: Time between checkpoints (s).
         keep_checkpoints: The newest checkpoints that are kept.
-        evaluate_every: Game decisions between two evaluations; 0 evaluates never, as a real game must.
+        evaluate_every: Game decisions between two evaluations; 0 never evaluates, as a real game requires. The policy
+            with the highest evaluated win rate is kept in ``policy_best.safetensors``.
         evaluate_fights: Greedy fights of each evaluation.
         evaluate_envs: Environments that play them side by side, each a game of its own if it is one.
         start_from: Policy file, or folder of a run, whose weights the run begins with; "" begins with random ones.
@@ -205,25 +189,22 @@ class RainbowRunSettings(RunSettings, frozen=True, forbid_unknown_fields=True, k
 
     total_steps: Positive = 200_000
     evaluate_every: Count = 10_000
-    evaluate_fights: Positive = 200
-    evaluate_envs: Positive = 200
-    start_from: str = ""
     actor: Literal["here", "apart"] = "here"
     actor_alone_s: Coefficient = 1800.0
 
 
-class RainbowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything that defines a Rainbow run.
+class RainbowSettings(AlgorithmSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All settings of a Rainbow run.
 
     Attributes:
         algorithm: Always ``rainbow``.
-        env: What is trained on.
-        learner: How it is learned.
-        replay: What is remembered.
+        env: The environment.
+        learner: The Rainbow algorithm.
+        replay: The replay buffer.
         network: The network of action values.
-        inputs: What the network sees beside the observation.
+        inputs: Inputs of the network beside the observation.
         demonstrations: Recorded fights to learn from.
-        run: How long, and what is left behind.
+        run: Limits of the run, checkpoints and evaluations.
     """
 
     algorithm: Literal["rainbow"] = "rainbow"

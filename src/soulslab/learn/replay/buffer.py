@@ -16,7 +16,7 @@ Shapes: B batch, E streams (environments), F features, A actions, H W C one fram
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -31,9 +31,7 @@ from soulslab.learn.replay.incoming import RowCheck
 from soulslab.learn.replay.kernel import kernel
 from soulslab.learn.replay.ring import Ring
 from soulslab.learn.replay.samplers import PrioritisedSampler, Sampler, UniformSampler
-
-if TYPE_CHECKING:  # the buffer knows no trainer
-    from soulslab.learn.rainbow.settings import ReplaySettings
+from soulslab.learn.replay.settings import ReplaySettings
 
 MAP_NAME: Final = "replay.rows"
 """File that the rows are kept in while the program runs, where the settings say so; its name goes once it is mapped."""

@@ -25,11 +25,11 @@ from prometheus_client.registry import Collector
 from soulslab.config import reveal
 from soulslab.errors import ConfigError
 from soulslab.learn.sinks.naming import PREFIX
+from soulslab.learn.sinks.scrape_types import RemoteAccess, Snapshot
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from soulslab.learn.sinks.prometheus import RemoteAccess, Snapshot
 
 _HEARD: Final = f"{PREFIX}last_message_timestamp_seconds"
 

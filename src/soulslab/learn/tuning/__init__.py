@@ -1,6 +1,6 @@
-"""Searching for good settings: many short runs, of which each begins where the ones before it did well.
+"""Search for hyperparameters: candidates are drawn, trained, compared and stopped early.
 
-The way from a search space to an answer: ``settings`` (what is asked), ``space`` (checked against those of the run),
-``folder`` and ``ledger`` (the study on the disk), ``trial`` (one candidate trained), ``crew`` (several at once),
-``running`` (the loop), ``report`` and ``picture`` (what came of it).
+``settings`` defines a study and ``space`` its search space. ``folder`` and ``trial_store`` keep the study on disk.
+``trial`` trains one candidate, ``worker_pool`` several at once. ``running`` is the main loop. ``report`` and
+``picture`` present the results.
 """

@@ -59,7 +59,7 @@ class Measure:
         self.win_rate: float | None = None
         self._run = settings.run
         self._full_window = episodes.WINDOW if isinstance(settings, RainbowSettings) else tracker.WINDOW
-        self._is_evaluated = isinstance(settings, RainbowSettings) and settings.run.evaluate_every > 0
+        self._is_evaluated = settings.run.evaluate_every > 0
         self._objective = study.objective
         self._last: deque[_Point] = deque(maxlen=study.window)
         self._best_win_rate: float | None = None

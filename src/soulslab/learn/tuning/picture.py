@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from soulslab.config.writing import toml_value
 from soulslab.errors import MissingDependencyError
 from soulslab.learn.archive import writing
-from soulslab.learn.tuning.ledger import Row
 from soulslab.learn.tuning.objective import is_maximised
 from soulslab.learn.tuning.settings import StudySettings, TuneSettings
 from soulslab.learn.tuning.trial import State
+from soulslab.learn.tuning.trial_store import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,11 +8,11 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
 
-from soulslab.learn.tuning.ledger import MIN_FOR_IMPORTANCE, Row, best_first, count_states
 from soulslab.learn.tuning.objective import LEVELS
 from soulslab.learn.tuning.running import StudyResult
 from soulslab.learn.tuning.settings import Objective
 from soulslab.learn.tuning.trial import State
+from soulslab.learn.tuning.trial_store import MIN_FOR_IMPORTANCE, Row, best_first, count_states
 
 N_BEST: Final = 10
 N_ENDED: Final = 10

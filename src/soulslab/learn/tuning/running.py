@@ -18,13 +18,13 @@ from soulslab.learn.archive import write_atomically, writing
 from soulslab.learn.interrupt import StopRequest
 from soulslab.learn.runs import CONFIG_NAME
 from soulslab.learn.training import AnySettings
-from soulslab.learn.tuning.crew import Crew, Verdict
 from soulslab.learn.tuning.folder import BEST_NAME, PICTURE_NAME, StudyFolder
-from soulslab.learn.tuning.ledger import Ledger, Row, best_first, count_states, require_optuna
 from soulslab.learn.tuning.picture import draw_study, require_matplotlib
 from soulslab.learn.tuning.settings import TuneSettings
 from soulslab.learn.tuning.space import Space
 from soulslab.learn.tuning.trial import REPORTS, Job, Outcome, Report, State, run_trial, tidy
+from soulslab.learn.tuning.trial_store import Row, TrialStore, best_first, count_states, require_optuna
+from soulslab.learn.tuning.worker_pool import Verdict, WorkerPool
 
 _LOOK_EVERY_S: Final = 0.5
 """How long a signal may go unheard."""
@@ -141,7 +141,7 @@ class _Search:
         self._tuning = tuning
         self._space = space
         self._listener = listener
-        self._ledger = Ledger(folder.journal, tuning.study, space)
+        self._store = TrialStore(folder.journal, tuning.study, space)
         self._under_way: dict[int, float] = {}  # share of each candidate that is being trained
         self._n_failed = 0  # in a row
         self._tell()
@@ -149,7 +149,7 @@ class _Search:
     def next_job(self) -> Job | None:
         """Draw a candidate; None if enough were tried or are being tried."""
         while self._n_done() + len(self._under_way) < self._tuning.study.n_trials:
-            number, params = self._ledger.draw()
+            number, params = self._store.draw()
             self._under_way[number] = 0.0
             path = self._folder.trial(number)
             try:
@@ -169,7 +169,7 @@ class _Search:
         """Note how a candidate stands; return why it ends here, or ""."""
         self._under_way[report.number] = report.last_step / (REPORTS * len(self._tuning.study.seeds))
         self._tell()
-        return self._ledger.report(report)
+        return self._store.report(report)
 
     def end(self, outcome: Outcome) -> None:
         """Note what became of a candidate.
@@ -177,7 +177,7 @@ class _Search:
         Raises:
             StudyError: It was one failure too many.
         """
-        self._ledger.end(outcome)
+        self._store.end(outcome)
         del self._under_way[outcome.number]
         tidy(self._folder.trial(outcome.number))
         self._tell()
@@ -203,8 +203,8 @@ class _Search:
             folder=self._folder.path,
             tuning=self._tuning,
             settings=settings,
-            rows=self._ledger.rows(),
-            importances=self._ledger.importances(),
+            rows=self._store.rows(),
+            importances=self._store.importances(),
             is_interrupted=is_interrupted,
         )
         if result.best is not None:
@@ -214,12 +214,12 @@ class _Search:
         return result
 
     def _n_done(self) -> int:
-        return count_states(self._ledger.rows()).total()
+        return count_states(self._store.rows()).total()
 
     def _tell(self) -> None:
         if self._listener is None:
             return
-        rows = self._ledger.rows()
+        rows = self._store.rows()
         counts = count_states(rows)
         best = best_first(rows, self._tuning.study)
         self._listener(
@@ -260,18 +260,18 @@ def _alone(search: _Search, request: StopRequest) -> bool:
 def _together(search: _Search, processes: int, prepare: Callable[[], None] | None, request: StopRequest) -> bool:
     """Train several candidates at once; tell whether that was stopped."""
     ends_at_s: float | None = None
-    with Crew(processes, prepare) as crew:
+    with WorkerPool(processes, prepare) as pool:
         while ends_at_s is None or time.monotonic() < ends_at_s:
-            while not crew.is_full and ends_at_s is None and (job := search.next_job()) is not None:
-                crew.start(job)
-            if crew.n_busy == 0:
+            while not pool.is_full and ends_at_s is None and (job := search.next_job()) is not None:
+                pool.start(job)
+            if pool.n_busy == 0:
                 break
-            for worker, message in crew.events(_LOOK_EVERY_S):
+            for worker, message in pool.events(_LOOK_EVERY_S):
                 if isinstance(message, Report):
                     worker.send(Verdict(search.report(message)))
                 else:
                     search.end(message)
             if request.signal_name and ends_at_s is None:
                 ends_at_s = time.monotonic() + _PATIENCE_S
-                crew.stop()
+                pool.stop()
     return ends_at_s is not None

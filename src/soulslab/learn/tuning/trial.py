@@ -13,11 +13,12 @@ from typing import Final, Protocol
 import msgspec
 
 from soulslab.errors import SoulslabError
-from soulslab.learn.rainbow.apart.place import find_place
-from soulslab.learn.runs import CONFIG_NAME, POLICY_NAME, StopReason
+from soulslab.learn.actors.shared_folder import find_place
+from soulslab.learn.runs import BEST_POLICY_NAME, CONFIG_NAME, POLICY_NAME, StopReason
 from soulslab.learn.sinks import PROGRESS_NAME, JsonLinesSink
 from soulslab.learn.telemetry import Message
-from soulslab.learn.training import AnySettings, load_run_settings, train_run
+from soulslab.learn.train import train
+from soulslab.learn.training import AnySettings, load_run_settings
 from soulslab.learn.tuning.objective import Measure, run_settings
 from soulslab.learn.tuning.settings import StudySettings
 
@@ -25,7 +26,7 @@ REPORTS: Final = 20
 """Places in each run at which candidates are compared."""
 
 ERROR_NAME: Final = "error.txt"
-_KEPT: Final = frozenset({CONFIG_NAME, POLICY_NAME, PROGRESS_NAME})
+_KEPT: Final = frozenset({CONFIG_NAME, POLICY_NAME, BEST_POLICY_NAME, PROGRESS_NAME})
 
 _log = logging.getLogger(__name__)
 
@@ -154,7 +155,7 @@ def _end_actor(run: Path) -> None:
     """End an actor apart whose learner was cut off, and free the memory that it keeps for one that goes on."""
     if find_place(run) is None:
         return
-    from soulslab.learn.rainbow.apart.playing import discard  # noqa: PLC0415  (compiles kernels that few runs need)
+    from soulslab.learn.rainbow.remote_actor import discard  # noqa: PLC0415  (compiles kernels that few runs need)
 
     try:
         discard(run)
@@ -165,7 +166,7 @@ def _end_actor(run: Path) -> None:
 def _train(settings: AnySettings, run_dir: Path, watcher: _Watcher) -> None:
     """Train one run, and judge it."""
     try:
-        result = train_run(settings, run_dir, sinks=(JsonLinesSink(run_dir / PROGRESS_NAME), watcher))
+        result = train(settings, run_dir, sinks=(JsonLinesSink(run_dir / PROGRESS_NAME), watcher))
     finally:
         tidy(run_dir.parent)
     if result.reason is StopReason.INTERRUPTED:

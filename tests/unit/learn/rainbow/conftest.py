@@ -8,8 +8,8 @@ from soulslab.learn.rainbow.settings import (
     RainbowEnvSettings,
     RainbowRunSettings,
     RainbowSettings,
-    ReplaySettings,
 )
+from soulslab.learn.replay.settings import ReplaySettings
 
 
 @pytest.fixture

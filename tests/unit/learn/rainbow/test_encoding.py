@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
+from soulslab.learn.actors.shared_memory import read_header, write_header
 from soulslab.learn.archive import read_archive, write_archive
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.phases import PhasePolicy, Switch
-from soulslab.learn.rainbow.apart.memory import read_header, write_header
+from soulslab.learn.players import start_from
 from soulslab.learn.rainbow.encoding import MAX_NORMALISED, Encoding, resolve_bins
 from soulslab.learn.rainbow.policy import QPolicy
-from soulslab.learn.rainbow.run import train_rainbow
 from soulslab.learn.rainbow.settings import BinsSettings, QNetworkSettings
-from soulslab.learn.rainbow.starting import start_from
 from soulslab.learn.runs import StopReason
 from soulslab.learn.telemetry import Evaluated
+from soulslab.learn.train import train
 from support.policies import MEMORY, q_policy, seeing_policy, some_inputs
 
 TIME = BinsSettings(feature=1, low=0.0, high=2.0, n=5)
@@ -334,10 +334,10 @@ def newest(run_dir):
 
 
 def test_a_run_learns_and_goes_on_bit_for_bit(binned, tmp_path):
-    assert train_rainbow(binned, tmp_path / "whole").win_rate == 1.0
-    stopped = train_rainbow(binned, tmp_path / "parts", sinks=[StopAtFirst(Evaluated)])
+    assert train(binned, tmp_path / "whole").win_rate == 1.0
+    stopped = train(binned, tmp_path / "parts", sinks=[StopAtFirst(Evaluated)])
     assert stopped.reason is StopReason.INTERRUPTED
-    train_rainbow(binned, tmp_path / "parts", resume=True)
+    train(binned, tmp_path / "parts", resume=True)
     expected, found = newest(tmp_path / "whole"), newest(tmp_path / "parts")
     for name, tensor in expected.items():
         assert found[name].tobytes() == tensor.tobytes(), name
@@ -355,12 +355,12 @@ def test_a_run_writes_numbers_in_place_of_names(binned, tmp_path):
         network=msgspec.structs.replace(binned.network, bins=(bins,)),
         run=msgspec.structs.replace(binned.run, total_steps=200, evaluate_every=0),
     )
-    policy = QPolicy.load(train_rainbow(settings, tmp_path / "run").policy_path)
+    policy = QPolicy.load(train(settings, tmp_path / "run").policy_path)
     (found,) = policy.header.network.bins
     assert (found.feature, found.times) == (17, (49, 73))
     assert policy.encoding.n_outputs == 74 + 3 * 25
     other = msgspec.structs.replace(bins, feature="boss_animation")
     wrong = msgspec.structs.replace(settings, network=msgspec.structs.replace(settings.network, bins=(other,)))
     with pytest.raises(ConfigError, match=r"network.bins\[0\].feature: soulslab/Arena-v0 has no feature 'boss_anim"):
-        train_rainbow(wrong, tmp_path / "wrong")
+        train(wrong, tmp_path / "wrong")
     assert not (tmp_path / "wrong").exists()

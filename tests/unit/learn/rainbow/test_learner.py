@@ -8,9 +8,10 @@ import torch
 from soulslab.errors import NonFinitePriorityError
 from soulslab.learn.rainbow.learner import Learner
 from soulslab.learn.rainbow.policy import QHeader, QPolicy
-from soulslab.learn.rainbow.settings import QLearningSettings, QNetworkSettings, ReplaySettings
+from soulslab.learn.rainbow.settings import QLearningSettings, QNetworkSettings
 from soulslab.learn.replay.buffer import ReplayBuffer
 from soulslab.learn.replay.elements import Outcome, StepShape, row_type
+from soulslab.learn.replay.settings import ReplaySettings
 
 N_STATES, N_ACTIONS, GAMMA = 4, 3, 0.9
 STOP, GO, FORBIDDEN = range(N_ACTIONS)

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soulslab.learn.inputs import Layout, Observer, PixelShape
-from soulslab.learn.rainbow.settings import ReplaySettings
 from soulslab.learn.replay.buffer import ReplayBuffer
 from soulslab.learn.replay.elements import Outcome, StepShape, row_type
+from soulslab.learn.replay.settings import ReplaySettings
 from support.lived import BREAKS, ENDS, IS_CUT, SHAPE, Memory, lives, rows_of
 
 HERE = Path(__file__).parent

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soulslab.errors import ConfigError, NonFiniteError, NonFinitePriorityError, ReplayError
-from soulslab.learn.rainbow.settings import ReplaySettings
 from soulslab.learn.replay.buffer import MAP_NAME, ReplayBuffer
 from soulslab.learn.replay.elements import Outcome, StepShape, row_type
+from soulslab.learn.replay.settings import ReplaySettings
 from support.lived import SHAPE, lives, rows_of
 from support.mappings import mapped_bytes
 

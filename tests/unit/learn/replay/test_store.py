@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError
 from soulslab.learn.archive import read_archive
 from soulslab.learn.checkpoint import CheckpointStore
-from soulslab.learn.rainbow.settings import ReplaySettings
 from soulslab.learn.replay.buffer import ReplayBuffer
 from soulslab.learn.replay.elements import StepShape, row_type
+from soulslab.learn.replay.settings import ReplaySettings
 from soulslab.learn.replay.store import ReplayStore
 from support import replay_saving as saving
 from support.lived import SHAPE as LIVED

@@ -8,12 +8,12 @@ from rich.console import Console
 from soulslab.errors import CheckpointError
 from soulslab.learn.settings import RunSettings, TrainSettings
 from soulslab.learn.tuning.console import StudyBar
-from soulslab.learn.tuning.ledger import Row
 from soulslab.learn.tuning.picture import _draw_history, draw_study
 from soulslab.learn.tuning.report import said_param, said_value, short_names, study_report, summary
 from soulslab.learn.tuning.running import StudyProgress, StudyResult
 from soulslab.learn.tuning.settings import load_tune_settings
 from soulslab.learn.tuning.trial import Outcome, State
+from soulslab.learn.tuning.trial_store import Row
 
 SEARCH = ("learner.lr=1e-4..1e-2:log", "network.widths=[[128,128],[256,256]]")
 TOTAL = 200_000

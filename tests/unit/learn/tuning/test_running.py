@@ -10,7 +10,8 @@ from rich.console import Console
 
 from soulslab.errors import ConfigError, MissingDependencyError, StudyError
 from soulslab.learn.settings import EnvSettings
-from soulslab.learn.training import load_run_settings, train_run
+from soulslab.learn.train import train
+from soulslab.learn.training import load_run_settings
 from soulslab.learn.tuning.folder import BEST_NAME, PICTURE_NAME, StudyFolder
 from soulslab.learn.tuning.report import study_report, summary
 from soulslab.learn.tuning.running import tune
@@ -65,7 +66,7 @@ def test_a_study_finds_the_better_of_two_settings(short, rates, tmp_path, counte
 
 def test_the_best_config_trains_to_what_the_study_says(short, rates, tmp_path):
     result = tune(short, rates(1, window=1), tmp_path / "study")
-    again = train_run(load_run_settings(tmp_path / "study" / BEST_NAME), tmp_path / "again")
+    again = train(load_run_settings(tmp_path / "study" / BEST_NAME), tmp_path / "again")
     assert again.win_rate == result.best.value
 
 

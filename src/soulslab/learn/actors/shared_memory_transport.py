@@ -1,0 +1,231 @@
+"""The two ends of a channel through shared memory (`channel.ActorEnd`, `channel.LearnerEnd`).
+
+Steps of an environment are worth something only in their order. So where steps get lost, which happens when the memory
+is full, the rest of their episode is left out too, and the next thing that the learner sees of that environment is the
+beginning of an episode. A step that was cut off and the `FINAL` row behind it have to come in one push.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.errors import ChannelError
+from soulslab.learn.actors.shared_memory import LETTER_BYTES, LETTER_TYPE, Memory
+from soulslab.learn.actors.transport import EpisodeFilter, EpisodeResult, Weights
+from soulslab.learn.archive import Tensors
+
+LETTER_VERSION: Final = 1
+
+_log = logging.getLogger(__name__)
+
+
+class SharedActorEnd:
+    """The actor's end; nothing here ever waits for the learner."""
+
+    def __init__(self, memory: Memory, n_streams: int) -> None:
+        """Use a memory; only one process at a time may.
+
+        Args:
+            memory: What both share.
+            n_streams: Environments.
+        """
+        self._memory = memory
+        self._filter = EpisodeFilter(n_streams)
+        self._n_seen = 0
+        self._era = -1
+        self._is_full = False
+
+    def push(self, rows: NDArray[Any]) -> None:
+        """Hand over steps; if there is no room they are dropped and counted, and so is the rest of their episodes."""
+        ring, n = self._memory.rows, len(rows)
+        rows = self._filter.whole(rows)
+        if len(rows) and not ring.push(rows):
+            self._filter.is_broken[rows["stream"]] = True
+            rows = rows[:0]
+        if len(rows) < n:
+            ring.count_dropped(n - len(rows))
+        self._tell(is_full=bool(self._filter.is_broken.any()))
+
+    def push_episodes(self, results: Sequence[EpisodeResult]) -> None:
+        """Hand over what episodes came to; if there is no room they are dropped and counted."""
+        ring = self._memory.letters
+        for result in results:
+            letters = _split(msgspec.msgpack.encode(result))
+            if not ring.push(letters):
+                ring.count_dropped(len(letters))
+
+    def pull(self, newer_than: int) -> Weights | None:
+        """Return the newest weights if their version is higher, or if a restarted learner published them.
+
+        A learner that went on from a checkpoint counts its updates from there, so its versions can be lower.
+        """
+        board = self._memory.weights
+        if board.n_published == self._n_seen:
+            return None
+        n_published = board.n_published
+        published = board.read()
+        if published is None:
+            return None
+        self._n_seen = n_published
+        is_new_era, self._era = published.era != self._era, published.era
+        if not is_new_era and published.weights.version <= newer_than:
+            return None
+        self._memory.status.set_version(published.weights.version)
+        return published.weights
+
+    def _tell(self, *, is_full: bool) -> None:
+        if is_full and not self._is_full:
+            _log.warning("the memory is full of steps that no learner took; new ones are dropped until one does")
+        elif self._is_full and not is_full:
+            _log.info("there is room again; %d steps were dropped so far", self._memory.rows.n_dropped)
+        self._is_full = is_full
+
+
+class SharedLearnerEnd:
+    """The learner's end, with a position that belongs into its checkpoints.
+
+    Steps that were taken stay in the memory until a checkpoint has them (`commit`), so that a learner that dies takes
+    them again. They may fill half of it; then the oldest make room, as nothing that is new may be dropped for them.
+    """
+
+    def __init__(self, memory: Memory, n_streams: int, state: Mapping[str, NDArray[Any]] | None = None) -> None:
+        """Use a memory; only one process at a time may.
+
+        Args:
+            memory: What both share.
+            n_streams: Environments of the actor.
+            state: What :meth:`state` returned: everything that has come since is taken again. If the memory is another
+                one since, as after the machine was switched off, or with None, all that is in it is taken.
+
+        Raises:
+            ChannelError: The memory cannot be that of the state.
+        """
+        self._memory = memory
+        self._filter = EpisodeFilter(n_streams)
+        self._message = bytearray()
+        rows_at = letters_at = 0
+        if state is not None:
+            token, *positions = (int(each) for each in state["positions"])
+            if token == memory.token:
+                rows_at, letters_at = positions
+                self._filter.is_broken[:] = state["broken"]
+            else:
+                _log.warning("the memory of actor and learner is a new one; steps after the checkpoint are lost")
+        self._n_lost = memory.rows.go_to(rows_at)
+        if self._n_lost:
+            _log.warning("%d steps after the checkpoint are gone, as they were taken long ago", self._n_lost)
+            self._filter.is_broken[:] = True
+        memory.letters.go_to(letters_at)
+        self._letters_at = memory.letters.position
+        memory.weights.begin_era()
+
+    @property
+    def n_dropped(self) -> int:
+        """Steps that were lost so far: dropped by the actor, or gone before a restarted learner came to them."""
+        return self._memory.rows.n_dropped + self._n_lost
+
+    def take(self, max_decisions: int | None = None) -> NDArray[Any]:
+        """Return the rows that have arrived since the last call, oldest first; see `transport.LearnerEnd`.
+
+        Raises:
+            ChannelError: The memory is damaged.
+        """
+        rows = self._memory.rows.take()
+        if max_decisions is not None and max_decisions <= 0:  # rows after the limit do not count as lost
+            return self._filter.limit(rows, max_decisions)
+        whole = self._filter.whole(rows)
+        self._n_lost += len(rows) - len(whole)
+        return self._filter.limit(whole, max_decisions)
+
+    def take_episodes(self) -> list[EpisodeResult]:
+        """Return the results that have come since the last call, oldest first.
+
+        Raises:
+            ChannelError: The memory is damaged, or the actor is of another soulslab.
+        """
+        ring = self._memory.letters
+        letters = ring.take()
+        results = []
+        for number, letter in enumerate(letters, start=ring.position - len(letters) + 1):
+            if letter["is_first"]:
+                self._message = bytearray()
+            elif not self._message:
+                continue  # its beginning is gone
+            n_left = int(letter["n_left"])
+            self._message += letter["text"][:n_left].tobytes()
+            if n_left <= LETTER_BYTES:
+                results.append(self._decode(int(letter["version"])))
+                self._message, self._letters_at = bytearray(), number
+        return results
+
+    def publish(self, weights: Weights) -> None:
+        """Offer new weights to the actor.
+
+        Raises:
+            ChannelError: They are larger than those of the run.
+        """
+        self._memory.weights.publish(weights)
+
+    def state(self) -> Tensors:
+        """Return what a checkpoint must hold: how far everything was taken."""
+        positions = (self._memory.token, self._memory.rows.position, self._letters_at)
+        return {"positions": np.array(positions, np.uint64), "broken": self._filter.is_broken.copy()}
+
+    def commit(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Let go of all that was taken before a state that lies safely in a checkpoint now."""
+        _, rows_at, letters_at = (int(each) for each in state["positions"])
+        self._memory.rows.free(rows_at)
+        self._memory.letters.free(letters_at)
+
+    @property
+    def is_all_committed(self) -> bool:
+        """Whether nothing is in the memory that no checkpoint has."""
+        return all(ring.freed == ring.head for ring in (self._memory.rows, self._memory.letters))
+
+    def _decode(self, version: int) -> EpisodeResult:
+        if version != LETTER_VERSION:
+            raise ChannelError(
+                "episodes", f"a message has version {version}, this soulslab knows {LETTER_VERSION}; end its actor"
+            )
+        return msgspec.msgpack.decode(self._message, type=EpisodeResult)
+
+
+class SharedMemoryTransport:
+    """A transport between two processes, each with an object of its own over the same memory."""
+
+    def __init__(self, memory: Memory, n_streams: int) -> None:
+        """Use a memory.
+
+        Args:
+            memory: From `create_memory` or `open_memory`.
+            n_streams: Number of environments of the actor.
+        """
+        self._memory = memory
+        self._n_streams = n_streams
+
+    def actor_end(self) -> SharedActorEnd:
+        """Return the actor's end; one process at a time may use it."""
+        return SharedActorEnd(self._memory, self._n_streams)
+
+    def learner_end(self, state: Mapping[str, NDArray[Any]] | None = None) -> SharedLearnerEnd:
+        """Return the learner's end; see `SharedLearnerEnd`."""
+        return SharedLearnerEnd(self._memory, self._n_streams, state)
+
+
+def _split(message: bytes) -> NDArray[Any]:
+    """Return a message in parts that fit into a record."""
+    starts = range(0, len(message), LETTER_BYTES)
+    letters = np.zeros(len(starts), LETTER_TYPE)
+    for letter, start in zip(letters, starts, strict=True):
+        part = message[start : start + LETTER_BYTES]
+        letter["version"] = LETTER_VERSION
+        letter["is_first"] = start == 0
+        letter["n_left"] = len(message) - start
+        letter["text"][: len(part)] = np.frombuffer(part, np.uint8)
+    return letters

@@ -1,0 +1,167 @@
+"""The newest weights in shared memory: two places that take turns, so that whole ones are there at any moment.
+
+The writer fills the place that is not current, then makes it the current one. A reader copies the current place and
+checks number and checksum; if the writer came around twice meanwhile they are wrong, and it looks again. So nobody
+waits, and nobody sees weights of two versions mixed.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from soulslab.errors import ChannelError
+from soulslab.learn.actors.memory_block import Block, create_block, open_block
+from soulslab.learn.actors.transport import Weights
+from soulslab.learn.archive import Tensors
+
+_CURRENT, _ERA = range(2)
+_N_TRIES: Final = 3
+_ALIGNMENT: Final = 16
+_NAMES_ROOM: Final = 1 << 16
+_LAYOUT: Final = "two places"
+_PLACE: Final = np.dtype(
+    [
+        ("number", "<u8"),
+        ("era", "<u8"),
+        ("version", "<i8"),
+        ("epsilon", "<f8"),
+        ("n_names", "<u8"),
+        ("n_bytes", "<u8"),
+        ("checksum", "<u8"),
+        ("unused", "<u8"),
+    ]
+)
+
+
+class Published(msgspec.Struct, frozen=True):
+    """Weights as they were published.
+
+    Attributes:
+        weights: The weights.
+        era: How many learners had taken up the work; a later one may publish lower versions.
+    """
+
+    weights: Weights
+    era: int
+
+
+class _Entry(msgspec.Struct, frozen=True, array_like=True):
+    """Where a tensor is: its name, type and shape; they follow each other."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+
+
+class WeightsBoard:
+    """A block with the newest weights; one process may publish, any may read."""
+
+    def __init__(self, block: Block) -> None:
+        """Use a block; see `create_weights` and `open_weights`."""
+        self._block = block
+        self._places = block.data.reshape(2, -1)
+        self._heads = [self._places[i, : _PLACE.itemsize].view(_PLACE) for i in range(2)]
+
+    @property
+    def token(self) -> int:
+        """Random number of the memory that it belongs to."""
+        return self._block.token
+
+    @property
+    def n_published(self) -> int:
+        """How often weights were published; tells whether there is something new."""
+        return self._block.get(_CURRENT)
+
+    def begin_era(self) -> None:
+        """Say that another learner publishes from now on."""
+        self._block.set(_ERA, self._block.get(_ERA) + 1)
+
+    def publish(self, weights: Weights) -> None:
+        """Make weights the newest ones.
+
+        Raises:
+            ChannelError: They are larger than those that the block was made for.
+        """
+        number = self.n_published + 1
+        place, head = self._places[number % 2], self._heads[number % 2]
+        entries = [_Entry(name, array.dtype.str, array.shape) for name, array in weights.tensors.items()]
+        names = msgspec.msgpack.encode(entries)
+        n_bytes = _extent(weights.tensors)
+        if len(names) > _NAMES_ROOM or _PLACE.itemsize + _NAMES_ROOM + n_bytes > len(place):
+            raise ChannelError(
+                self._block.path, f"weights of {n_bytes} bytes are larger than those of its run; remove it"
+            )
+        head["number"] = 0  # whoever reads here now sees that it changes
+        place[_PLACE.itemsize :][: len(names)] = np.frombuffer(names, np.uint8)
+        at = _PLACE.itemsize + _NAMES_ROOM
+        for array in weights.tensors.values():
+            place[at : at + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            at += _aligned(array.nbytes)
+        head[0] = (0, self._block.get(_ERA), weights.version, weights.epsilon, len(names), n_bytes, 0, 0)
+        head["checksum"] = _checksum(place[:at], number)
+        head["number"] = number
+        self._block.set(_CURRENT, number)
+
+    def read(self) -> Published | None:
+        """Return the newest weights; None if there are none, or if they changed faster than they could be read."""
+        for _ in range(_N_TRIES):
+            number = self.n_published
+            if number == 0:
+                return None
+            place, head = self._places[number % 2], self._heads[number % 2][0]
+            end = _PLACE.itemsize + _NAMES_ROOM + int(head["n_bytes"])
+            if int(head["number"]) != number or end > len(place):
+                continue
+            copy = place[:end].copy()
+            found = copy[: _PLACE.itemsize].view(_PLACE)[0]
+            if int(found["checksum"]) == _checksum(copy, number):
+                return Published(_unpack(copy, found), int(found["era"]))
+        return None
+
+
+def create_weights(path: Path, tensors: Tensors, token: int) -> WeightsBoard:
+    """Make a block for weights of this size; for the rest see `create_block`."""
+    n_data = 2 * (_PLACE.itemsize + _NAMES_ROOM + _extent(tensors))
+    return WeightsBoard(create_block(path, "weights", _LAYOUT, n_data, token))
+
+
+def open_weights(path: Path) -> WeightsBoard:
+    """Open a block of weights; for the rest see `open_block`."""
+    return WeightsBoard(open_block(path, "weights", _LAYOUT))
+
+
+def _unpack(copy: np.ndarray[Any, np.dtype[np.uint8]], head: Any) -> Weights:
+    names = copy[_PLACE.itemsize :][: int(head["n_names"])].tobytes()
+    tensors: Tensors = {}
+    at = _PLACE.itemsize + _NAMES_ROOM
+    for entry in msgspec.msgpack.decode(names, type=list[_Entry]):
+        kind = np.dtype(entry.kind)
+        n_bytes = kind.itemsize * prod(entry.shape)
+        tensors[entry.name] = copy[at : at + n_bytes].view(kind).reshape(entry.shape)
+        at += _aligned(n_bytes)
+    return Weights(version=int(head["version"]), epsilon=float(head["epsilon"]), tensors=tensors)
+
+
+def _checksum(place: np.ndarray[Any, np.dtype[np.uint8]], number: int) -> int:
+    """Return a checksum over number, header and what follows, but for the fields that it cannot cover."""
+    head = place[: _PLACE.itemsize].view(_PLACE)[0]
+    known = (head["era"], head["version"], head["epsilon"], head["n_names"], head["n_bytes"])
+    start = zlib.crc32(b"".join(each.tobytes() for each in known), number & 0xFFFFFFFF)
+    names_end = _PLACE.itemsize + min(int(head["n_names"]), _NAMES_ROOM)
+    start = zlib.crc32(place[_PLACE.itemsize : names_end].data, start)
+    return zlib.crc32(place[_PLACE.itemsize + _NAMES_ROOM :].data, start)
+
+
+def _extent(tensors: Mapping[str, np.ndarray[Any, Any]]) -> int:
+    return sum(_aligned(array.nbytes) for array in tensors.values())
+
+
+def _aligned(n_bytes: int) -> int:
+    return -(-n_bytes // _ALIGNMENT) * _ALIGNMENT

@@ -1,0 +1,148 @@
+"""The interface between a learning algorithm and the training loop."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from soulslab.learn.archive import Tensors
+from soulslab.learn.checkpoint import Checkpoint
+from soulslab.learn.player import Player
+from soulslab.learn.telemetry import Message
+
+
+class EpisodeStatistics(Protocol):
+    """Moving averages over the last finished episodes."""
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of finished episodes."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the averages cover a full window."""
+
+    @property
+    def win_rate(self) -> float | None:
+        """Share of wins, 0..1; None if no result is known."""
+
+    @property
+    def mean_return(self) -> float | None:
+        """Mean return; None before the first episode ends."""
+
+    @property
+    def mean_decisions(self) -> float | None:
+        """Mean length (game decisions); None before the first episode ends."""
+
+
+class AlgorithmState(NamedTuple):
+    """The part of a checkpoint that an algorithm writes.
+
+    Attributes:
+        tensors: Arrays by name.
+        header: Further values that JSON can hold, by name.
+    """
+
+    tensors: Tensors
+    header: dict[str, Any]
+
+
+class Algorithm(Protocol):
+    """A learning algorithm together with the environments in which it acts.
+
+    The training loop calls, for a new run or a resumed one::
+
+        algorithm.start()                    # or load_files(header) and load(checkpoint)
+        while ...:
+            algorithm.act()
+            algorithm.observe()
+            algorithm.update()
+        algorithm.finish()
+        algorithm.observe()
+        algorithm.close()
+    """
+
+    @property
+    def report_every_s(self) -> float:
+        """Shortest time between two calls of :meth:`report` (s); 0 reports after each update."""
+
+    @property
+    def saves_at_start(self) -> bool:
+        """Whether a new run writes a checkpoint before its first step."""
+
+    @property
+    def env_steps(self) -> int:
+        """Game decisions that were observed, all environments together."""
+
+    @property
+    def episodes(self) -> EpisodeStatistics:
+        """Statistics of the training episodes."""
+
+    def start(self) -> None:
+        """Reset the environments for a new run."""
+
+    def act(self) -> None:
+        """Step the environments, or wait a short time for the steps of a remote actor.
+
+        Raises:
+            NonFiniteError: A reward or an observation is NaN or infinite.
+            ActorError: The remote actor failed too often.
+        """
+
+    def observe(self) -> None:
+        """Receive the transitions since the last call."""
+
+    def update(self) -> None:
+        """Make the updates that are due for the transitions observed.
+
+        Raises:
+            DivergedError: A gradient of PPO is NaN or infinite.
+            NonFinitePriorityError: An error of Rainbow is NaN or infinite.
+        """
+
+    def state(self, *, with_env: bool) -> AlgorithmState:
+        """Return copies of everything that :meth:`load` needs.
+
+        Args:
+            with_env: Whether to include the state of the environments. False after an environment failed.
+        """
+
+    def load_files(self, header: dict[str, Any]) -> None:
+        """Load what a checkpoint stores in files of its own.
+
+        Args:
+            header: Header of the checkpoint.
+
+        Raises:
+            CorruptCheckpointError: A file is damaged; an older checkpoint may be whole.
+        """
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Continue from a checkpoint; :meth:`load_files` was called before."""
+
+    def after_save(self, path: Path) -> None:
+        """Free what is no longer needed because a checkpoint was written.
+
+        Args:
+            path: File of the checkpoint whose state was returned by the last call of :meth:`state`.
+        """
+
+    def policy_header(self) -> dict[str, Any]:
+        """Return the header of the policy, with the present number of game decisions, as JSON can hold it."""
+
+    def best_estimate(self) -> AbstractContextManager[Player]:
+        """Return a context in which the policy has the weights that are evaluated and saved."""
+
+    def report(self, seconds: float) -> list[Message]:
+        """Return the telemetry of the algorithm.
+
+        Args:
+            seconds: Time since the last call (s), more than 0.
+        """
+
+    def finish(self) -> None:
+        """Stop a remote actor; the steps that it took before can still be observed."""
+
+    def close(self) -> None:
+        """Close the environments."""

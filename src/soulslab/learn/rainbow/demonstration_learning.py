@@ -1,0 +1,102 @@
+"""Recorded fights in a run: a share of each batch, a warm start, and cloning beside learning that fades."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.learn.archive import Tensors
+from soulslab.learn.rainbow.cloning import clone, cloner_of, cloning_weight
+from soulslab.learn.rainbow.mixed_replay import MixedReplay, shown_replay
+from soulslab.learn.rainbow.policy import QPolicy
+from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.replay.buffer import ReplayBuffer
+from soulslab.learn.replay.elements import StepShape
+
+_SHOWN, _CLONER = "shown/", "cloner/"
+
+_log = logging.getLogger(__name__)
+
+
+class DemonstrationLearning:
+    """What a run does with recorded fights.
+
+    ::
+
+        teaching = DemonstrationLearning(settings, rows, shape, own, policy, rng)
+        teaching.begin()                       # or load() where the run goes on
+        learner = Learner(..., teaching.replay, rng)
+        while ...:
+            learner.update(progress)
+            teaching.after_update(learner.n_updates, env_steps)
+
+    Attributes:
+        replay: What the learner draws from.
+    """
+
+    def __init__(
+        self,
+        settings: RainbowSettings,
+        rows: NDArray[Any],
+        shape: StepShape,
+        own: ReplayBuffer,
+        policy: QPolicy,
+        rng: np.random.Generator,
+    ) -> None:
+        """Take over recorded fights.
+
+        Args:
+            settings: Of the run.
+            rows: From :func:`soulslab.learn.demonstrations.reading.read_demonstrations`.
+            shape: Sizes of a step.
+            own: What the policy will live through.
+            policy: What is trained.
+            rng: Source of the draws, the learner's own.
+        """
+        self._settings = settings.demonstrations
+        self._features = rows["features"]
+        self._policy = policy
+        self._shown = shown_replay(rows, shape, settings.replay)
+        self._cloner = cloner_of(policy, self._shown, rng, self._settings)
+        self.replay = MixedReplay(own, self._shown, self._settings.share)
+
+    def begin(self) -> None:
+        """Let the policy's normaliser see what was shown, and clone it, before the learner copies the weights."""
+        self._policy.observe(self._features)
+        n_updates = self._settings.cloning_updates
+        if n_updates:
+            found = clone(self._cloner, n_updates)
+            _log.info("cloned for %d updates: agrees with %.0f %% of what was shown", n_updates, 100 * found.agreement)
+
+    def after_update(self, n_updates: int, env_steps: int) -> None:
+        """Clone beside learning, if it is due.
+
+        Args:
+            n_updates: The learner's updates so far.
+            env_steps: Game decisions so far.
+        """
+        every = self._settings.cloning_every
+        if every and n_updates % every == 0 and (weight := cloning_weight(self._settings, env_steps)) > 0.0:
+            self._cloner.update(weight)
+
+    def state(self) -> Tensors:
+        """Return copies of what :meth:`load` needs beside policy, generator and the data set itself."""
+        shown = {_SHOWN + name: array for name, array in self._shown.state().items()}
+        return shown | {_CLONER + name: array for name, array in self._cloner.state().items()}
+
+    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what :meth:`state` returned.
+
+        Raises:
+            ReplayError: The data set no longer holds as many steps.
+        """
+        parts = {
+            prefix: {name.removeprefix(prefix): state[name] for name in state if name.startswith(prefix)}
+            for prefix in (_SHOWN, _CLONER)
+        }
+        self._shown.load(parts[_SHOWN])
+        self._cloner.load(parts[_CLONER])

@@ -1,0 +1,145 @@
+"""The interface of an actor for the learner, and the actor in the learner's process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any, Protocol
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from soulslab.learn.actors.actor_status import LATE_S
+from soulslab.learn.actors.step_lateness import Stopwatch
+from soulslab.learn.actors.transport import InProcessTransport, LearnerEnd
+from soulslab.learn.archive import Tensors
+from soulslab.learn.environment import TRAINING, environment_seed, stateful
+from soulslab.learn.rainbow.actor import Actor, step_shape
+from soulslab.learn.rainbow.policy import QPolicy
+from soulslab.learn.randomness import load_rng, rng_state
+from soulslab.learn.replay.elements import row_type
+from soulslab.learn.telemetry import ActorStats
+
+_PLAYING = 2
+"""Purpose number of the actor's random actions; 0 and 1 are the environments' (:mod:`soulslab.learn.environment`)."""
+
+
+class ActorRunner(Protocol):
+    """An actor and its environments, in this process or in another one."""
+
+    @property
+    def channel(self) -> LearnerEnd:
+        """The learner's end of the transport."""
+
+    def begin(self, state: Tensors | None, env_steps: int) -> None:
+        """Start acting: a new run, or from what :meth:`state` returned after ``env_steps`` decisions."""
+
+    def advance(self) -> None:
+        """Step the environments once, or wait a short time for the steps of a remote actor."""
+
+    def stats(self, env_steps: int, version: int) -> ActorStats:
+        """Return statistics of the actor, for a learner that has made ``version`` updates."""
+
+    def state(self, *, with_env: bool) -> Tensors:
+        """Return what :meth:`begin` needs; without the state of the environments after an environment failed."""
+
+    def saved(self) -> None:
+        """Free the steps that were taken before the last :meth:`state`; a checkpoint holds them."""
+
+    def finish(self) -> None:
+        """Stop acting; the steps taken before can still be received from the transport."""
+
+    def close(self) -> None:
+        """Stop acting and close the environments."""
+
+
+class LocalActor:
+    """An actor in this process; it takes one step per call."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], policy: QPolicy, seed: int) -> None:
+        """Take over an environment.
+
+        Args:
+            env: From :func:`soulslab.learn.environment.make_vector`; closed at the end.
+            policy: A policy of its own for the actor.
+            seed: Of the run.
+        """
+        self._lateness = _Lateness()
+        self._env = Stopwatch(env, self._lateness)
+        self._seed = seed
+        self.channel = InProcessTransport(row_type(step_shape(policy)), env.num_envs)
+        self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PLAYING,)))
+        self._actor = Actor(self._env, policy, self.channel, self._rng)
+
+    def begin(self, state: Tensors | None, env_steps: int) -> None:
+        """Start a new run, or continue exactly if the state of the environment is known; else start new episodes."""
+        self._actor.reset(environment_seed(self._seed + env_steps, TRAINING))
+        if state is None or "rng" not in state:  # an actor apart keeps its own
+            return
+        load_rng(self._rng, state["rng"])
+        if "n_late" in state:  # older checkpoints have none
+            self._lateness.n_late = int(state["n_late"][0])
+        env_state, base = _part(state, "env"), stateful(self._env)
+        if env_state and base is not None:
+            base.set_state(env_state)
+            self._actor.load(_part(state, "actor"))
+        else:
+            self._actor.env_steps = env_steps
+
+    def advance(self) -> None:
+        """Step the environments once."""
+        self._actor.step()
+
+    def stats(self, env_steps: int, version: int) -> ActorStats:
+        """Return statistics of the actor; no steps are lost, but steps are late if a game does not wait."""
+        return ActorStats(
+            env_steps=env_steps,
+            staleness_updates=version - max(0, self._actor.weights_version),
+            n_dropped=0,
+            n_late=self._lateness.n_late,
+            lateness_p99_ms=self._lateness.take_p99_ms(),
+            n_restarts=0,
+        )
+
+    def state(self, *, with_env: bool) -> Tensors:
+        """Return what :meth:`begin` needs."""
+        base = stateful(self._env) if with_env else None
+        tensors: Tensors = {"rng": rng_state(self._rng), "n_late": np.array([self._lateness.n_late])}
+        tensors |= {f"actor/{name}": array for name, array in self._actor.state().items()}
+        return tensors | {f"env/{name}": array for name, array in (base.get_state() if base else {}).items()}
+
+    def saved(self) -> None:
+        """Do nothing: no steps are stored."""
+
+    def finish(self) -> None:
+        """Do nothing: this actor steps only when called."""
+
+    def close(self) -> None:
+        """Close the environments."""
+        with closing(self._env):
+            pass
+
+
+class _Lateness:
+    """Counts the steps that were late, where the environment tells (`apart.stopwatch.LATENESS`)."""
+
+    def __init__(self) -> None:
+        self.n_late = 0
+        self._untold_s: list[float] = []
+
+    def note_step(self, late_s: float | None) -> None:
+        """Count a step that was so late (s)."""
+        if late_s is not None:
+            self.n_late += late_s > LATE_S
+            self._untold_s.append(late_s)
+
+    def take_p99_ms(self) -> float | None:
+        """Return the 99th percentile since the last call (ms); None if no step told its lateness."""
+        told_s, self._untold_s = self._untold_s, []
+        return 1000.0 * float(np.quantile(told_s, 0.99)) if told_s else None
+
+
+def _part(tensors: Mapping[str, NDArray[Any]], name: str) -> Tensors:
+    prefix = f"{name}/"
+    return {key[len(prefix) :]: array for key, array in tensors.items() if key.startswith(prefix)}

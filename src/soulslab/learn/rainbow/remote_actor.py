@@ -1,0 +1,204 @@
+"""Plays in a process of its own, as the learner sees it (`soulslab.learn.rainbow.local_actor.ActorRunner`)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from soulslab.errors import ActorError
+from soulslab.learn.actors.actor_process import ActorProcess
+from soulslab.learn.actors.actor_status import lateness_quantile_s, open_status
+from soulslab.learn.actors.process_priority import giving_way
+from soulslab.learn.actors.shared_folder import LEARNER_LOCK, find_place, make_place, remove_place
+from soulslab.learn.actors.shared_memory import (
+    Memory,
+    create_memory,
+    has_memory,
+    memory_bytes,
+    open_memory,
+    write_header,
+)
+from soulslab.learn.actors.shared_memory_transport import SharedLearnerEnd, SharedMemoryTransport
+from soulslab.learn.archive import Tensors, writing
+from soulslab.learn.environment import require_functions
+from soulslab.learn.process_lock import ProcessLock
+from soulslab.learn.rainbow.actor import step_shape
+from soulslab.learn.rainbow.policy import QHeader, QPolicy
+from soulslab.learn.replay.elements import row_type
+from soulslab.learn.runs import CONFIG_NAME
+from soulslab.learn.telemetry import ActorStats
+
+WAIT_S: Final = 0.002
+"""How long the learner rests when nothing new has come (s)."""
+LOOK_EVERY_S: Final = 0.5
+
+_NOT: Final = np.array([False])
+
+_log = logging.getLogger(__name__)
+
+
+class RemoteActor:
+    """An actor in another process, and the memory that is shared with it.
+
+    Attributes:
+        channel: The learner's end of the way there; there is one from :meth:`begin` on.
+    """
+
+    channel: SharedLearnerEnd
+
+    def __init__(self, run_dir: Path, header: QHeader) -> None:
+        """Take up the work of a run; :meth:`begin` must follow.
+
+        Args:
+            run_dir: Folder of the run; made if needed.
+            header: What policy acts.
+
+        Raises:
+            ChannelError: A learner is at work on this run already, or there is no room.
+            ConfigError: The environment needs a Python function, which cannot be given to another process.
+        """
+        require_functions(header.env_options, run_dir / CONFIG_NAME)
+        policy = QPolicy(header)
+        self._run_dir = run_dir
+        self._header = header
+        self._row_type = row_type(step_shape(policy))
+        self._tensors = policy.weights()
+        with writing(run_dir):
+            run_dir.mkdir(parents=True, exist_ok=True)
+        self._place = make_place(run_dir, memory_bytes(self._row_type, header.n_envs, self._tensors))
+        self._held = ExitStack()
+        self._held.enter_context(ProcessLock(self._place / LEARNER_LOCK, "a learner"))
+        self._held.enter_context(giving_way())
+        self._memory: Memory | None = None
+        self._process: ActorProcess | None = None
+        self._saved: Tensors = {}
+        self._is_finished = False
+        self._told = np.zeros(0, np.uint64)
+        self._looked_at = 0.0
+        self._n_published = 0
+
+    def begin(self, state: Tensors | None, env_steps: int) -> None:
+        """Begin anew, or take all that has come since a state, from an actor that may play still.
+
+        The actor itself starts with the first :meth:`advance`, as it reads the settings that the run writes before.
+
+        Args:
+            state: What :meth:`state` returned; None begins anew, and ends an actor that plays for an earlier run.
+            env_steps: Is not needed.
+
+        Raises:
+            ActorError: An actor of an earlier run does not end.
+            ChannelError: The memory cannot be used.
+        """
+        del env_steps
+        known = state if state is not None and "positions" in state else None
+        if known is not None and has_memory(self._place):
+            memory = open_memory(self._place, self._row_type)
+        else:
+            _end_actor(self._run_dir, self._place)
+            memory = create_memory(self._place, self._row_type, self._header.n_envs, self._tensors)
+            if known is not None and known.get("is_finished", _NOT).all():
+                known = None  # nothing was played after the checkpoint, so nothing is missed in a new memory
+        write_header(self._place, self._header)
+        self.channel = SharedMemoryTransport(memory, self._header.n_envs).learner_end(known)
+        memory.status.ask_stop(False)
+        self._told = memory.status.lateness()
+        self._memory, self._process = memory, ActorProcess(self._run_dir, self._place, memory.status)
+
+    def advance(self) -> None:
+        """Look after the actor now and then, and rest for a moment if there is nothing to do.
+
+        There is something to do when steps have come, or when weights were published since the last call: whoever
+        does that may have more updates to catch up with.
+
+        Raises:
+            ActorError: It failed too often.
+        """
+        memory, process = self._opened()
+        now = time.monotonic()
+        if now - self._looked_at >= LOOK_EVERY_S:
+            self._looked_at = now
+            process.watch()
+        is_busy, self._n_published = memory.weights.n_published > self._n_published, memory.weights.n_published
+        if memory.rows.head == memory.rows.position and not is_busy:
+            time.sleep(WAIT_S)
+
+    def stats(self, env_steps: int, version: int) -> ActorStats:
+        """Return how the actor fares, for a learner that has made so many updates."""
+        memory, _ = self._opened()
+        status, classes = memory.status.read(), memory.status.lateness()
+        late_s = lateness_quantile_s(classes - self._told, 0.99)
+        self._told = classes
+        return ActorStats(
+            env_steps=env_steps,
+            staleness_updates=max(0, version - max(0, status.weights_version)),
+            n_dropped=self.channel.n_dropped,
+            n_late=status.n_late,
+            lateness_p99_ms=None if late_s is None else 1000 * late_s,
+            n_restarts=max(0, status.n_starts - 1),
+        )
+
+    def state(self, *, with_env: bool) -> Tensors:
+        """Return what :meth:`begin` needs; the environments stay with the actor."""
+        del with_env
+        self._saved = self.channel.state()
+        return {**self._saved, "is_finished": np.array([self._is_finished])}
+
+    def saved(self) -> None:
+        """Let go of what the last :meth:`state` holds."""
+        if self._saved:
+            self.channel.commit(self._saved)
+
+    def finish(self) -> None:
+        """Stop playing; what was played until then still comes through the channel."""
+        if self._process is not None:
+            try:
+                self._process.stop()
+                self._is_finished = True
+            except ActorError as error:
+                # All that was learned is whole; whoever cannot be ended from here is named.
+                _log.warning("%s", error)
+
+    def close(self) -> None:
+        """Stop playing and free the memory, unless there are steps in it that a resumed run needs."""
+        self.finish()
+        if self._memory is None and not has_memory(self._place):
+            remove_place(self._place)  # something else went wrong before anything was shared
+        if self._memory is not None and self._process is not None and not self._process.is_alive():
+            if self.channel.is_all_committed:
+                remove_place(self._place)
+            else:
+                _log.info("steps that no checkpoint has wait in %s; a resumed run takes them", self._place)
+        self._held.close()
+
+    def _opened(self) -> tuple[Memory, ActorProcess]:
+        if self._memory is None or self._process is None:
+            raise RuntimeError("begin() has to come first")
+        return self._memory, self._process
+
+
+def discard(run_dir: Path) -> None:
+    """End what a run left that nobody will go on with: the actor that still plays, and the memory.
+
+    Args:
+        run_dir: Folder of the run, at which no learner is at work.
+
+    Raises:
+        ActorError: The actor does not end.
+        ChannelError: The memory is another user's, or cannot be read.
+    """
+    place = find_place(run_dir)
+    if place is not None:
+        _end_actor(run_dir, place)
+        remove_place(place)
+
+
+def _end_actor(run_dir: Path, place: Path) -> None:
+    """End an actor that plays for a run of which nothing is left."""
+    if has_memory(place):
+        ActorProcess(run_dir, place, open_status(place / "status")).stop()

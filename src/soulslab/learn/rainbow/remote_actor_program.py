@@ -1,0 +1,150 @@
+"""The actor's program: ``python -m soulslab.learn.rainbow.remote_actor_program RUN_FOLDER``; the learner starts it.
+
+It reads the settings from the folder of the run and everything else from the memory that it shares with the learner,
+and plays until it is asked to stop, or until no learner has been there for a while. It never waits for one.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+import soulslab  # noqa: F401 - registers the environments
+from soulslab.config import load_settings
+from soulslab.errors import ChannelError, SoulslabError
+from soulslab.learn.actors.actor_status import ActorState
+from soulslab.learn.actors.process_priority import Precedence, go_normally
+from soulslab.learn.actors.shared_folder import ACTOR_LOCK, LEARNER_LOCK, find_place
+from soulslab.learn.actors.shared_memory import Memory, open_memory, read_header
+from soulslab.learn.actors.shared_memory_transport import SharedMemoryTransport
+from soulslab.learn.actors.step_lateness import Stopwatch
+from soulslab.learn.environment import TRAINING, environment_seed, make_vector, require_functions
+from soulslab.learn.interrupt import StopRequest
+from soulslab.learn.process_lock import ProcessLock, is_held
+from soulslab.learn.rainbow.actor import Actor, step_shape
+from soulslab.learn.rainbow.policy import QHeader, QPolicy
+from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.replay.elements import row_type
+from soulslab.learn.runs import CONFIG_NAME
+from soulslab.learn.threads import one_core
+
+EXIT_OK, EXIT_ERROR, EXIT_USAGE = range(3)
+LOOK_EVERY_S: Final = 1.0
+
+_ACTING: Final = 2
+"""Purpose number of the actor's random actions, as in `playing`; the number of the start follows it."""
+
+_log = logging.getLogger(__name__)
+
+
+def main(arguments: list[str]) -> int:
+    """Play for a run; return the exit code."""
+    # This is a program of its own, so it sets up its own log: a file that people look at later, not a terminal.
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    logging.captureWarnings(capture=True)
+    if len(arguments) != 1:
+        _log.error("usage: python -m soulslab.learn.rainbow.remote_actor_program RUN_FOLDER")
+        return EXIT_USAGE
+    go_normally()
+    try:
+        play(Path(arguments[0]))
+    except SoulslabError as error:
+        _log.exception("%s", error)
+        return EXIT_ERROR
+    return EXIT_OK
+
+
+def play(run_dir: Path) -> None:
+    """Play for a run until there is a reason to stop.
+
+    Args:
+        run_dir: Folder of the run, whose learner has made the memory.
+
+    Raises:
+        ChannelError: There is no memory that can be used, or another actor plays.
+        ConfigError: The settings cannot be read, or need a Python function that a file cannot hold.
+        EnvironmentUsageError: The environment cannot be made, or gave NaN or infinity.
+    """
+    place = find_place(run_dir)
+    if place is None:
+        raise ChannelError(run_dir, "has no memory to play into; start the run with soulslab train")
+    with StopRequest() as request, ProcessLock(place / ACTOR_LOCK, "an actor"):
+        settings = load_settings(RainbowSettings, run_dir / CONFIG_NAME)
+        require_functions(settings.env.options, run_dir / CONFIG_NAME)
+        policy = QPolicy(read_header(place, QHeader))
+        memory = open_memory(place, row_type(step_shape(policy)))
+        memory.status.begin(os.getpid())
+        watch = _Watch(memory, place, settings.run.actor_alone_s, request)
+        try:
+            with one_core():
+                _play(settings, policy, memory, watch)
+        except BaseException:
+            memory.status.set_state(ActorState.FAILED)
+            raise
+        memory.status.set_state(ActorState.STOPPED)
+
+
+def _play(settings: RainbowSettings, policy: QPolicy, memory: Memory, watch: _Watch) -> None:
+    n_starts = memory.status.read().n_starts
+    rng = np.random.default_rng(np.random.SeedSequence(settings.run.seed, spawn_key=(_ACTING, n_starts)))
+    end = SharedMemoryTransport(memory, settings.env.n_envs).actor_end()
+    env = make_vector(settings.env.id, settings.env.n_envs, settings.env.options)
+    with closing(Stopwatch(env, memory.status)) as watched:
+        actor = Actor(watched, policy, end, rng)
+        # A restarted actor plays other fights than those that are played already.
+        actor.reset(environment_seed(settings.run.seed + memory.rows.head, TRAINING))
+        memory.status.set_state(ActorState.PLAYING)
+        _log.info("playing %s, start %d", settings.env.id, n_starts)
+        # What is there now lives as long as the process; looking through it again and again would take 50 ms at times.
+        gc.collect()
+        gc.freeze()
+        precedence = Precedence()
+        while (reason := watch.reason_to_stop()) is None:
+            actor.step()
+            precedence.after_step(has_pace=watched.has_pace)
+    _log.info("%s; %d decisions since the start", reason, actor.env_steps)
+
+
+class _Watch:
+    """Knows when an actor has to stop."""
+
+    def __init__(self, memory: Memory, place: Path, alone_s: float, request: StopRequest) -> None:
+        self._status = memory.status
+        self._learner_lock = place / LEARNER_LOCK
+        self._alone_s = alone_s
+        self._request = request
+        self._met_at = self._looked_at = time.monotonic()
+        self._is_alone = False
+
+    def reason_to_stop(self) -> str | None:
+        """Return why the actor has to stop; None if it has not."""
+        if self._request.signal_name:
+            return f"stopped by {self._request.signal_name}"
+        if self._status.is_stop_asked:
+            return "the learner asked to stop"
+        now = time.monotonic()
+        if now - self._looked_at < LOOK_EVERY_S:
+            return None
+        self._looked_at = now
+        was_alone, self._is_alone = self._is_alone, not is_held(self._learner_lock)
+        if not self._is_alone:
+            self._met_at = now
+        if self._is_alone and not was_alone:
+            _log.warning("no learner is there; playing on for %.0f s at most", self._alone_s)
+        elif was_alone and not self._is_alone:
+            _log.info("a learner is there again")
+        if self._is_alone and now - self._met_at >= self._alone_s:
+            return f"no learner was there for {self._alone_s:.0f} s"
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,100 @@
+"""Setup of a Rainbow run: its environments, the policy to train, and recorded fights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+import torch
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from soulslab.config import Secret
+from soulslab.errors import ConfigError
+from soulslab.learn.demonstrations.reading import read_demonstrations
+from soulslab.learn.environment import feature_names, make_vector, sizes
+from soulslab.learn.provenance import git_commit
+from soulslab.learn.rainbow.encoding import resolve_bins
+from soulslab.learn.rainbow.local_actor import ActorRunner, LocalActor
+from soulslab.learn.rainbow.policy import QHeader, QPolicy
+from soulslab.learn.rainbow.remote_actor import RemoteActor
+from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.runs import RunFolder
+from soulslab.version import VERSION
+
+
+class RunSetup(NamedTuple):
+    """Parts of a run: the policy to train, the actor with its environments, and recorded fights if there are any."""
+
+    policy: QPolicy
+    playing: ActorRunner
+    shown: NDArray[Any] | None
+
+
+def set_up_run(
+    folder: RunFolder[RainbowSettings], initialise: Callable[[QPolicy, VectorEnv[Any, Any, Any]], None]
+) -> RunSetup:
+    """Make the environments, or prepare the process of a remote actor.
+
+    Args:
+        folder: Folder of the run.
+        initialise: Called with the new policy and the environments; may replace the random weights.
+
+    Raises:
+        CheckpointError: ``run.start_from`` names no policy that fits.
+        ConfigError: The bins are of a feature that there is not, or an actor apart is to be given a secret.
+        DemonstrationError: The recorded fights are of another environment, or damaged.
+        EnvironmentUsageError: The environment cannot be trained on.
+    """
+    settings = folder.settings
+    env = make_vector(settings.env.id, settings.env.n_envs, folder.options)
+    try:
+        n_envs, n_features, n_actions, pixels, names = sizes(env)
+        bins = resolve_bins(settings.network.bins, n_features, feature_names(env), settings.env.id)
+        header = QHeader(
+            env_id=settings.env.id,
+            env_options=settings.env.options,
+            n_features=n_features,
+            n_actions=n_actions,
+            pixels=pixels,
+            frame_stack=settings.env.frame_stack,
+            extras=settings.inputs,
+            network=msgspec.structs.replace(settings.network, bins=bins),
+            soulslab=VERSION,
+            commit=git_commit(),
+            n_envs=n_envs,
+            feature_names=names,
+        )
+        policy = QPolicy(header, torch.Generator().manual_seed(settings.run.seed))
+        initialise(policy, env)
+        shown = _read_shown(folder, env) if settings.demonstrations.path else None
+        if settings.run.actor == "apart":
+            env.close()
+            _refuse_secrets(folder.options)
+            return RunSetup(policy, RemoteActor(folder.path, header), shown)
+        return RunSetup(policy, LocalActor(env, QPolicy(header), settings.run.seed), shown)
+    except BaseException:
+        env.close()
+        raise
+
+
+def _refuse_secrets(options: Mapping[str, Any]) -> None:
+    """Check that the options can be given to another process."""
+    for name, value in options.items():
+        if isinstance(value, Secret):
+            raise ConfigError(
+                "is a secret, which the process of an actor apart cannot be given; give the path of a file that holds "
+                "it (token_file), or set the environment variable SOULSLAB_TOKEN",
+                path=f"env.options.{name}",
+            )
+
+
+def _read_shown(folder: RunFolder[RainbowSettings], env: VectorEnv[Any, Any, Any]) -> NDArray[Any]:
+    """Return the recorded fights as rows of the replay buffer."""
+    settings = folder.settings
+    # Whether there are masks only a reset tells. A run that goes on has asked before, and must not begin a fight in a
+    # game that an actor apart still plays.
+    is_masked = folder.checkpoint is None and "action_mask" in env.reset(seed=settings.run.seed)[1]
+    path = settings.demonstrations.path
+    return read_demonstrations(path, env, settings.env, extras=settings.inputs, is_masked=is_masked)

@@ -1,0 +1,306 @@
+"""The training loop: one loop for all algorithms, from the first step to the saved policy.
+
+A run has one folder::
+
+    config.toml                the resolved settings
+    policy.safetensors         the newest policy
+    policy_best.safetensors    the policy with the highest evaluated win rate, if the run evaluates
+    checkpoints/               the newest checkpoints
+    replay/                    the replay buffer of Rainbow, in chunks to which the checkpoints refer
+
+A run that was interrupted and resumed gives the same tensors, bit for bit, as an uninterrupted one if the machine is
+the same, no remote actor is used and the environment can be saved (``get_state``). Other environments start new
+episodes.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from soulslab.errors import CheckpointError, CorruptCheckpointError, DivergedError, NonFinitePriorityError
+from soulslab.learn.algorithm import Algorithm
+from soulslab.learn.checkpoint import Checkpoint
+from soulslab.learn.evaluate import EvaluationSettings, evaluate
+from soulslab.learn.interrupt import StopRequest
+from soulslab.learn.player import Player
+from soulslab.learn.runs import (
+    BEST_POLICY_NAME,
+    POLICY_NAME,
+    Duration,
+    RunFolder,
+    StopReason,
+    TrainResult,
+    check_same_run,
+    continuing_from,
+)
+from soulslab.learn.settings import AlgorithmSettings
+from soulslab.learn.telemetry import (
+    CheckpointSaved,
+    Evaluated,
+    Message,
+    Sink,
+    TrainFinished,
+    TrainProgress,
+    TrainStarted,
+    tell,
+)
+from soulslab.learn.tracker import MILESTONES, Milestone
+from soulslab.version import VERSION
+
+_UNSAVED_ERRORS: Final = (CheckpointError, DivergedError, NonFinitePriorityError)
+"""After these errors no checkpoint is written: it cannot be written, or the weights are not finite."""
+
+_WinRate = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+
+_log = logging.getLogger(__name__)
+
+
+class TrainingLoop:
+    """Trains one algorithm: budget, checkpoints, signals, evaluation, milestones and telemetry."""
+
+    def __init__(self, folder: RunFolder[Any], algorithm: Algorithm, sinks: Sequence[Sink]) -> None:
+        """Prepare a run; :meth:`begin` must follow.
+
+        Args:
+            folder: Folder of the run, with the settings and the checkpoint to resume.
+            algorithm: The algorithm with its environments.
+            sinks: Receivers of the telemetry; they stay open.
+        """
+        self._folder = folder
+        self._settings: AlgorithmSettings = folder.settings
+        self._algorithm = algorithm
+        self._sinks = sinks
+        self._milestones: tuple[Milestone, ...] = ()
+        self._evaluated: Evaluated | None = None
+        self._best_win_rate: float | None = None
+        self._started, self._seconds_before = time.monotonic(), 0.0
+        self._saved_at_s = self._reported_at_s = 0.0
+        self._reported_steps = 0
+        self._is_reported = True
+        self._is_resumed = False
+
+    # --- begin and end ------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start a new run, or load the checkpoint of a resumed one.
+
+        Raises:
+            CorruptCheckpointError: The checkpoint holds no state from which the run can continue.
+            IncompatibleCheckpointError: The checkpoint was written with other settings.
+        """
+        if self._folder.checkpoint is None:
+            self._algorithm.start()
+            return
+        with continuing_from(self._folder.checkpoint.path):
+            checkpoint = self._load_files(self._folder.checkpoint)
+        with continuing_from(checkpoint.path):
+            self._load(checkpoint)
+
+    def run(self) -> TrainResult:
+        """Train until a limit is reached, a signal arrives or an error occurs.
+
+        Returns:
+            Result of the training run.
+        """
+        self._folder.begin()
+        run = self._settings.run
+        started = TrainStarted(
+            env_id=self._settings.env.id,
+            total_steps=run.total_steps,
+            env_steps=self._algorithm.env_steps,
+            seed=run.seed,
+            is_resumed=self._is_resumed,
+        )
+        self._tell(started)
+        if self._algorithm.saves_at_start and not self._is_resumed:
+            self._save()
+        with StopRequest() as request:
+            while (reason := self._reason_to_stop(request)) is None:
+                try:
+                    self._iterate()
+                except Exception as error:
+                    # The state of the environments may be damaged, but the state of the algorithm is not.
+                    if not isinstance(error, _UNSAVED_ERRORS):
+                        self._save(with_env=False)
+                    raise
+            self._algorithm.finish()
+            self._algorithm.observe()
+            if not self._is_reported or self._algorithm.env_steps > self._reported_steps:
+                self._report()
+            self._save()
+            if reason is StopReason.INTERRUPTED:
+                _log.info("%s: the run is saved and can be resumed", request.signal_name)
+        return self._finish(reason)
+
+    def _finish(self, reason: StopReason) -> TrainResult:
+        seconds, episodes, env_steps = self._seconds(), self._algorithm.episodes, self._algorithm.env_steps
+        self._tell(TrainFinished(env_steps=env_steps, seconds=seconds, reason=reason.value))
+        return TrainResult(
+            reason=reason,
+            env_steps=env_steps,
+            train_seconds=seconds,
+            n_fights=episodes.n_episodes,
+            win_rate=self._win_rate(),
+            mean_return=episodes.mean_return,
+            milestones=self._milestones,
+            policy_path=self._folder.path / POLICY_NAME,
+        )
+
+    def _reason_to_stop(self, request: StopRequest) -> StopReason | None:
+        run = self._settings.run
+        if request.signal_name:
+            return StopReason.INTERRUPTED
+        if self._algorithm.env_steps >= run.total_steps:
+            return StopReason.COMPLETED
+        win_rate = self._win_rate() if self._evaluated or self._algorithm.episodes.is_full else None
+        if win_rate is not None and win_rate > run.stop_win_rate:
+            return StopReason.WIN_RATE
+        if self._seconds() >= run.max_seconds:
+            return StopReason.TIME
+        return None
+
+    # --- one iteration ------------------------------------------------------------------------------------
+
+    def _iterate(self) -> None:
+        """Act and learn once; then evaluate, report and save if it is due."""
+        algorithm, run = self._algorithm, self._settings.run
+        before = algorithm.env_steps
+        self._is_reported = False
+        algorithm.act()
+        algorithm.observe()
+        algorithm.update()
+        every = run.evaluate_every
+        if not every:
+            if algorithm.episodes.is_full:
+                self._note_milestones(algorithm.episodes.win_rate)
+        elif algorithm.env_steps // every > before // every:
+            self._evaluate()
+        if self._seconds() - self._reported_at_s >= algorithm.report_every_s:
+            self._report()
+        if self._seconds() - self._saved_at_s >= run.checkpoint_every_s:
+            self._save()
+
+    def _evaluate(self) -> None:
+        """Play evaluation fights, note milestones, and save the policy if it is the best so far."""
+        run = self._settings.run
+        settings = EvaluationSettings(
+            env_id=self._settings.env.id,
+            env_options=self._folder.options,
+            n_fights=run.evaluate_fights,
+            n_envs=run.evaluate_envs,
+            seed=run.seed,
+        )
+        with self._algorithm.best_estimate() as policy:
+            found = evaluate(policy, settings)
+            self._keep_best(policy, found.win_rate)
+        low, high = found.interval or (None, None)
+        self._evaluated = Evaluated(
+            env_steps=self._algorithm.env_steps,
+            n_fights=found.n_fights,
+            mean_return=found.mean_return,
+            win_rate=found.win_rate,
+            low=low,
+            high=high,
+        )
+        self._tell(self._evaluated)
+        self._note_milestones(found.win_rate)
+
+    def _keep_best(self, policy: Player, win_rate: float | None) -> None:
+        """Save the policy if no evaluation gave a higher win rate; of equal ones the newest is kept."""
+        if win_rate is None or (self._best_win_rate is not None and win_rate < self._best_win_rate):
+            return
+        self._algorithm.policy_header()
+        policy.save(self._folder.path / BEST_POLICY_NAME)
+        self._best_win_rate = win_rate
+
+    def _note_milestones(self, win_rate: float | None) -> None:
+        if win_rate is None:
+            return
+        for level in MILESTONES[len(self._milestones) :]:
+            if win_rate >= level:
+                self._milestones += (Milestone(level, self._algorithm.env_steps, self._seconds()),)
+
+    # --- telemetry and checkpoints ------------------------------------------------------------------------
+
+    def _tell(self, message: Message) -> None:
+        tell(self._sinks, message)
+
+    def _report(self) -> None:
+        """Send the progress of the run and the telemetry of the algorithm."""
+        seconds, env_steps, episodes = self._seconds(), self._algorithm.env_steps, self._algorithm.episodes
+        passed = max(seconds - self._reported_at_s, 1e-9)
+        progress = TrainProgress(
+            env_steps=env_steps,
+            total_steps=self._settings.run.total_steps,
+            seconds=seconds,
+            steps_per_second=(env_steps - self._reported_steps) / passed,
+            n_fights=episodes.n_episodes,
+            win_rate=episodes.win_rate,
+            mean_return=episodes.mean_return,
+            mean_decisions=episodes.mean_decisions,
+        )
+        self._tell(progress)
+        for message in self._algorithm.report(passed):
+            self._tell(message)
+        self._reported_at_s, self._reported_steps, self._is_reported = seconds, env_steps, True
+
+    def _save(self, *, with_env: bool = True) -> None:
+        """Write a checkpoint and the policy."""
+        algorithm = self._algorithm
+        state, policy_header = algorithm.state(with_env=with_env), algorithm.policy_header()
+        header = {
+            "settings": msgspec.to_builtins(self._settings),
+            "policy": policy_header,
+            "milestones": msgspec.to_builtins(self._milestones),
+            "evaluated": None if self._evaluated is None else msgspec.to_builtins(self._evaluated),
+            "best_win_rate": self._best_win_rate,
+            "train_seconds": self._seconds(),
+            "soulslab": VERSION,
+            "commit": policy_header["commit"],
+            **state.header,
+        }
+        path = self._folder.store.save(algorithm.env_steps, state.tensors, header)
+        algorithm.after_save(path)
+        with algorithm.best_estimate() as policy:
+            policy.save(self._folder.path / POLICY_NAME)
+        self._saved_at_s = self._seconds()
+        self._tell(CheckpointSaved(env_steps=algorithm.env_steps, path=str(path)))
+
+    def _load_files(self, checkpoint: Checkpoint) -> Checkpoint:
+        """Load the files to which a checkpoint refers; return an older checkpoint if some are damaged."""
+        while True:
+            check_same_run(checkpoint, self._settings)
+            try:
+                self._algorithm.load_files(checkpoint.header)
+            except CorruptCheckpointError as error:
+                _log.warning("passing over %s, which needs what is damaged: %s", checkpoint.path, error)
+                checkpoint = self._folder.store.latest(before=checkpoint.path)
+            else:
+                return checkpoint
+
+    def _load(self, checkpoint: Checkpoint) -> None:
+        header = checkpoint.header
+        self._milestones = msgspec.convert(header["milestones"], tuple[Milestone, ...])
+        # Older checkpoints lack these two values.
+        self._evaluated = msgspec.convert(header.get("evaluated"), Evaluated | None)
+        self._best_win_rate = msgspec.convert(header.get("best_win_rate"), _WinRate | None)
+        self._seconds_before = self._saved_at_s = self._reported_at_s = msgspec.convert(
+            header["train_seconds"], Duration
+        )
+        self._algorithm.load(checkpoint)
+        self._started = time.monotonic()
+        self._reported_steps = self._algorithm.env_steps
+        self._is_resumed = True
+
+    def _win_rate(self) -> float | None:
+        """Return the win rate of the last evaluation, or the moving one of training if there was no evaluation."""
+        return self._algorithm.episodes.win_rate if self._evaluated is None else self._evaluated.win_rate
+
+    def _seconds(self) -> float:
+        """Return the training time, resumed parts included (s)."""
+        return self._seconds_before + time.monotonic() - self._started

@@ -1,0 +1,316 @@
+"""The study itself: which candidates were tried, what they came to, which comes next.
+
+Optuna draws the candidates and keeps them in ``journal.jsonl``: one line of JSON for each event, only ever appended, so
+that a crash costs the line that was being written and nothing before it. One process writes it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from soulslab.errors import MissingDependencyError, StudyError
+from soulslab.learn.archive import writing
+from soulslab.learn.provenance import git_commit
+from soulslab.learn.tuning.objective import is_maximised
+from soulslab.learn.tuning.settings import StudySettings
+from soulslab.learn.tuning.space import Params, Space
+from soulslab.learn.tuning.trial import REPORTS, Outcome, Report, State
+from soulslab.version import VERSION
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.pruners import BasePruner
+    from optuna.storages import JournalStorage
+    from optuna.trial import FrozenTrial
+
+FORMAT_VERSION: Final = 1
+MAX_ATTEMPTS: Final = 2
+"""How often a candidate whose process was killed is tried: it may have been what killed it."""
+
+MIN_FOR_IMPORTANCE: Final = 8
+"""Different values among the complete candidates below which importances say nothing."""
+
+_N_TOP: Final = 4
+_NAME: Final = "tune"
+_DAMAGE: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What Optuna raises for a journal that is not what it should be."""
+_OUTCOME: Final = "outcome"
+_RETRY_OF: Final = "retry_of"
+_ATTEMPT: Final = "attempt"
+_IS_BASE: Final = "is_base"
+_RETRIED: Final = (State.KILLED, State.INTERRUPTED)
+
+_log = logging.getLogger(__name__)
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One candidate.
+
+    Attributes:
+        number: Its number, in the order in which they were drawn.
+        params: Its values.
+        state: How it ended; None while it waits or runs.
+        value: What it is worth; of one that was pruned, as it then stood; None if there is nothing to judge it by.
+        outcome: All that is known of how it ended; None if its process ended without a word.
+        is_base: Whether it is the config that the study began with.
+        is_retried: Whether another candidate repeats it, so that it does not count.
+    """
+
+    number: int
+    params: dict[str, Any]
+    state: State | None
+    value: float | None
+    outcome: Outcome | None
+    is_base: bool
+    is_retried: bool
+
+
+class TrialStore:
+    """Draws candidates, and notes what becomes of them; needs Optuna (`require_optuna`)."""
+
+    def __init__(self, path: Path, study: StudySettings, space: Space) -> None:
+        """Open a study, or begin one.
+
+        Candidates that were under way when its process was killed are drawn once more.
+
+        Args:
+            path: The journal; only this process may use it.
+            study: What is better, and how much may be spent.
+            space: What the candidates are drawn from.
+
+        Raises:
+            StudyError: The journal is damaged, or was written by another version.
+            CheckpointError: It cannot be written.
+        """
+        self._path = path
+        self._settings = study
+        self._study = _open(path, study)
+        self._distributions = space.distributions()
+        self._started: dict[int, Any] = {}  # Optuna's trials under way
+        with writing(path):
+            if not self._study.get_trials(deepcopy=False):
+                self._begin(space)
+            for trial in self._study.get_trials(deepcopy=False):
+                if trial.state.name == "RUNNING":
+                    self._end_stale(trial)
+
+    def draw(self) -> tuple[int, Params]:
+        """Return the next candidate: its number and its values."""
+        with writing(self._path):
+            trial = self._study.ask(self._distributions)
+        self._started[trial.number] = trial
+        return trial.number, dict(trial.params)
+
+    def report(self, report: Report) -> str:
+        """Note how a candidate stands; return why it should end here, or "" if it goes on."""
+        trial = self._started[report.number]
+        with writing(self._path):
+            for step in range(report.first_step, report.last_step + 1):
+                trial.report(report.value, step)
+        if not trial.should_prune():
+            return ""
+        share = 100 * report.last_step / (REPORTS * len(self._settings.seeds))
+        place = {"median": "worse than the median", "halving": "not in the best third"}[self._settings.pruner]
+        return f"{place} at {share:.0f} %"
+
+    def end(self, outcome: Outcome) -> None:
+        """Note what became of a candidate; one that was cut off comes again."""
+        trial = self._started[outcome.number]
+        with writing(self._path):
+            if outcome.state in _RETRIED:
+                self._retry(outcome.number, outcome.state)
+            trial.set_user_attr(_OUTCOME, msgspec.to_builtins(outcome))
+            self._settle(outcome)
+        del self._started[outcome.number]
+
+    def rows(self) -> list[Row]:
+        """Return the candidates in the order in which they were drawn."""
+        trials = self._study.get_trials(deepcopy=False)
+        retried = {trial.user_attrs.get(_RETRY_OF) for trial in trials}
+        return [_row(trial, is_retried=trial.number in retried) for trial in trials]
+
+    def importances(self) -> dict[str, float]:
+        """Return each setting's share in what makes candidates good, most important first; {} with too few to tell.
+
+        Watanabe, Bansal & Hutter 2023, "PED-ANOVA: efficiently quantifying hyperparameter importance in arbitrary
+        subspaces": how differently the best tenth (but at least four) and all candidates are spread along each setting.
+        Nothing is drawn at random.
+        """
+        from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances  # noqa: PLC0415
+
+        values = [row.value for row in self.rows() if row.state is State.COMPLETE]
+        if len(set(values)) < MIN_FOR_IMPORTANCE:
+            return {}
+        evaluator = PedAnovaImportanceEvaluator(target_quantile=max(0.1, _N_TOP / len(values)))
+        return get_param_importances(self._study, evaluator=evaluator)
+
+    def _settle(self, outcome: Outcome) -> None:
+        """Let Optuna know how a candidate ended."""
+        from optuna.trial import TrialState  # noqa: PLC0415
+
+        if outcome.state is State.COMPLETE:
+            self._study.tell(outcome.number, outcome.value)
+        else:
+            self._study.tell(
+                outcome.number, state=TrialState.PRUNED if outcome.state is State.PRUNED else TrialState.FAIL
+            )
+
+    def _end_stale(self, trial: FrozenTrial) -> None:
+        """Bring to an end what was under way when the study's process died."""
+        said = trial.user_attrs.get(_OUTCOME)
+        if said is not None:  # it died in the last moment, and all is known
+            self._settle(msgspec.convert(said, Outcome))
+            return
+        _log.info("trial %d was under way when its process ended", trial.number)
+        self._retry(trial.number, State.KILLED)
+        self._settle(Outcome(number=trial.number, state=State.KILLED))
+
+    def _begin(self, space: Space) -> None:
+        """Note who writes, and let the config itself be the first candidate."""
+        self._study.set_user_attr("format", FORMAT_VERSION)
+        self._study.set_user_attr("soulslab", f"{VERSION} {git_commit()}".strip())
+        base = space.base()
+        if base is not None:
+            self._study.enqueue_trial(base, user_attrs={_IS_BASE: True})
+
+    def _retry(self, number: int, why: State) -> None:
+        """Let a candidate come again, unless it was killed too often."""
+        trials = self._study.get_trials(deepcopy=False)
+        attrs, params = trials[number].user_attrs, trials[number].params
+        attempt = attrs.get(_ATTEMPT, 1) + (why is State.KILLED)
+        is_there = any(trial.user_attrs.get(_RETRY_OF) == number for trial in trials)
+        if attempt > MAX_ATTEMPTS or is_there or not params:
+            return
+        kept = {_RETRY_OF: number, _ATTEMPT: attempt, **({_IS_BASE: True} if attrs.get(_IS_BASE) else {})}
+        self._study.enqueue_trial(params, user_attrs=kept)
+
+
+def count_states(rows: list[Row]) -> Counter[State]:
+    """Return how many candidates ended in which way; those that another one repeats are left out."""
+    return Counter(row.state for row in rows if row.state is not None and not row.is_retried)
+
+
+def best_first(rows: list[Row], study: StudySettings) -> list[Row]:
+    """Return the complete candidates, best first; of equals the older one first."""
+    sign = -1.0 if is_maximised(study.objective) else 1.0
+    complete = [row for row in rows if row.state is State.COMPLETE and row.value is not None]
+    return sorted(complete, key=lambda row: (sign * (row.value or 0.0), row.number))
+
+
+def _row(trial: FrozenTrial, *, is_retried: bool) -> Row:
+    said = trial.user_attrs.get(_OUTCOME)
+    outcome = None if said is None else msgspec.convert(said, Outcome)
+    if outcome is not None:
+        state: State | None = outcome.state
+    else:
+        state = State.KILLED if trial.state.is_finished() else None
+    if not trial.state.is_finished():
+        state = None
+    value = trial.value
+    if value is None and trial.intermediate_values:
+        value = trial.intermediate_values[max(trial.intermediate_values)]
+    return Row(
+        number=trial.number,
+        params=dict(trial.params or trial.system_attrs.get("fixed_params", {})),
+        state=state,
+        value=value,
+        outcome=outcome,
+        is_base=bool(trial.user_attrs.get(_IS_BASE)),
+        is_retried=is_retried,
+    )
+
+
+def require_optuna() -> None:
+    """Check that Optuna is installed.
+
+    Raises:
+        MissingDependencyError: It is not.
+    """
+    try:
+        import optuna  # noqa: F401, PLC0415  (half a second, and of an extra of its own)
+    except ImportError as error:
+        raise MissingDependencyError("optuna", "tune") from error
+
+
+def _open(path: Path, settings: StudySettings) -> Study:
+    """Open Optuna's study."""
+    import optuna  # noqa: PLC0415  (as above)
+
+    # Optuna writes to standard error by itself; what it has to say shall go the way of all log records.
+    optuna.logging.disable_default_handler()
+    optuna.logging.enable_propagation()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    with writing(path):
+        _mend(path)
+    try:
+        storage = _storage(path)
+        if not storage.get_all_studies():
+            directions = optuna.study.StudyDirection
+            direction = directions.MAXIMIZE if is_maximised(settings.objective) else directions.MINIMIZE
+            optuna.create_study(storage=storage, study_name=_NAME, direction=direction)
+        n_before = len(optuna.load_study(storage=storage, study_name=_NAME).get_trials(deepcopy=False))
+        sampler = optuna.samplers.TPESampler(
+            n_startup_trials=settings.startup_trials,
+            multivariate=True,
+            constant_liar=True,  # several at once shall not all try the same
+            # A study that goes on must not draw what it drew when it began.
+            seed=int(np.random.SeedSequence([settings.sampler_seed, n_before]).generate_state(1)[0]),
+        )
+        study = optuna.load_study(storage=storage, study_name=_NAME, sampler=sampler, pruner=_pruner(settings))
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise StudyError(path, f"is damaged ({error}); begin a new study in another folder") from error
+    version = study.user_attrs.get("format", FORMAT_VERSION)
+    if version != FORMAT_VERSION:
+        raise StudyError(path, f"has version {version}; this soulslab reads version {FORMAT_VERSION}")
+    return study
+
+
+def _storage(path: Path) -> JournalStorage:
+    from optuna.storages import JournalStorage  # noqa: PLC0415
+    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock  # noqa: PLC0415
+
+    return JournalStorage(JournalFileBackend(str(path), lock_obj=JournalFileOpenLock(str(path))))
+
+
+def _mend(path: Path) -> None:
+    """Remove what a crash left: the lock, and a last line that was cut off."""
+    path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
+    with path.open("a+b") as file:
+        file.seek(0)
+        *lines, rest = file.read().split(b"\n")
+        file.truncate(file.tell() - len(rest))
+    for number, line in enumerate(lines, start=1):
+        try:
+            msgspec.json.decode(line)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            # Optuna passes over a last line that is none, and all that is appended to it is lost.
+            raise StudyError(
+                path, f"line {number} is no event ({error}); begin a new study in another folder"
+            ) from error
+
+
+def _pruner(settings: StudySettings) -> BasePruner:
+    from optuna.pruners import MedianPruner, NopPruner, SuccessiveHalvingPruner  # noqa: PLC0415
+
+    warmup_steps = round(settings.warmup * REPORTS)
+    match settings.pruner:
+        case "median":
+            return MedianPruner(n_startup_trials=settings.startup_trials, n_warmup_steps=warmup_steps)
+        case "halving":
+            return SuccessiveHalvingPruner(min_resource=max(1, warmup_steps), reduction_factor=3)
+        case "none":
+            return NopPruner()

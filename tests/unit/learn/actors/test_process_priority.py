@@ -1,0 +1,67 @@
+"""Who goes first: taken where the system gives it, given back where it has to be."""
+
+import logging
+import os
+import sys
+
+import pytest
+
+from soulslab.learn.actors.process_priority import Precedence, giving_way, go_first, go_normally
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="classes of processes are Linux's")
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    yield
+    go_normally()
+
+
+def test_a_learner_gives_way_while_it_learns():
+    before = os.sched_getscheduler(0)
+    with giving_way():
+        assert os.sched_getscheduler(0) == os.SCHED_BATCH
+    assert os.sched_getscheduler(0) == before
+
+
+def test_what_a_learner_starts_is_normal_again():
+    with giving_way():
+        go_normally()
+        assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+def test_an_actor_goes_first_where_it_may_and_what_it_starts_does_not(caplog):
+    caplog.set_level(logging.INFO)
+    go_first()
+    goes_first = os.sched_getscheduler(0) == os.SCHED_RR | os.SCHED_RESET_ON_FORK
+    assert ("goes before other processes" if goes_first else "may not give a process priority") in caplog.text
+
+
+def test_an_actor_that_may_not_plays_all_the_same(monkeypatch, caplog):
+    def refuse(*_):
+        raise PermissionError
+
+    caplog.set_level(logging.INFO)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "sched_setscheduler", refuse)
+        go_first()
+    assert "ulimit -r" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("busy_s_of_step", "has_pace", "goes_after"),
+    [
+        (lambda _: 0.01, True, 20),
+        (lambda n: 0.09 if n < 35 else 0.01, True, 60),  # it compiles its code in the first steps
+        (lambda _: 0.09, True, None),
+        (lambda _: 0.01, False, None),
+    ],
+)
+def test_who_sleeps_and_has_a_pace_goes_first_once(busy_s_of_step, has_pace, goes_after):
+    went, wall_s, busy_s = [], [0.0], [0.0]
+    precedence = Precedence(lambda: went.append(n), (lambda: wall_s[0], lambda: busy_s[0]))
+    for n in range(1, 101):
+        wall_s[0] += 0.1
+        busy_s[0] += busy_s_of_step(n)
+        precedence.after_step(has_pace=has_pace)
+    assert went == ([] if goes_after is None else [goes_after])

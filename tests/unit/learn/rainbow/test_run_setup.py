@@ -1,0 +1,53 @@
+"""What a run begins with, and what one that goes on leaves alone."""
+
+import msgspec
+import pytest
+from gymnasium.vector import VectorWrapper
+
+from soulslab.learn.rainbow import run_setup
+from soulslab.learn.rainbow.run_setup import set_up_run
+from soulslab.learn.rainbow.settings import (
+    DemonstrationSettings,
+    QLearningSettings,
+    QNetworkSettings,
+    RainbowRunSettings,
+    RainbowSettings,
+)
+from soulslab.learn.runs import RunFolder
+from soulslab.learn.settings import EnvSettings
+from soulslab.learn.train import train
+from support.fights import ARENA, record_random
+
+
+class Counting(VectorWrapper):
+    """Counts the resets of all environments."""
+
+    n_resets = 0
+
+    def reset(self, **arguments):
+        Counting.n_resets += 1
+        return self.env.reset(**arguments)
+
+
+@pytest.mark.parametrize("actor", ["here", "apart"])
+def test_a_run_that_goes_on_begins_no_fight_to_look_at_recorded_ones(tmp_path, monkeypatch, actor):
+    """An actor apart may be in the middle of one, in the same game."""
+    record_random(tmp_path / "shown", "soulslab/Arena-v0", ARENA, 1)
+    settings = RainbowSettings(
+        env=EnvSettings(n_envs=1, options=ARENA),
+        learner=QLearningSettings(learning_starts=1_000_000),
+        network=QNetworkSettings(widths=(8,), n_quantiles=2),
+        demonstrations=DemonstrationSettings(path=str(tmp_path / "shown"), cloning_updates=0),
+        run=RainbowRunSettings(total_steps=20, evaluate_every=0),
+    )
+    train(settings, tmp_path / "run")
+    settings = msgspec.structs.replace(settings, run=msgspec.structs.replace(settings.run, actor=actor))
+    make_vector = run_setup.make_vector
+    monkeypatch.setattr(run_setup, "make_vector", lambda *arguments: Counting(make_vector(*arguments)))
+    monkeypatch.setattr(Counting, "n_resets", 0)
+    folder = RunFolder(tmp_path / "run", settings, resume=True)
+    opened = set_up_run(folder, lambda *_: None)
+    opened.playing.close()
+    folder.close()
+    assert opened.shown is not None
+    assert Counting.n_resets == 0

@@ -1,0 +1,121 @@
+"""What the training loop does in the same way for every algorithm."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from soulslab.errors import IncompatibleCheckpointError
+from soulslab.learn.archive import read_archive
+from soulslab.learn.evaluate import EvaluationSettings, evaluate
+from soulslab.learn.players import load_player
+from soulslab.learn.rainbow.settings import QLearningSettings, QNetworkSettings, RainbowRunSettings, RainbowSettings
+from soulslab.learn.runs import BEST_POLICY_NAME, StopReason
+from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
+from soulslab.learn.telemetry import CheckpointSaved, Evaluated
+from soulslab.learn.train import train
+
+LIMITS = {"total_steps": 2400, "seed": 3, "evaluate_every": 400, "evaluate_fights": 20, "evaluate_envs": 20}
+PPO = TrainSettings(
+    env=EnvSettings(id="toys/Corridor-v0", n_envs=16),
+    learner=PPOSettings(n_steps=8, minibatch_size=64, lr=3e-3),
+    network=NetworkSettings(widths=(16,)),
+    run=RunSettings(**LIMITS),
+)
+RAINBOW = RainbowSettings(
+    env=EnvSettings(id="toys/Corridor-v0", n_envs=4),
+    learner=QLearningSettings(batch_size=32, updates_per_step=0.5, learning_starts=100, lr=3e-3, gamma=0.9),
+    network=QNetworkSettings(widths=(16,), n_quantiles=4),
+    run=RainbowRunSettings(**LIMITS),
+)
+
+
+@pytest.fixture(params=[PPO, RAINBOW], ids=["ppo", "rainbow"])
+def settings(request):
+    return request.param
+
+
+def with_run(settings, **changes):
+    return msgspec.structs.replace(settings, run=msgspec.structs.replace(settings.run, **changes))
+
+
+class Listener:
+    def __init__(self):
+        self.messages = []
+
+    def write(self, message):
+        self.messages.append(message)
+
+    def close(self):
+        pass
+
+    def of(self, kind):
+        return [message for message in self.messages if isinstance(message, kind)]
+
+
+def win_rate(path):
+    """The win rate of a policy in the fights of the run's own evaluations."""
+    played = EvaluationSettings(env_id="toys/Corridor-v0", n_fights=20, n_envs=20, seed=3)
+    return evaluate(load_player(path), played).win_rate
+
+
+def test_a_run_evaluates_and_keeps_the_policy_with_the_highest_win_rate(settings, tmp_path):
+    listener = Listener()
+    result = train(settings, tmp_path / "run", sinks=[listener])
+    evaluations = listener.of(Evaluated)
+    assert [each.env_steps // 400 for each in evaluations] == sorted({each.env_steps // 400 for each in evaluations})
+    assert len(evaluations) >= 4
+    best = max(each.win_rate for each in evaluations)
+    assert win_rate(tmp_path / "run" / BEST_POLICY_NAME) == best
+    newest_best = [each.env_steps for each in evaluations if each.win_rate == best][-1]
+    assert load_player(tmp_path / "run" / BEST_POLICY_NAME).header.env_steps == newest_best
+    assert result.win_rate == evaluations[-1].win_rate
+
+
+def test_a_worse_policy_does_not_replace_the_best_one_after_a_resume(settings, tmp_path):
+    listener = Listener()
+    train(with_run(settings, total_steps=2000), tmp_path / "run", sinks=[listener])
+    best = max(each.win_rate for each in listener.of(Evaluated))
+    # The header of the checkpoint holds the win rate of the best policy.
+    _, header = read_archive(sorted((tmp_path / "run" / "checkpoints").iterdir())[-1])
+    assert header["best_win_rate"] == best
+    train(settings, tmp_path / "run", resume=True, sinks=[listener])
+    assert win_rate(tmp_path / "run" / BEST_POLICY_NAME) == max(each.win_rate for each in listener.of(Evaluated))
+
+
+def test_a_run_without_evaluations_keeps_no_best_policy(settings, tmp_path):
+    train(with_run(settings, total_steps=200, evaluate_every=0), tmp_path / "run")
+    assert not (tmp_path / "run" / BEST_POLICY_NAME).exists()
+
+
+def test_an_evaluated_win_rate_ends_the_run(settings, tmp_path):
+    result = train(with_run(settings, total_steps=20_000, stop_win_rate=0.6), tmp_path / "run")
+    assert result.reason is StopReason.WIN_RATE
+    assert result.win_rate > 0.6
+
+
+def test_a_run_starts_from_the_weights_of_another_run(settings, tmp_path):
+    train(with_run(settings, evaluate_every=0), tmp_path / "first")
+    before = load_player(tmp_path / "first").state()
+    listener = Listener()
+    second = with_run(settings, start_from=str(tmp_path / "first"), max_seconds=1e-9)
+    assert train(second, tmp_path / "second", sinks=[listener]).reason is StopReason.TIME
+    assert listener.of(CheckpointSaved)
+    after = load_player(tmp_path / "second").state()
+    assert after.keys() == before.keys()
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array, err_msg=name)
+
+
+def test_a_run_does_not_start_from_a_policy_with_other_layers(settings, tmp_path):
+    train(with_run(settings, total_steps=200, evaluate_every=0), tmp_path / "first")
+    network = msgspec.structs.replace(settings.network, widths=(8,))
+    other = with_run(msgspec.structs.replace(settings, network=network), start_from=str(tmp_path / "first"))
+    with pytest.raises(IncompatibleCheckpointError, match=r"has network.widths = \(16,\), but this run has \(8,\)"):
+        train(other, tmp_path / "second")
+    assert not (tmp_path / "second").exists()
+
+
+def test_a_run_does_not_start_from_a_policy_of_another_algorithm(tmp_path):
+    train(with_run(PPO, total_steps=200, evaluate_every=0), tmp_path / "first")
+    with pytest.raises(IncompatibleCheckpointError, match="is not a policy of the format 'soulslab-action-values'"):
+        train(with_run(RAINBOW, start_from=str(tmp_path / "first")), tmp_path / "second")
