@@ -37,7 +37,7 @@ def check_real_games() -> Iterator[Check]:
 
 def _free(name: str, program: str) -> Check:
     """Look for a game that costs nothing."""
-    from soulslab.siphon.launch import find_program
+    from soulslab.siphon.process.launch import find_program
 
     found = find_program(program)
     remedy = "" if found else f"install {program} to play it"
@@ -74,9 +74,9 @@ def _installed(name: str, process: Process) -> Check:
 def _running(name: str, process: Process) -> Check:
     """Say whether a game runs, which version it is, and whether it may be attached to."""
     from soulslab.errors import AntiCheatError, AttachDeniedError, ProcessNotFoundError, SiphonError
-    from soulslab.siphon.image import read_image
     from soulslab.siphon.memory.linux import LinuxMemory
-    from soulslab.siphon.process import executable_of, find_process, refuse_anti_cheat
+    from soulslab.siphon.process.discovery import executable_of, find_process, refuse_anti_cheat
+    from soulslab.siphon.process.image import read_image
 
     title = f"{name} running"
     try:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from soulslab.arena.window.memory.layout import synthesise
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.image import read_image
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.memory.fake import FakeMemory
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import Attribute, Base, Process, Profile
 
 STARTS = (0x140000000, 0x7F0000000000, 0x7E0000000000)

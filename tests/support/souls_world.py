@@ -18,13 +18,13 @@ from soulslab.games import profile_path
 from soulslab.games.arena.fake import PID, WINDOW_PX, FakeArena
 from soulslab.games.boss_facts import load_boss_facts, with_boss
 from soulslab.games.warp_points import load_warp_points
-from soulslab.siphon.entities import find_entity
-from soulslab.siphon.facts import is_for, ways_of
+from soulslab.siphon.attributes.entities import find_entity
+from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
-from soulslab.siphon.image import read_image
 from soulslab.siphon.local import LocalSession
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import Attribute, load_profile
+from soulslab.siphon.profile.facts import is_for, ways_of
 from soulslab.siphon.session import SessionOptions
 from support.masked_game import MaskedArena, MaskedSession
 from support.scaled_game import step_by_speed

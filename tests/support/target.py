@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from select import select
 
-from soulslab.siphon.places import Places
+from soulslab.siphon.attributes.places import Places
 from soulslab.siphon.profile import Attribute, Base, Entity, Process, Profile
 
 SOURCE = Path(__file__).with_name("target.c")

@@ -31,8 +31,8 @@ def freeze_game(env: DuelEnv) -> None:
 
 def close_window(env: DuelEnv) -> None:
     """Cut the game off from its window, as ``xkill`` does."""
-    from soulslab.siphon.window import find_window  # noqa: PLC0415  (X only where it is needed)
-    from soulslab.siphon.x11 import XConnection  # noqa: PLC0415
+    from soulslab.siphon.process.window import find_window  # noqa: PLC0415  (X only where it is needed)
+    from soulslab.siphon.process.x11 import XConnection  # noqa: PLC0415
 
     connection = XConnection(env.session.info.display)
     try:

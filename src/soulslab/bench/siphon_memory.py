@@ -23,11 +23,11 @@ import msgspec
 from soulslab.bench.result import Result, Row
 from soulslab.bench.timing import interleaved, seconds
 from soulslab.errors import SiphonError
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.facts import numbers
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.attributes.places import Places
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.places import Places
 from soulslab.siphon.profile import Attribute, Base, Process, Profile
+from soulslab.siphon.profile.facts import numbers
 
 N_ATTRIBUTES = 20
 N_POINTERS = 4

@@ -15,9 +15,9 @@ from soulslab.errors import (
     SiphonError,
     WaitTimeoutError,
 )
-from soulslab.siphon.phase import Phase
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import LOADING, Session, Step
+from soulslab.siphon.tick_alignment import Phase
 
 #: Wall time between two tries to reach a server.
 RETRY_S = 0.2

@@ -21,9 +21,9 @@ import numpy as np
 
 from soulslab.arena.binding import Binding
 from soulslab.errors import ConfigError, SelfCheckError, UnknownAttributeError
-from soulslab.siphon.examination import Finding
-from soulslab.siphon.facts import versions_of, ways_of
+from soulslab.siphon.attributes.examination import Finding
 from soulslab.siphon.profile import Attribute, Profile, Value
+from soulslab.siphon.profile.facts import versions_of, ways_of
 from soulslab.siphon.session import Session
 
 #: Values of two ways that differ by less, relative to them, are the same: one may be stored with fewer bits.

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import ClockStalledError, ProcessExitedError, WindowGoneError
-from soulslab.siphon.attributes import AttributeTable
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.attributes.places import Places
 from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
 from soulslab.siphon.input.fake import FakeInput
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.memory.fake import FakeMemory
-from soulslab.siphon.places import Places
 from soulslab.siphon.profile import Attribute, Base, ClockFacts, NumberType, Process, Profile, Value
 from soulslab.siphon.session import SessionOptions
 

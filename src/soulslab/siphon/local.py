@@ -18,10 +18,10 @@ from soulslab.errors import (
     WindowNotFoundError,
     optional_imports,
 )
+from soulslab.siphon.attributes.chain_number import ChainNumber, Number
+from soulslab.siphon.attributes.examination import Finding
 from soulslab.siphon.capture import NATIVE, Capture, FrameFormat
-from soulslab.siphon.chain_number import ChainNumber, Number
 from soulslab.siphon.clock import Advance, Clock
-from soulslab.siphon.examination import Finding
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.read_only import ReadOnlyClock, ReadOnlyInput, refuse_change
@@ -34,7 +34,7 @@ NO_TIME = Advance(requested_s=0.0, elapsed_s=0.0)
 
 
 class Attributes(Protocol):
-    """What reads and writes the attributes of a profile: `soulslab.siphon.attributes.AttributeTable`."""
+    """Reads and writes attributes, as `soulslab.siphon.attributes.attribute_table.AttributeTable` does."""
 
     @property
     def sources(self) -> dict[str, str]:
@@ -309,10 +309,10 @@ def open_session(profile: Profile, options: SessionOptions | None = None) -> Loc
         MissingDependencyError: A package of the extra ``siphon`` is not installed.
     """
     with optional_imports():
-        from soulslab.siphon.process import require_linux  # noqa: PLC0415  (psutil only when it is needed)
+        from soulslab.siphon.process.discovery import require_linux  # noqa: PLC0415  (psutil only when it is needed)
 
         require_linux()
-        from soulslab.siphon.opening import RealGameOpener  # noqa: PLC0415  (X11 and hyperscan only when needed)
+        from soulslab.siphon.real_game import RealGameOpener  # noqa: PLC0415  (X11 and hyperscan only when needed)
 
     return LocalSession(profile, options or SessionOptions(), RealGameOpener())
 

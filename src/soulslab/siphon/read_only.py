@@ -10,10 +10,10 @@ from typing import NoReturn, Self
 import msgspec
 
 from soulslab.errors import ReadOnlyError
+from soulslab.siphon.attributes.chain_number import ChainNumber, Number
+from soulslab.siphon.attributes.examination import Finding
 from soulslab.siphon.capture import NATIVE, FrameFormat
-from soulslab.siphon.chain_number import ChainNumber, Number
 from soulslab.siphon.clock import Advance, Clock
-from soulslab.siphon.examination import Finding
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import ClockGrade, Value
 from soulslab.siphon.session import Frame, Session, SessionInfo, Snapshot, Step, StepResult

@@ -26,10 +26,10 @@ from soulslab.errors import (
     PointerError,
     UndecidedAttributeError,
 )
+from soulslab.siphon.attributes.chain_number import ChainNumber, Number
+from soulslab.siphon.attributes.examination import Finding
 from soulslab.siphon.capture import NATIVE, FrameFormat
-from soulslab.siphon.chain_number import ChainNumber, Number
 from soulslab.siphon.clock import Advance, Clock
-from soulslab.siphon.examination import Finding
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import ClockGrade, InputBackend, Profile, Value
 
@@ -326,7 +326,7 @@ class Session(Protocol):
     def step(self, step: Step) -> StepResult:
         """Send keys, let time pass, read and take a picture: one round trip when the game is on another machine.
 
-        For steps of whole ticks of the game, go to the middle of a tick first (`soulslab.siphon.phase.Phase`).
+        For steps of whole ticks of the game, go to the middle of a tick first (`soulslab.siphon.tick_alignment.Phase`).
 
         Raises:
             ReadOnlyError: The session is read-only, and the step does more than read.

@@ -13,12 +13,12 @@ from soulslab.envs.doom import DoomEnv, DoomVectorEnv
 from soulslab.envs.registration import DOOM_ID
 from soulslab.errors import EnvironmentUsageError, NotResetError, PointerError, ProcessExitedError, WindowGoneError
 from soulslab.games.doom import PROFILE_PATH
-from soulslab.siphon.image import read_image
+from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.process.image import read_image
+from soulslab.siphon.process.window import find_window
+from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.window import find_window
-from soulslab.siphon.x11 import XConnection
 from support.counts import held, n_clients
 
 PROFILE = load_profile(PROFILE_PATH)

@@ -7,9 +7,9 @@ import pytest
 
 from soulslab.games.doom import PROFILE_PATH, launch_options
 from soulslab.siphon.local import open_session
-from soulslab.siphon.phase import Phase
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import SessionOptions, Step
+from soulslab.siphon.tick_alignment import Phase
 
 TIC_S = 1 / 35
 PROFILE = load_profile(PROFILE_PATH)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.x11 import XConnection
 from support.painter import Painter
 from support.souls_program import PROFILES, SoulsProgram, build
 from support.target import Target, compile_target, running

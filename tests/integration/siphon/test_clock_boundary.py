@@ -7,8 +7,8 @@ import random
 import pytest
 
 from soulslab.siphon.local import open_session
-from soulslab.siphon.phase import move_to_middle
 from soulslab.siphon.session import Step
+from soulslab.siphon.tick_alignment import move_to_middle
 from support.loop_program import LOOPS, TICK_MS, compile_loop_program, loop_profile, read_report
 
 TICK_S = TICK_MS / 1000

@@ -23,9 +23,9 @@ from soulslab.errors import (
 )
 from soulslab.siphon.clock import native_library, page
 from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage, attach_lockstep
-from soulslab.siphon.display import PrivateDisplay
-from soulslab.siphon.phase import move_to_middle
+from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.profile import ClockFacts
+from soulslab.siphon.tick_alignment import move_to_middle
 from support.clock_contract import ClockContract
 from support.clock_program import compile_clock_program, running_clock_program
 from support.sleeper import sleeping_process

@@ -11,20 +11,20 @@ import pytest
 
 import soulslab.games.doom
 from soulslab.errors import ImplausibleValueError, PointerError, ProcessExitedError
-from soulslab.siphon.attributes import AttributeTable
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.capture import NATIVE
 from soulslab.siphon.capture.open import open_capture
 from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage
-from soulslab.siphon.display import PrivateDisplay
-from soulslab.siphon.image import read_image
 from soulslab.siphon.input.open import open_input
-from soulslab.siphon.launch import launch
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.phase import move_to_middle
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.process.image import read_image
+from soulslab.siphon.process.launch import launch
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.window import wait_for_window
+from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.window import wait_for_window
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.tick_alignment import move_to_middle
 from support.waiting import wait_for
 
 DOOM = load_profile(Path(soulslab.games.doom.__file__).with_name("profile.toml"))

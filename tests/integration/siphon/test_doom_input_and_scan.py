@@ -11,20 +11,20 @@ from shutil import which
 
 import soulslab.games.doom
 from soulslab.errors import ImplausibleValueError, PointerError
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.image import read_image
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.input.open import open_input
-from soulslab.siphon.launch import launch
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.process.image import read_image
+from soulslab.siphon.process.launch import launch
+from soulslab.siphon.process.window import wait_for_window
+from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.scanner.conditions import Condition
 from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile
 from soulslab.siphon.scanner.pointers import PointerMap, modules_of, verify
 from soulslab.siphon.scanner.signature import find_signature
 from soulslab.siphon.scanner.value_scan import ValueScan
-from soulslab.siphon.window import wait_for_window
-from soulslab.siphon.x11 import XConnection
 from support.waiting import wait_for
 
 DOOM = load_profile(Path(soulslab.games.doom.__file__).with_name("profile.toml"))

@@ -16,11 +16,11 @@ from soulslab.errors import (
     ProcessExitedError,
     SiphonError,
 )
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.image import read_image
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.places import resolve_places
-from soulslab.siphon.process import executable_of, find_process, refuse_anti_cheat
+from soulslab.siphon.process.discovery import executable_of, find_process, refuse_anti_cheat
+from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import Attribute, Base, Process, Profile
 from support.waiting import wait_for
 

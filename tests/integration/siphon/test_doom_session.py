@@ -6,11 +6,11 @@ from soulslab.errors import SessionStateError
 from soulslab.games.doom import PROFILE_PATH, launch_options
 from soulslab.siphon.contract import ContractGame, SessionContract
 from soulslab.siphon.local import open_session
-from soulslab.siphon.phase import Phase
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions, Step
+from soulslab.siphon.tick_alignment import Phase
 
 TIC_S = 1 / 35
 MAX_TICS = 400

@@ -20,7 +20,8 @@ from soulslab.errors import (
     ProcessExitedError,
     WindowGoneError,
 )
-from soulslab.siphon import display, x11
+from soulslab.siphon.process import private_display as display
+from soulslab.siphon.process import x11
 from support.counts import held
 from support.doom_faults import (
     PROFILE,

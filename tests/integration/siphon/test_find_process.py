@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from soulslab.errors import AmbiguousProcessError, AntiCheatError, ImageError, ProcessExitedError, ProcessNotFoundError
-from soulslab.siphon.image import module_base, read_image
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.process import (
+from soulslab.siphon.process.discovery import (
     executable_of,
     find_process,
     has_ended,
     refuse_anti_cheat,
 )
+from soulslab.siphon.process.image import module_base, read_image
 from soulslab.siphon.profile import Process
 from support.target import Target, running
 from support.windows_program import BASE, SECTION_SIZE, SIZE, windows_program

@@ -10,12 +10,12 @@ from shutil import which
 import pytest
 
 from soulslab.errors import ConfigError, InputError, WindowGoneError
-from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.input.keycodes import read_keycodes
+from soulslab.siphon.input.keys import KEYS
 from soulslab.siphon.input.open import open_input
-from soulslab.siphon.keys import KEYS
-from soulslab.siphon.window import Window, find_window
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.window import Window, find_window
+from soulslab.siphon.process.x11 import XConnection
 from support.input_contract import InputContract
 from support.key_listener import listening
 

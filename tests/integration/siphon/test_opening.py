@@ -27,13 +27,13 @@ from soulslab.errors import (
 from soulslab.games import profile_path
 from soulslab.siphon.capture import NATIVE
 from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage
-from soulslab.siphon.display import PrivateDisplay
-from soulslab.siphon.launch import launch
 from soulslab.siphon.local import LocalSession, open_session
-from soulslab.siphon.opening import RealGameOpener
+from soulslab.siphon.process.launch import launch
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import ClockFacts, Process, Profile, load_profile
+from soulslab.siphon.real_game import RealGameOpener
 from soulslab.siphon.session import SessionOptions, Step
-from soulslab.siphon.x11 import XConnection
 from support.clock_program import speed_of
 from support.counts import held
 from support.waiting import wait_for

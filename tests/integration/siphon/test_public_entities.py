@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from pysiphon import SiphonClient
 
-from soulslab.siphon.image import read_image
 from soulslab.siphon.local import open_session
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.process import executable_of
+from soulslab.siphon.process.discovery import executable_of
+from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import Base, Profile
 from soulslab.siphon.session import SessionOptions
 from support.public_siphon import public_server

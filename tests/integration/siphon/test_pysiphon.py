@@ -23,7 +23,7 @@ from soulslab.games.arena import stand_in
 from soulslab.games.elden_ring import PROFILE_PATH
 from soulslab.siphon.local import open_session
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.public_profile import from_public, resolve_injected
+from soulslab.siphon.profile.public_format import from_public, resolve_injected
 from soulslab.siphon.recording.reading import read_recording
 from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public.service import SERVICE, PublicOptions, PublicService

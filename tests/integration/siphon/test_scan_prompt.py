@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from soulslab.errors import ConfigError, DisplayError, ProcessNotFoundError, ProfileError, ScanError, SiphonError
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.scanner.game import ScannedGame, new_profile
 from soulslab.siphon.scanner.prompt import COMMANDS, run_prompt

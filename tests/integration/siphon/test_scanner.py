@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from soulslab.errors import ProcessExitedError, ScanError
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.scanner.conditions import Condition
 from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile
 from soulslab.siphon.scanner.pointers import PointerMap, follow, modules_of, verify
+from soulslab.siphon.scanner.searches import find_text
 from soulslab.siphon.scanner.signature import find_signature
-from soulslab.siphon.scanner.text_scan import find_text
 from soulslab.siphon.scanner.value_scan import ValueScan
 from support.hoard import NAME, compile_hoard, running_hoard
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from soulslab.envs.verification import VerifySettings, verify_game
 from soulslab.errors import ProfileError, ScanError
 from soulslab.games import profile_path
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.profile import ClockFacts, load_profile
 from soulslab.siphon.scanner.game import ScannedGame, new_profile
 from soulslab.siphon.scanner.prompt import run_prompt

@@ -14,13 +14,13 @@ import pytest
 
 from soulslab.envs.verification import busy_processes
 from soulslab.errors import AttributeVersionError, GameVersionError, ProcessExitedError
-from soulslab.siphon.image import read_image
 from soulslab.siphon.local import open_session
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.phase import Phase
+from soulslab.siphon.process.image import read_image
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions, Step
+from soulslab.siphon.tick_alignment import Phase
 from support.painter import Painter
 from support.waiting import wait_for
 from support.wine import PROFILE

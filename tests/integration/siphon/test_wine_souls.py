@@ -17,7 +17,7 @@ from soulslab.games.dark_souls_3.game import DarkSouls3
 from soulslab.games.elden_ring.game import EldenRing
 from soulslab.games.self_check import Verdict, check_session
 from soulslab.siphon.local import open_session
-from soulslab.siphon.process import find_process
+from soulslab.siphon.process.discovery import find_process
 from soulslab.siphon.session import LOADING, SessionOptions
 from support.long_form import IS_LONG
 from support.souls_program import (

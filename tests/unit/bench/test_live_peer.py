@@ -8,7 +8,7 @@ from soulslab.arena.window.memory.layout import synthesise
 from soulslab.bench.live_peer import MASK, mask_with_public_attributes
 from soulslab.games import profile_path
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.profile_checking import mistakes_of
+from soulslab.siphon.profile.validation import mistakes_of
 
 #: As EldenGym's: a place that our profile knows, one behind the same pattern that it does not, and one of its own.
 PUBLIC = """

@@ -15,7 +15,7 @@ from soulslab.errors import ConfigError, MissingFactError, UnknownBossError
 from soulslab.games import profile_path
 from soulslab.games.boss_facts import boss_names, load_boss_facts, load_profile_with, with_boss
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.profile_checking import mistakes_of
+from soulslab.siphon.profile.validation import mistakes_of
 
 ALL = [(game, boss) for game in ("dark_souls_3", "elden_ring") for boss in boss_names(game)]
 

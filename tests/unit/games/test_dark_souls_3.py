@@ -17,8 +17,8 @@ from soulslab.games.dark_souls_3 import PROFILE_PATH, DarkSouls3
 from soulslab.games.dark_souls_3.named_animations import true_name
 from soulslab.games.teleport import holding
 from soulslab.games.waiting import Patience
-from soulslab.siphon.image import read_image
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.attributes.places import resolve_places
+from soulslab.siphon.process.image import read_image
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions

@@ -9,10 +9,10 @@ import pytest
 
 from soulslab.envs.eldengym.attributes import PUBLIC_ATTRIBUTES as OURS
 from soulslab.games import profile_path
-from soulslab.siphon.facts import ways_of
-from soulslab.siphon.pattern import Pattern
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.public_profile import from_public
+from soulslab.siphon.profile.facts import ways_of
+from soulslab.siphon.profile.pattern import Pattern
+from soulslab.siphon.profile.public_format import from_public
 
 REAL = ("dark_souls_3", "elden_ring")
 PUBLIC = Path(__file__).parent / "public_elden_ring.toml"

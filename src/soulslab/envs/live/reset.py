@@ -31,8 +31,8 @@ from soulslab.errors import (
     UnknownKeyError,
     WaitTimeoutError,
 )
-from soulslab.siphon.phase import Phase
 from soulslab.siphon.session import LOADING
+from soulslab.siphon.tick_alignment import Phase
 
 Seen: TypeAlias = dict[str, Any]
 """Quantities that were read together; empty while they cannot be read, because the game loads."""

@@ -27,8 +27,8 @@ from soulslab.errors import (
     WindowGoneError,
 )
 from soulslab.games.arena import PROFILE_PATH
-from soulslab.siphon.chain_number import ChainNumber, Number
-from soulslab.siphon.examination import Finding, look_into
+from soulslab.siphon.attributes.chain_number import ChainNumber, Number
+from soulslab.siphon.attributes.examination import Finding, look_into
 from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
 from soulslab.siphon.input.fake import FakeInput
 from soulslab.siphon.local import LocalSession

@@ -7,7 +7,7 @@ import select
 
 import xcffib.sync
 
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.process.x11 import XConnection
 
 LOW_PRIORITY = -1_000_000
 #: How long to wait for a server that is busy; longer than any game takes to draw one picture, also on a busy machine.

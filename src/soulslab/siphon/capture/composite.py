@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from soulslab.errors import DisplayError, WindowError, WindowGoneError
 from soulslab.siphon.capture.shm import SharedImage
-from soulslab.siphon.rectangle import Rectangle, contains, overlap
-from soulslab.siphon.window import Window, WindowState
+from soulslab.siphon.process.rectangle import Rectangle, contains, overlap
+from soulslab.siphon.process.window import Window, WindowState
 
 #: How long a window that was covered when we came may take to draw what nobody kept.
 REPAINT_DEADLINE_S = 1.0

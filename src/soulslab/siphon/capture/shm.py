@@ -13,7 +13,7 @@ import xcffib.xproto
 from numpy.typing import NDArray
 
 from soulslab.errors import DisplayError
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.process.x11 import XConnection
 
 # <sys/ipc.h>, <sys/shm.h>
 IPC_PRIVATE, IPC_CREAT, IPC_RMID = 0, 0o1000, 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from struct import Struct
 
 from soulslab.errors import ClockUnavailableError
-from soulslab.siphon.elf import MAGIC
+from soulslab.siphon.process.elf import MAGIC
 
 _CLASS_32 = 1
 #: e_phoff, e_phentsize, e_phnum.

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, SessionStateError
 from soulslab.siphon.clock import Advance
-from soulslab.siphon.clock.alive import ProcessWatch
 from soulslab.siphon.clock.executable import check_can_preload
+from soulslab.siphon.clock.liveness import ProcessWatch
 from soulslab.siphon.clock.native_library import (
     BOUNDARIES,
     CROWDED,

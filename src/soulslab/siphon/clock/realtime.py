@@ -8,7 +8,7 @@ import time
 
 from soulslab.errors import ClockUnavailableError, ConfigError
 from soulslab.siphon.clock import Advance
-from soulslab.siphon.clock.alive import ProcessWatch
+from soulslab.siphon.clock.liveness import ProcessWatch
 from soulslab.siphon.profile import ClockGrade
 
 

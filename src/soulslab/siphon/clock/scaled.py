@@ -11,8 +11,8 @@ from contextlib import suppress
 
 from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, ProcessExitedError
 from soulslab.siphon.clock import Advance
-from soulslab.siphon.clock.alive import ProcessWatch
 from soulslab.siphon.clock.frame_rate import FrameRate
+from soulslab.siphon.clock.liveness import ProcessWatch
 from soulslab.siphon.profile import ClockGrade
 
 #: Between looks at the game's own time.

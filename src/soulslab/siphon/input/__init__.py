@@ -1,4 +1,4 @@
-"""Keys and mouse: one Protocol, one file per way of sending, one fake. Key names are in `soulslab.siphon.keys`."""
+"""Keyboard and mouse: one Protocol, one module per backend, one fake; `input.keys` has the key names."""
 
 from __future__ import annotations
 

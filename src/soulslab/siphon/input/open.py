@@ -13,7 +13,7 @@ from soulslab.siphon.input.keycodes import read_keycodes
 from soulslab.siphon.input.server import is_alone, stop_repetition
 from soulslab.siphon.input.xsendevent import XSendEventSender
 from soulslab.siphon.input.xtest import XTestSender
-from soulslab.siphon.window import Window
+from soulslab.siphon.process.window import Window
 
 BACKENDS = ("auto", "xtest", "xsendevent")
 

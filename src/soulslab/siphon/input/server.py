@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import xcffib.xproto
 
 from soulslab.errors import InputError
-from soulslab.siphon.keys import Key
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.input.keys import Key
+from soulslab.siphon.process.x11 import XConnection
 
 
 def deliver(x: XConnection, *, has_delay: bool = False) -> None:

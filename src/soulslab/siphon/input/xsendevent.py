@@ -16,10 +16,10 @@ from xcffib.xproto import EventMask
 
 from soulslab.siphon.input.guard import Guard
 from soulslab.siphon.input.held import Change, pressed_keys, released_keys
+from soulslab.siphon.input.keys import Key
 from soulslab.siphon.input.server import deliver, details_of
-from soulslab.siphon.keys import Key
-from soulslab.siphon.window import Window
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.process.window import Window
+from soulslab.siphon.process.x11 import XConnection
 
 # SDL takes a release and a press of one key less than 2 ms apart for the keyboard's repetition, and drops both
 # (X11_KeyRepeatCheckIfEvent in SDL_x11events.c). We write the times, so they can differ without waiting.

@@ -38,9 +38,9 @@ from soulslab.errors import (
     UnknownAttributeError,
 )
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.facts import is_for_all
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import Profile, Value
+from soulslab.siphon.profile.facts import is_for_all
 from soulslab.siphon.recording.columns import Columns
 from soulslab.siphon.recording.hdf5 import Layout, Sample
 from soulslab.siphon.recording.writing import Destination, Writer

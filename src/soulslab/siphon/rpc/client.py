@@ -31,10 +31,10 @@ from soulslab.errors import (
     SoulslabError,
     WindowNotFoundError,
 )
+from soulslab.siphon.attributes.chain_number import NAME, ChainNumber, Number
+from soulslab.siphon.attributes.examination import Finding
 from soulslab.siphon.capture import NATIVE, FrameFormat
-from soulslab.siphon.chain_number import NAME, ChainNumber, Number
 from soulslab.siphon.clock import Advance, Clock
-from soulslab.siphon.examination import Finding
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import ClockGrade, Value
 from soulslab.siphon.rpc import messages as m

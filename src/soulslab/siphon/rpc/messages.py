@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.errors import WireError
+from soulslab.siphon.attributes.chain_number import ChainNumber
+from soulslab.siphon.attributes.examination import Finding
 from soulslab.siphon.capture import NATIVE, FrameFormat
-from soulslab.siphon.chain_number import ChainNumber
 from soulslab.siphon.clock import Advance
-from soulslab.siphon.examination import Finding
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.session import SessionInfo, Step
 

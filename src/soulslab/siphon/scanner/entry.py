@@ -26,7 +26,7 @@ from tomlkit.items import Integer, Table, Trivia
 from soulslab.config.input_files import parse_toml, read_text
 from soulslab.errors import ProfileError
 from soulslab.siphon.profile import Attribute, Profile, ValueType
-from soulslab.siphon.profile_loading import parse_profile
+from soulslab.siphon.profile.loading import parse_profile
 from soulslab.siphon.scanner.pointers import PointerPath
 from soulslab.siphon.scanner.signature import Signature
 

@@ -13,11 +13,10 @@ import msgspec
 
 from soulslab.errors import ClockUnavailableError, ProcessExitedError, ProcessNotFoundError
 from soulslab.siphon.clock.lockstep import LockstepClock
-from soulslab.siphon.file_names import file_name
-from soulslab.siphon.image import Image, read_image
 from soulslab.siphon.local import LocalSession, open_session
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.process import executable_of, has_ended
+from soulslab.siphon.process.discovery import executable_of, has_ended
+from soulslab.siphon.process.image import Image, file_name, read_image
 from soulslab.siphon.profile import ClockFacts, Process, Profile
 from soulslab.siphon.scanner.pointers import Module, modules_of
 from soulslab.siphon.session import Frame, SessionOptions

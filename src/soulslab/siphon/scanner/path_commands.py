@@ -14,10 +14,10 @@ from soulslab.errors import (
     ScanError,
     did_you_mean,
 )
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.profile import Value, load_profile
-from soulslab.siphon.profile_loading import parse_profile
+from soulslab.siphon.profile.loading import parse_profile
 from soulslab.siphon.scanner.commands import Command, play_input
 from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile, profile_entry
 from soulslab.siphon.scanner.pointers import Limits, PointerMap, PointerPath, holding

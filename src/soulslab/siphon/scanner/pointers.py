@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import ImageError, MemoryAccessError
-from soulslab.siphon.file_names import file_name
-from soulslab.siphon.image import Image, read_image
 from soulslab.siphon.memory import Memory
+from soulslab.siphon.process.image import Image, file_name, read_image
 from soulslab.siphon.scanner.reading import chunks, writable_regions
 from soulslab.siphon.scanner.value_scan import Progress
 

@@ -13,10 +13,11 @@ import msgspec
 import numpy as np
 
 from soulslab.errors import PatternError, ScanError
-from soulslab.siphon.image import Image
+from soulslab.siphon.attributes.pattern_scan import scan
 from soulslab.siphon.memory import Memory, Region
-from soulslab.siphon.pattern import Pattern, scan
+from soulslab.siphon.process.image import Image
 from soulslab.siphon.profile import Base
+from soulslab.siphon.profile.pattern import Pattern
 from soulslab.siphon.scanner.reading import Bytes, chunks
 
 #: How far below the address an instruction may refer to: games mostly address a struct and not its fields.

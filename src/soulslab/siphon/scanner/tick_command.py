@@ -14,7 +14,6 @@ from soulslab.errors import ClockStalledError, ScanError
 from soulslab.siphon.clock.native_library import library_path
 from soulslab.siphon.clock.page import PAGE_LINK
 from soulslab.siphon.memory import Region
-from soulslab.siphon.phase import move_to_middle
 from soulslab.siphon.profile import Boundary, ClockFacts, load_profile
 from soulslab.siphon.scanner.commands import Command
 from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile, remove_entry, set_values
@@ -31,6 +30,7 @@ from soulslab.siphon.scanner.tick_search import (
     exact_period_s,
 )
 from soulslab.siphon.scanner.workbench import Paths, Workbench
+from soulslab.siphon.tick_alignment import move_to_middle
 
 #: Steps of one tick in a trial; more than 256, so that counters of 8 bits are seen to start again.
 TRIAL_STEPS = 300

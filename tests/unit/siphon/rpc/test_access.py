@@ -12,8 +12,8 @@ import grpc
 import pytest
 
 from soulslab.errors import AccessRefusedError, ConfigError, InvalidValueError, ReadOnlyError, WireError
+from soulslab.siphon.attributes.chain_number import ChainNumber
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.chain_number import ChainNumber
 from soulslab.siphon.fake import LAYOUT, OWNER_OFFSET, FakeSession
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc import server as server_module

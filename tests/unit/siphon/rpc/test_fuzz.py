@@ -10,8 +10,8 @@ import grpc
 import msgspec
 import pytest
 
+from soulslab.siphon.attributes.chain_number import ChainNumber
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.chain_number import ChainNumber
 from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.client import connect

@@ -9,7 +9,7 @@ import pytest
 
 from soulslab.errors import ConfigError
 from soulslab.siphon.fake import TOY_PROFILE, FakeSession
-from soulslab.siphon.opening import RealGameOpener
+from soulslab.siphon.real_game import RealGameOpener
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.access import bearer
 from soulslab.siphon.rpc.connection import make_endpoint

@@ -17,7 +17,7 @@ from soulslab.errors import (
     UnknownAttributeError,
     WireError,
 )
-from soulslab.siphon.chain_number import ChainNumber
+from soulslab.siphon.attributes.chain_number import ChainNumber
 from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.client import connect

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from soulslab.errors import ProcessNotFoundError, SoulslabError
 from soulslab.siphon.fake import TOY_PROFILE
-from soulslab.siphon.image import Image, Section
 from soulslab.siphon.memory.fake import FakeMemory
+from soulslab.siphon.process.image import Image, Section
 from soulslab.siphon.scanner.pointers import Module
 from soulslab.siphon.scanner.prompt import COMMANDS, do_line
 from soulslab.siphon.scanner.workbench import Workbench

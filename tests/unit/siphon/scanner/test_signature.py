@@ -7,9 +7,10 @@ import struct
 import pytest
 
 from soulslab.errors import ScanError
-from soulslab.siphon.image import Image, Section
+from soulslab.siphon.attributes.pattern_scan import scan
 from soulslab.siphon.memory.fake import FakeMemory
-from soulslab.siphon.pattern import Pattern, scan
+from soulslab.siphon.process.image import Image, Section
+from soulslab.siphon.profile.pattern import Pattern
 from soulslab.siphon.scanner.signature import find_signature
 
 CODE = 0x140001000

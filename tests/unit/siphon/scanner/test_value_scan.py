@@ -13,7 +13,7 @@ from soulslab.errors import MemoryAccessError, ScanError
 from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.scanner import reading
 from soulslab.siphon.scanner.conditions import DTYPES, Condition
-from soulslab.siphon.scanner.text_scan import find_text
+from soulslab.siphon.scanner.searches import find_text
 from soulslab.siphon.scanner.value_scan import ValueScan
 
 PAGE = 4096
@@ -42,7 +42,7 @@ def small_chunks(monkeypatch):
     """Let a few pages do as megabytes."""
     monkeypatch.setattr(reading, "CHUNK_BYTES", 2 * PAGE)
     monkeypatch.setattr("soulslab.siphon.scanner.value_scan.CHUNK_BYTES", 2 * PAGE)
-    monkeypatch.setattr("soulslab.siphon.scanner.text_scan.CHUNK_BYTES", 2 * PAGE)
+    monkeypatch.setattr("soulslab.siphon.scanner.searches.CHUNK_BYTES", 2 * PAGE)
 
 
 @pytest.mark.parametrize("alignment", [0, 1, 2])

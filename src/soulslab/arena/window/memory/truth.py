@@ -10,9 +10,8 @@ import msgspec
 
 from soulslab.config.checking import join_place
 from soulslab.errors import LayoutError, did_you_mean
-from soulslab.siphon.facts import is_for, place_of, ways_of
-from soulslab.siphon.profile import Attribute, Entity, Profile
-from soulslab.siphon.values import NUMBER_CODES
+from soulslab.siphon.profile import NUMBER_CODES, Attribute, Entity, Profile
+from soulslab.siphon.profile.facts import is_for, place_of, ways_of
 
 #: What a pointer holds that is none, not even a null pointer: a game that loads has those.
 NO_POINTER = b"\xdd" * 8

@@ -20,7 +20,7 @@ from soulslab.errors import (
     UnknownAttributeError,
 )
 from soulslab.siphon.profile import Attribute, Profile
-from soulslab.siphon.public_profile import PublicProfile, from_public, resolve_injected
+from soulslab.siphon.profile.public_format import PublicProfile, from_public, resolve_injected
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 from soulslab.siphon.session import Session, SessionInfo, SessionOptions
 

@@ -13,7 +13,7 @@ such field, end with a gRPC status, and bytes that are no message get INVALID_AR
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Self
@@ -23,7 +23,8 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.errors import InputError, RecordingError, SoulslabError
-from soulslab.siphon.capture import NATIVE
+from soulslab.siphon.capture import NATIVE, FrameFormat
+from soulslab.siphon.input import Input
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
@@ -33,10 +34,9 @@ from soulslab.siphon.rpc.public.keys import HeldKeys
 from soulslab.siphon.rpc.public.peers import PeerWatch
 from soulslab.siphon.rpc.public.programs import Programs
 from soulslab.siphon.rpc.public.recordings import Recordings
-from soulslab.siphon.rpc.public.shared import SharedGame
 from soulslab.siphon.rpc.public.streams import FrameStreams, bgra_of
 from soulslab.siphon.rpc.public.values import INT32, response_of, value_of
-from soulslab.siphon.session import Session, SessionOptions
+from soulslab.siphon.session import Frame, Session, SessionOptions, Snapshot
 
 SERVICE = "siphon_service.SiphonService"
 #: X carries distances as 16-bit numbers.
@@ -353,3 +353,30 @@ class PublicService:
 
 def _int32(number: int) -> int:
     return min(number, INT32.stop - 1)
+
+
+class SharedGame:
+    """See `soulslab.siphon.recording.recorder.Recordable`.
+
+    Args:
+        game: What leads to the session.
+        profile: Its profile.
+    """
+
+    def __init__(self, game: Attachment, profile: Profile) -> None:
+        self.profile = profile
+        self._game = game
+
+    @property
+    def input(self) -> Input:
+        """The keys of the session that there is now."""
+        return self._game.use("input", lambda session: session.input)
+
+    def snapshot(self, names: Collection[str] | None = None) -> Snapshot:
+        """Read attributes."""
+        wanted = None if names is None else list(names)
+        return self._game.use("memory", lambda session: session.snapshot(wanted))
+
+    def capture(self, frame_format: FrameFormat) -> Frame:
+        """Take a picture."""
+        return self._game.use("capture", lambda session: session.capture(frame_format))

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from soulslab.arena.window.memory.layout import FIGHT, LASTING, PROGRAM, synthesise
 from soulslab.arena.window.memory.truth import Truth
 from soulslab.errors import EntityNotFoundError, LayoutError
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.facts import ways_of
-from soulslab.siphon.pattern import Pattern, scan
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.attributes.pattern_scan import scan
+from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.profile import Attribute, Base, Entity
-from soulslab.siphon.profile_checking import mistakes_of
+from soulslab.siphon.profile.facts import ways_of
+from soulslab.siphon.profile.pattern import Pattern
+from soulslab.siphon.profile.validation import mistakes_of
 from support.laid_out import LIST, POINTER, STARTS, WORLD, attach, check_same, lay_out, make, number
 from support.long_form import examples
 from support.random_profiles import profiles, values

@@ -17,12 +17,12 @@ from soulslab.arena.window.memory.truth import Truth
 from soulslab.errors import EntityNotFoundError, LayoutError, PointerError, UndecidedAttributeError
 from soulslab.games import dark_souls_3, elden_ring
 from soulslab.games.arena import PROFILE_PATH
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.facts import ways_of
-from soulslab.siphon.image import read_image
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import Attribute, Base, Process, Profile, load_profile
+from soulslab.siphon.profile.facts import ways_of
 
 PROFILES = {
     "arena": PROFILE_PATH,

@@ -14,11 +14,11 @@ from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.quantities import QUANTITIES
 from soulslab.arena.window.memory.profile_memory import ProfileMemory
 from soulslab.errors import LayoutError
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.image import read_image
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.places import resolve_places
-from soulslab.siphon.profile_checking import mistakes_of
+from soulslab.siphon.process.image import read_image
+from soulslab.siphon.profile.validation import mistakes_of
 from support.long_form import examples
 from support.random_profiles import profiles
 

@@ -9,10 +9,10 @@ from soulslab.arena.window.memory.layout import synthesise
 from soulslab.arena.window.memory.truth import Truth
 from soulslab.errors import AttributeVersionError, LayoutError
 from soulslab.games import dark_souls_3, elden_ring
-from soulslab.siphon.facts import is_for, ways_of
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Entity, load_profile
-from soulslab.siphon.profile_checking import mistakes_of
+from soulslab.siphon.profile.facts import is_for, ways_of
+from soulslab.siphon.profile.validation import mistakes_of
 from support.laid_out import LIST, POINTER, STARTS, WORLD, attach, check_same, make, number
 
 FLIPPER = "8B 83 ?? ?? 00 00 89 83 ?? ?? 00 00"

@@ -1,0 +1,55 @@
+"""A game as data: the schema of profiles, loading them and checking them.
+
+::
+
+    profile = load_profile(Path("my_game.toml"))
+    profile.attributes["player.hp"].range   # (0.0, 1500.0)
+"""
+
+from soulslab.siphon.profile.loading import load_profile
+from soulslab.siphon.profile.schema import (
+    NUMBER_CODES,
+    Alternative,
+    Attribute,
+    Base,
+    Boundary,
+    ClockFacts,
+    ClockGrade,
+    CodeNumberType,
+    CodeOffset,
+    Entity,
+    InputBackend,
+    InputFacts,
+    ListPlace,
+    NumberType,
+    Offset,
+    Offsets,
+    Process,
+    Profile,
+    Value,
+    ValueType,
+)
+
+__all__ = [
+    "NUMBER_CODES",
+    "Alternative",
+    "Attribute",
+    "Base",
+    "Boundary",
+    "ClockFacts",
+    "ClockGrade",
+    "CodeNumberType",
+    "CodeOffset",
+    "Entity",
+    "InputBackend",
+    "InputFacts",
+    "ListPlace",
+    "NumberType",
+    "Offset",
+    "Offsets",
+    "Process",
+    "Profile",
+    "Value",
+    "ValueType",
+    "load_profile",
+]
