@@ -20,7 +20,7 @@ from soulslab.arena.window.memory.program import PREFERRED_BASE
 from soulslab.errors import MemoryAccessError
 from soulslab.games.facts import GAMES
 from soulslab.siphon.attributes.value_codecs import Codec
-from soulslab.siphon.input.keys import KEYS
+from soulslab.siphon.keys import KEYS
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.profile import Profile, load_profile
 from soulslab.siphon.profile.pattern import Pattern

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from soulslab.errors import ConfigError, SoulslabError, did_you_mean
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.input.keys import key_named
+from soulslab.siphon.keys import key_named
 from soulslab.siphon.session import Session
 from soulslab.siphon.watch import info_table, parse_values, save_frame, shown
 

@@ -11,8 +11,8 @@ import pytest
 
 from soulslab.errors import ConfigError, InputError, WindowGoneError
 from soulslab.siphon.input.keycodes import read_keycodes
-from soulslab.siphon.input.keys import KEYS
 from soulslab.siphon.input.open import open_input
+from soulslab.siphon.keys import KEYS
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import Window, find_window
 from soulslab.siphon.process.x11 import XConnection

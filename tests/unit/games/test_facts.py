@@ -13,7 +13,7 @@ from soulslab.games.elden_ring.keybinds import load_keybinds
 from soulslab.games.event_flags import load_event_flags
 from soulslab.games.facts import GAMES, read_facts
 from soulslab.games.warp_points import WarpPoints, load_warp_points
-from soulslab.siphon.input.keys import KEYS
+from soulslab.siphon.keys import KEYS
 
 REAL = ("dark_souls_3", "elden_ring")
 

@@ -15,7 +15,7 @@ class Controls:
 
     Args:
         keys: Key of each command (`soulslab.arena.window.settings.COMMANDS`), by the names of
-            `soulslab.siphon.input.keys`.
+            `soulslab.siphon.keys`.
         pad: Command of each button of a pad, by panda3d's names.
     """
 

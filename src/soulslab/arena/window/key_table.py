@@ -1,4 +1,4 @@
-"""The keys of `soulslab.siphon.input.keys` by panda3d's names, and reading which key does what.
+"""The keys of `soulslab.siphon.keys` by panda3d's names, and reading which key does what.
 
 Keys are places on the keyboard, as commercial games bind them: panda3d tells places by events that begin with ``raw-``,
 named by what an American keyboard prints there.
@@ -15,7 +15,7 @@ from soulslab.arena.window.gamepad import BUTTON_NAMES
 from soulslab.arena.window.settings import COMMANDS
 from soulslab.config.loading import read_toml
 from soulslab.errors import ConfigError, did_you_mean
-from soulslab.siphon.input.keys import KEYS
+from soulslab.siphon.keys import KEYS
 
 # Where panda3d's name is not the lower case of ours.
 _OTHER_NAMES: Final = {

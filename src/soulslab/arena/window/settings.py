@@ -13,7 +13,7 @@ from soulslab.arena.window.gamepad import PAD_BUTTONS
 
 Renderer: TypeAlias = Literal["auto", "gpu", "software"]
 
-#: Keys, by the names of `soulslab.siphon.input.keys`.
+#: Keys, by the names of `soulslab.siphon.keys`.
 KEYS: Final[Mapping[str, str]] = {
     "forward": "W",
     "left": "A",

@@ -21,7 +21,7 @@ from soulslab.config.checking import check, join_place
 from soulslab.config.input_files import parse_json, read_text
 from soulslab.errors import ConfigError, EnvironmentUsageError, InvalidActionError, UnknownKeyError, did_you_mean
 from soulslab.games.elden_ring.keybinds import Keybind, load_keybinds
-from soulslab.siphon.input.keys import key_of_public_name
+from soulslab.siphon.keys import key_of_public_name
 
 Given: TypeAlias = str | Path | Mapping[str, Any] | None
 """A file, its content, or None for EldenGym's own."""
@@ -48,7 +48,7 @@ class Keyboard:
 
     Attributes:
         names: Of the actions, in the order of the bits.
-        keys: Key of each (`soulslab.siphon.input.keys`).
+        keys: Key of each (`soulslab.siphon.keys`).
 
     Raises:
         ConfigError: The keybinds are malformed; ``error.path`` says where.

@@ -20,7 +20,7 @@ class Keybind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     Attributes:
         index: Its place among the actions.
-        key: Its key (`soulslab.siphon.input.keys`).
+        key: Its key (`soulslab.siphon.keys`).
         mouse: Its button of the mouse, as EldenGym names it; "" for none.
     """
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from soulslab.learn.sinks.console import ConsoleSink
+from soulslab.learn.sinks.exposition import RemoteAccess
 from soulslab.learn.sinks.json_lines import JsonLinesSink, read_json_lines
-from soulslab.learn.sinks.prometheus import PrometheusSink, RemoteAccess
+from soulslab.learn.sinks.prometheus import PrometheusSink
 from soulslab.learn.sinks.tensorboard import TensorBoardSink
 from soulslab.learn.telemetry import Sink
 

@@ -6,14 +6,11 @@ import ipaddress
 import logging
 import threading
 import time
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-import msgspec
-
-from soulslab.config import Secret, reveal
+from soulslab.config import reveal
 from soulslab.errors import ConfigError, MissingDependencyError
+from soulslab.learn.sinks.exposition import Family, RemoteAccess, Snapshot
 from soulslab.learn.sinks.naming import MESSAGES, NameTag, name_tag, numbers, values
 from soulslab.learn.telemetry import Message
 
@@ -22,51 +19,6 @@ MIN_TOKEN: Final = 16
 """A token has at least so many characters, as others may guess at it over the network."""
 
 _log = logging.getLogger(__name__)
-
-
-class RemoteAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """What lets other machines fetch the numbers, and nobody else.
-
-    Attributes:
-        token: What they have to send, as ``Authorization: Bearer ...``; at least 16 printable ASCII characters.
-        certificate: PEM file with the certificate that the endpoint proves itself with.
-        key: PEM file with its key.
-    """
-
-    token: str | Secret
-    certificate: Path
-    key: Path
-
-    def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "token", Secret(reveal(self.token)))
-
-
-class Family(NamedTuple):
-    """What is known under one name.
-
-    Attributes:
-        doc: What it means.
-        label: Name of its label; "" if it has none.
-        values: Pairs of the label's value and the number; empty while it is unknown.
-    """
-
-    doc: str
-    label: str
-    values: tuple[tuple[str, float], ...]
-
-
-class Snapshot(NamedTuple):
-    """All numbers at one moment.
-
-    Attributes:
-        heard_s: When the run last said something (Unix time, s); None before it did.
-        words: By metric, labels that name the run or its end.
-        families: By metric, what is known.
-    """
-
-    heard_s: float | None
-    words: Mapping[str, Mapping[str, str]]
-    families: Mapping[str, Family]
 
 
 class PrometheusSink:

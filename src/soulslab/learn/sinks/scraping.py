@@ -29,7 +29,7 @@ from soulslab.learn.sinks.naming import PREFIX
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from soulslab.learn.sinks.prometheus import RemoteAccess, Snapshot
+    from soulslab.learn.sinks.exposition import RemoteAccess, Snapshot
 
 _HEARD: Final = f"{PREFIX}last_message_timestamp_seconds"
 

@@ -1,4 +1,4 @@
-"""Keyboard and mouse: one Protocol, one module per backend, one fake; `input.keys` has the key names."""
+"""Keyboard and mouse: one Protocol, one module per backend, one fake; `soulslab.siphon.keys` has the key names."""
 
 from __future__ import annotations
 

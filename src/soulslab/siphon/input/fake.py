@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from soulslab.siphon.input.held import Change, HeldInput
-from soulslab.siphon.input.keys import Key
+from soulslab.siphon.keys import Key
 
 
 class _FakeSender:

@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from soulslab.errors import DisplayError, SessionStateError, WindowGoneError
-from soulslab.siphon.input.keys import Key, key_named
+from soulslab.siphon.keys import Key, key_named
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import xcffib.xkb
 
 from soulslab.errors import DisplayError
-from soulslab.siphon.input.keys import KEYS
+from soulslab.siphon.keys import KEYS
 from soulslab.siphon.process.x11 import XConnection
 
 _CORE_KEYBOARD = 0x100  # XkbUseCoreKbd
@@ -25,7 +25,7 @@ def read_keycodes(x: XConnection) -> dict[str, int]:
         x: The connection.
 
     Returns:
-        Keycode of each key of `soulslab.siphon.input.keys.KEYS` that the server has, by our name.
+        Keycode of each key of `soulslab.siphon.keys.KEYS` that the server has, by our name.
 
     Raises:
         DisplayError: The connection is broken, or the server has no XKB.

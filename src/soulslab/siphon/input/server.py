@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import xcffib.xproto
 
 from soulslab.errors import InputError
-from soulslab.siphon.input.keys import Key
+from soulslab.siphon.keys import Key
 from soulslab.siphon.process.x11 import XConnection
 
 

@@ -16,8 +16,8 @@ from xcffib.xproto import EventMask
 
 from soulslab.siphon.input.guard import Guard
 from soulslab.siphon.input.held import Change, pressed_keys, released_keys
-from soulslab.siphon.input.keys import Key
 from soulslab.siphon.input.server import deliver, details_of
+from soulslab.siphon.keys import Key
 from soulslab.siphon.process.window import Window
 from soulslab.siphon.process.x11 import XConnection
 

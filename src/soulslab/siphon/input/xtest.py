@@ -15,8 +15,8 @@ import xcffib.xtest
 from soulslab.errors import InputError
 from soulslab.siphon.input.guard import Guard
 from soulslab.siphon.input.held import Change, pressed_keys, released_keys
-from soulslab.siphon.input.keys import Key
 from soulslab.siphon.input.server import deliver, details_of
+from soulslab.siphon.keys import Key
 from soulslab.siphon.process.window import Window
 
 _KEY_PRESS, _KEY_RELEASE, _BUTTON_PRESS, _BUTTON_RELEASE, _MOTION = 2, 3, 4, 5, 6

@@ -300,7 +300,7 @@ def _frame_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> I
 
 
 def _key_mistakes(keys: Mapping[str, str]) -> Iterator[Mistake]:
-    from soulslab.siphon.input.keys import KEYS  # noqa: PLC0415  (the table is built only when there are keys to check)
+    from soulslab.siphon.keys import KEYS  # noqa: PLC0415  (the table is built only when there are keys to check)
 
     for action, key in keys.items():
         if key not in KEYS:

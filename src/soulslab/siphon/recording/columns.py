@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.siphon.input.keys import KEYS
+from soulslab.siphon.keys import KEYS
 from soulslab.siphon.profile import Attribute, Value
 
 N_KEYS = 300

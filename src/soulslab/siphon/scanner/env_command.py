@@ -9,7 +9,7 @@ from tomlkit import TOMLDocument
 from tomlkit.items import AoT
 
 from soulslab.errors import ScanError
-from soulslab.siphon.input.keys import key_named
+from soulslab.siphon.keys import key_named
 from soulslab.siphon.scanner.commands import Command
 from soulslab.siphon.scanner.entry import edit_profile, set_values
 from soulslab.siphon.scanner.workbench import KeyInput, Workbench

@@ -7,7 +7,7 @@ from soulslab.arena.window.gamepad import PAD_BUTTONS
 from soulslab.arena.window.key_table import PANDA_NAMES, key_names, pad_names, read_keys
 from soulslab.arena.window.settings import COMMANDS, KEYS, WindowSettings
 from soulslab.errors import ConfigError
-from soulslab.siphon.input import keys as siphon
+from soulslab.siphon import keys as siphon
 
 
 def test_every_key_but_the_keypad_has_a_name():

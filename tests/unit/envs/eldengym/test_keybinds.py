@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from soulslab.envs.eldengym.keybinds import Keyboard, read_keybinds
 from soulslab.errors import ConfigError, EnvironmentUsageError, InvalidActionError
-from soulslab.siphon.input.keys import KEYS
+from soulslab.siphon.keys import KEYS
 
 FILE = Path(public.__file__).parent / "files" / "Margit-v0" / "keybinds_v2.json"
 ALL = Keyboard()

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from soulslab.errors import InputError, SoulslabError
-from soulslab.siphon.input.keys import key_of_public_name
+from soulslab.siphon.keys import key_of_public_name
 
 MAX_KEYS = 32
 MAX_TAP_S = 60.0

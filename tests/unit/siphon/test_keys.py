@@ -9,7 +9,7 @@ import pytest
 
 from soulslab.errors import UnknownKeyError
 from soulslab.siphon.input.keycodes import match_keycodes
-from soulslab.siphon.input.keys import KEYS, PUBLIC_MOUSE_NAMES, key_named, key_of_public_name
+from soulslab.siphon.keys import KEYS, PUBLIC_MOUSE_NAMES, key_named, key_of_public_name
 
 HEADER = Path("/usr/include/linux/input-event-codes.h")
 # Our names where the header's are others.
