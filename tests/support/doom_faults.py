@@ -15,7 +15,7 @@ import pytest
 from soulslab.envs.doom import DoomEnv
 from soulslab.errors import SoulslabError
 from soulslab.games.doom import PROFILE_PATH
-from soulslab.siphon.attributes.places import resolve_places
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.process.image import read_image
 from soulslab.siphon.process.process_tree import living
@@ -57,7 +57,7 @@ def memory_of(pid):
     memory = LinuxMemory(pid)
     try:
         image = read_image(memory, PROFILE.process.executable)
-        yield memory, resolve_places(PROFILE, memory, image).bases
+        yield memory, resolve_addresses(PROFILE, memory, image).bases
     finally:
         memory.close()
 

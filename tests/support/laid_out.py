@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from soulslab.arena.window.memory.layout import synthesise
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import Attribute, Base, Process, Profile
@@ -49,7 +49,7 @@ def attach(profile, truth=None):
     """Return a table that has found its bases with nothing but the profile."""
     layout, memory = lay_out(profile, truth)
     image = read_image(memory, profile.process.executable)
-    return layout, memory, image, AttributeTable(profile, memory, resolve_places(profile, memory, image))
+    return layout, memory, image, AttributeTable(profile, memory, resolve_addresses(profile, memory, image))
 
 
 def check_same(found, wanted, context=""):

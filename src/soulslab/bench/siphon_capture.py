@@ -16,7 +16,7 @@ from soulslab.bench.result import Result, Row
 from soulslab.bench.timing import interleaved, ms_per_call
 from soulslab.errors import SiphonError
 from soulslab.siphon.capture import NATIVE, FrameFormat
-from soulslab.siphon.capture.open import WindowCapture, open_capture
+from soulslab.siphon.capture.window_capture import WindowCapture, open_capture
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import Window
 from soulslab.siphon.process.x11 import XConnection

@@ -23,8 +23,8 @@ import msgspec
 from soulslab.bench.result import Result, Row
 from soulslab.bench.timing import interleaved, seconds
 from soulslab.errors import SiphonError
+from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.attributes.places import Places
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.profile import Attribute, Base, Process, Profile
 from soulslab.siphon.profile.facts import numbers
@@ -144,7 +144,7 @@ def _holder() -> Iterator[tuple[LinuxMemory, int]]:
 def _ways(memory: LinuxMemory, descriptor: int, layout: _Layout, start: int) -> dict[str, Callable[[], object]]:
     """Lay out objects and return what reads them; raise `SiphonError` if not all of it reads the same."""
     profile, bases, expected = _lay_out(memory, layout, start)
-    table, forgetful = (AttributeTable(profile, memory, Places(bases=bases)) for _ in range(2))
+    table, forgetful = (AttributeTable(profile, memory, ResolvedAddresses(bases=bases)) for _ in range(2))
     addresses = [(bases[attribute.base], numbers(attribute.offsets)[-1]) for attribute in profile.attributes.values()]
     first = next(iter(expected))
 

@@ -17,7 +17,7 @@ from soulslab.errors import (
 )
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import LOADING, Session, Step
-from soulslab.siphon.tick_alignment import Phase
+from soulslab.siphon.tick_alignment import TickAlignment
 
 #: Wall time between two tries to reach a server.
 RETRY_S = 0.2
@@ -176,7 +176,7 @@ class EpisodeStart:
         self._settings = settings
         self._keys = profile.keys
         self._tick_s = tick_s(profile)
-        self._phase = Phase(profile)
+        self._phase = TickAlignment(profile)
         steps = settings.reset or (ResetStep(restart=True),)
         self._is_read_only = is_read_only
         self._steps = tuple(step for step in steps if step.wait is not None) if is_read_only else steps

@@ -11,7 +11,7 @@ from soulslab.siphon.capture import NATIVE, Capture
 from soulslab.siphon.clock import Clock
 from soulslab.siphon.clock.frame_rate import FrameRate
 from soulslab.siphon.clock.lockstep import DEFAULT_STEP_S, LockstepClock, LockstepPage, attach_lockstep
-from soulslab.siphon.clock.proof import Observation, find_lockstep_fault
+from soulslab.siphon.clock.lockstep_proof import Observation, find_lockstep_fault
 from soulslab.siphon.clock.realtime import RealtimeClock
 from soulslab.siphon.clock.scaled import ScaledClock
 from soulslab.siphon.profile import Profile
@@ -20,7 +20,7 @@ from soulslab.siphon.session import LOADING, SessionOptions
 _log = logging.getLogger(__name__)
 
 
-class ClockChoice:
+class ClockSelection:
     """Chooses the clock of one game.
 
     Args:

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import ClockStalledError, ProcessExitedError, WindowGoneError
+from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.attributes.places import Places
 from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
 from soulslab.siphon.input.fake import FakeInput
 from soulslab.siphon.local import LocalSession
@@ -240,4 +240,6 @@ class FakeSession(LocalSession):
     def _start(self, profile: Profile, options: SessionOptions) -> FakeGame:
         self.toy = toy = Toy(level=int({**profile.process.options, **options.options}["level"]))
         info = msgspec.structs.replace(fake_info(TOY_PID, "/toy", WINDOW_PX, options), module_base=MODULE_BASE)
-        return FakeGame(toy, AttributeTable(profile, toy.memory, Places(bases={"toy": ROOT_AT})), options, info)
+        return FakeGame(
+            toy, AttributeTable(profile, toy.memory, ResolvedAddresses(bases={"toy": ROOT_AT})), options, info
+        )

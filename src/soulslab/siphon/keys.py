@@ -5,7 +5,7 @@ also where it types ``Z``. Games bind places, and codes of places are what every
 breaks on other layouts.
 
 Sources: evdev codes from Linux ``input-event-codes.h``; XKB names from xkeyboard-config ``keycodes/evdev`` (X keycodes
-are looked up by them, see `soulslab.siphon.input.keycodes`); scan codes (set 1, make) from Microsoft, "Keyboard Input
+are looked up by them, see `soulslab.siphon.input.x_input`); scan codes (set 1, make) from Microsoft, "Keyboard Input
 Overview", table of scan codes; virtual-key codes from Microsoft, "Virtual-Key Codes"; X buttons from the X protocol and
 the convention that 4 and 5 are the wheel, 8 and 9 the side buttons. The names are those of the public Siphon protocol
 as far as it has them (`PUBLIC_MOUSE_NAMES` holds the ones that differ).

@@ -26,7 +26,7 @@ from soulslab.errors import ConfigError, SoulslabError, did_you_mean
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.keys import key_named
 from soulslab.siphon.session import Session
-from soulslab.siphon.watch import info_table, parse_values, save_frame, shown
+from soulslab.siphon.terminal_output import format_value, info_table, parse_values, save_frame
 
 #: A game that looks at its keys once a frame would miss a shorter tap.
 TAP_S: Final = 0.1
@@ -243,7 +243,7 @@ class Shell:
     def get(self, words: list[str]) -> None:
         """Print attributes; all without names."""
         for name, value in self._control.session.snapshot(tuple(words) or None).items():
-            self._console.print(Text(f"{name} = {shown(value)}"))
+            self._console.print(Text(f"{name} = {format_value(value)}"))
 
     def set(self, words: list[str]) -> None:
         """Write an attribute."""

@@ -20,16 +20,16 @@ from soulslab.errors import (
     WindowGoneError,
     WindowNotFoundError,
 )
+from soulslab.siphon.attributes.address_resolution import CompleteCode, resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.attributes.places import CompleteCode, resolve_places
 from soulslab.siphon.capture import Capture
-from soulslab.siphon.capture.open import open_capture
+from soulslab.siphon.capture.window_capture import open_capture
 from soulslab.siphon.clock import Clock
 from soulslab.siphon.clock.held_start import BOOT_S, EPOCH_S, HeldStart
 from soulslab.siphon.clock.lockstep import LockstepPage
-from soulslab.siphon.clock_selection import ClockChoice
+from soulslab.siphon.clock_selection import ClockSelection
 from soulslab.siphon.input import Input
-from soulslab.siphon.input.open import open_input
+from soulslab.siphon.input.x_input import open_input
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.process.control_claim import ControlClaim
 from soulslab.siphon.process.discovery import check_version, executable_of, find_process, has_ended, refuse_anti_cheat
@@ -361,7 +361,7 @@ def _check(options: SessionOptions) -> None:
 
 
 def _is_to_start(profile: Profile, options: SessionOptions) -> bool:
-    """Tell whether the game is to be started, and not to be found."""
+    """Return whether the game is to be started, and not to be found."""
     if options.launch == "auto":
         return not options.pid and bool(profile.process.command)
     return options.launch == "always"
@@ -382,7 +382,7 @@ def _find(profile: Profile, options: SessionOptions) -> RealGame:
 
 
 def _wants_lockstep(profile: Profile, options: SessionOptions) -> bool:
-    """Tell whether a game that is started gets the clock library."""
+    """Return whether a game that is started gets the clock library."""
     if not _is_to_start(profile, options):
         return False
     return (options.clock or profile.clock.grade) == "lockstep"
@@ -403,7 +403,7 @@ def _wait_for_memory(
         game.check_alive()
         try:
             image = read_image(memory, profile.process.executable)
-            places = resolve_places(profile, memory, image, allow_missing=options.allow_missing)
+            places = resolve_addresses(profile, memory, image, allow_missing=options.allow_missing)
             return image, AttributeTable(profile, memory, places)
         except (ImageError, PatternError, MemoryAccessError) as error:
             # A game that has just been started unpacks itself, and Wine maps the program after its own loader;
@@ -419,9 +419,9 @@ def _wait_for_memory(
 
 def _open_clock(
     game: RealGame, profile: Profile, options: SessionOptions, page: LockstepPage | None, deadline: float
-) -> ClockChoice:
+) -> ClockSelection:
     """Open the clock once the values can be read that it needs; a game may be loading. Returns how it was chosen."""
-    choice = ClockChoice(profile, options, game.pid, game.servers)
+    choice = ClockSelection(profile, options, game.pid, game.servers)
     started = time.monotonic()
     while True:
         try:

@@ -326,7 +326,8 @@ class Session(Protocol):
     def step(self, step: Step) -> StepResult:
         """Send keys, let time pass, read and take a picture: one round trip when the game is on another machine.
 
-        For steps of whole ticks of the game, go to the middle of a tick first (`soulslab.siphon.tick_alignment.Phase`).
+        For steps of whole ticks of the game, go to the middle of a tick first
+        (`soulslab.siphon.tick_alignment.TickAlignment`).
 
         Raises:
             ReadOnlyError: The session is read-only, and the step does more than read.

@@ -2,7 +2,7 @@
 
 ::
 
-    Phase(game.profile).align(game)   # once after each start; then steps of whole ticks make exactly so many
+    TickAlignment(game.profile).align(game)   # once after each start; then steps of whole ticks make exactly so many
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FINE_S = 0.001
 SLACK = 0.25
 
 
-class Phase:
+class TickAlignment:
     """Brings a lockstep game to the middle of a tick of its simulation, once after each of its starts.
 
     Games count ticks in rounded time. From the edge of a tick, steps of exactly one would see now none and now two;
@@ -55,7 +55,7 @@ class Phase:
                 last = int(session.step(step).snapshot[self.attribute])
             return last
 
-        if not move_to_middle(count, self._tick_s):
+        if not advance_to_tick_middle(count, self._tick_s):
             raise WaitTimeoutError(
                 f"attribute {self.attribute} to grow, every {self._tick_s * 1e3:.1f} ms of game time",
                 SEARCH_S,
@@ -64,8 +64,8 @@ class Phase:
         self._aligned = (info.pid, info.n_starts)
 
 
-def move_to_middle(count: Callable[[float], int], tick_s: float) -> bool:
-    """Let time pass up to the middle of a tick; tell whether there were ticks.
+def advance_to_tick_middle(count: Callable[[float], int], tick_s: float) -> bool:
+    """Let time pass up to the middle of a tick; return whether there were ticks.
 
     Args:
         count: Lets so much game time pass, in seconds, and returns the count of ticks then.

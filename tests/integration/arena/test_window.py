@@ -23,7 +23,7 @@ from soulslab.arena.window.key_table import PANDA_NAMES
 from soulslab.arena.window.replay import Replay
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.games.arena.recorded import key_log_of
-from soulslab.siphon.input.open import open_input
+from soulslab.siphon.input.x_input import open_input
 from soulslab.siphon.local import open_session
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import wait_for_window

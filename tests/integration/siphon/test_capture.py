@@ -20,7 +20,7 @@ from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.capture import barrier as barrier_module
 from soulslab.siphon.capture import composite as composite_module
 from soulslab.siphon.capture.barrier import Barrier
-from soulslab.siphon.capture.open import Framebuffer, open_capture
+from soulslab.siphon.capture.window_capture import Framebuffer, open_capture
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import Window, wait_for_window
 from soulslab.siphon.process.x11 import XConnection
@@ -345,7 +345,7 @@ def test_a_killed_owner_leaves_no_shared_memory(display, painter):
     script = (
         "import sys; from soulslab.siphon.process.x11 import XConnection;"
         "from soulslab.siphon.process.window import Window;"
-        "from soulslab.siphon.capture.open import open_capture; from soulslab.siphon.capture import NATIVE;"
+        "from soulslab.siphon.capture.window_capture import open_capture; from soulslab.siphon.capture import NATIVE;"
         f"capture = open_capture(Window(XConnection({display.name!r}), {window}));"
         "capture.grab(NATIVE); print('on', flush=True); sys.stdin.readline()"
     )

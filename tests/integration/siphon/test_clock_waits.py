@@ -21,11 +21,12 @@ from soulslab.errors import (
     ProcessExitedError,
     SessionStateError,
 )
-from soulslab.siphon.clock import native_library, page
+from soulslab.siphon.clock import lockstep_page as page
+from soulslab.siphon.clock import native_library
 from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage, attach_lockstep
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.profile import ClockFacts
-from soulslab.siphon.tick_alignment import move_to_middle
+from soulslab.siphon.tick_alignment import advance_to_tick_middle
 from support.clock_contract import ClockContract
 from support.clock_program import compile_clock_program, running_clock_program
 from support.sleeper import sleeping_process
@@ -310,7 +311,7 @@ def test_steps_from_the_middle_of_a_tick_have_half_a_tick_to_spare(start):
         clock.advance(seconds)
         return program.n_waits
 
-    assert move_to_middle(n_waits, PERIOD_S)
+    assert advance_to_tick_middle(n_waits, PERIOD_S)
     first = program.n_waits
     for i in range(1, 5):
         clock.advance(0.4 * PERIOD_S)

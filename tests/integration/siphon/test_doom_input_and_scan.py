@@ -11,9 +11,9 @@ from shutil import which
 
 import soulslab.games.doom
 from soulslab.errors import ImplausibleValueError, PointerError
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.attributes.places import resolve_places
-from soulslab.siphon.input.open import open_input
+from soulslab.siphon.input.x_input import open_input
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.process.image import read_image
 from soulslab.siphon.process.launch import launch
@@ -44,7 +44,7 @@ class Doom:
         undo.callback(x.close)
         self.window = wait_for_window(x, process.pid, deadline_s=DEADLINE_S)
         self.image = read_image(self.memory, DOOM.process.executable)
-        places = resolve_places(DOOM, self.memory, self.image)
+        places = resolve_addresses(DOOM, self.memory, self.image)
         self.values = AttributeTable(DOOM, self.memory, places)
         wait_for(self.is_in_level, "the level")
 
@@ -129,5 +129,5 @@ def test_health_is_found_and_found_again_after_a_restart(display, tmp_path):
             add_entry(document, Found(name="body.health", path=min(left), **facts))
             add_entry(document, Found(name="health", path=static_path, signature=signature, **facts))
         profile = load_profile(file)
-        values = AttributeTable(profile, again.memory, resolve_places(profile, again.memory, again.image))
+        values = AttributeTable(profile, again.memory, resolve_addresses(profile, again.memory, again.image))
         assert values.read_many(None) == {"health": 77, "body.health": 77}

@@ -10,8 +10,7 @@ from shutil import which
 import pytest
 
 from soulslab.errors import ConfigError, InputError, WindowGoneError
-from soulslab.siphon.input.keycodes import read_keycodes
-from soulslab.siphon.input.open import open_input
+from soulslab.siphon.input.x_input import open_input, read_keycodes
 from soulslab.siphon.keys import KEYS
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import Window, find_window

@@ -16,7 +16,7 @@ from support.waiting import wait_for
 
 HOLD = """
 import os, sys
-from soulslab.siphon.input.open import open_input
+from soulslab.siphon.input.x_input import open_input
 from soulslab.siphon.process.window import find_window
 from soulslab.siphon.process.x11 import XConnection
 

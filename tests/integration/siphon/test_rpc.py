@@ -17,7 +17,7 @@ from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.rpc import server as rpc_server
 from soulslab.siphon.rpc.client import ClientOptions, connect
-from soulslab.siphon.rpc.frames import NAME
+from soulslab.siphon.rpc.frame_transfer import NAME
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import Step
 from support.siphon_server import program, serving

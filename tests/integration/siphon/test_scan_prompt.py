@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 
 from soulslab.errors import ConfigError, DisplayError, ProcessNotFoundError, ProfileError, ScanError, SiphonError
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.scanner.game import ScannedGame, new_profile
 from soulslab.siphon.scanner.prompt import COMMANDS, run_prompt
+from soulslab.siphon.scanner.scanned_game import ScannedGame, new_profile
 from soulslab.siphon.scanner.workbench import Workbench
 from soulslab.siphon.session import SessionOptions
 from support.hoard import compile_hoard, running_hoard
@@ -93,7 +93,7 @@ def test_a_value_is_found_proven_by_a_restart_and_saved(program, tmp_path):
     with running_hoard(program, seed=3) as third:
         saved = load_profile(file)
         assert saved.name == "My hoard"
-        table = AttributeTable(saved, third.memory, resolve_places(saved, third.memory, third.image))
+        table = AttributeTable(saved, third.memory, resolve_addresses(saved, third.memory, third.image))
         assert table.read_many(None) == {"health": 31415, "score": 777001}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from soulslab.errors import ProcessExitedError, ScanError
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.scanner.conditions import Condition
 from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile
@@ -115,7 +115,7 @@ def test_the_entry_reads_the_value_in_the_next_run(program, tmp_path, name, by_p
     profile = load_profile(file)
     assert file.read_text().startswith(PROFILE.rstrip())
     with running_hoard(program, seed=4) as second:
-        places = resolve_places(profile, second.memory, second.image)
+        places = resolve_addresses(profile, second.memory, second.image)
         value = AttributeTable(profile, second.memory, places).read(name)
     assert value == {"health": 31415, "score": 777001}[name]
 

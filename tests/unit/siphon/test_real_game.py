@@ -7,8 +7,8 @@ import time
 import pytest
 
 from soulslab.errors import ProcessExitedError, WaitTimeoutError
+from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.attributes.places import Places
 from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.profile import Attribute, Base, ClockFacts, Process, Profile
 from soulslab.siphon.real_game import RealGame, _open_clock
@@ -32,7 +32,7 @@ class LoadingGame(RealGame):
         memory = FakeMemory(self.pid)
         self._root = memory.map(ROOT, bytearray(8))
         self._object = memory.map(OBJECT, bytearray(16))
-        self.attributes = AttributeTable(PROFILE, memory, Places(bases={"world": ROOT}))
+        self.attributes = AttributeTable(PROFILE, memory, ResolvedAddresses(bases={"world": ROOT}))
         self._n_looks = n_looks
 
     def check_alive(self):

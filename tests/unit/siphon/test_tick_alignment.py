@@ -8,14 +8,14 @@ from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.profile import ClockFacts
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
-from soulslab.siphon.tick_alignment import Phase, move_to_middle
+from soulslab.siphon.tick_alignment import TickAlignment, advance_to_tick_middle
 
 
 def test_a_lockstep_game_is_aligned_once_after_each_start():
     """The toy counts a tick every 1/60 s; in its middle, there is half of one to either side."""
     session = FakeSession()
     session.clock.advance(0.0157)
-    phase = Phase(TOY_PROFILE)
+    phase = TickAlignment(TOY_PROFILE)
     for _ in range(2):
         phase.align(session)
         assert 0.4 < (session.clock.game_time_s * 60) % 1 < 0.6
@@ -31,7 +31,7 @@ def test_a_game_that_stands_still_cannot_be_aligned():
     session = FakeSession()
     session.toy.pass_time = lambda _: None
     with pytest.raises(WaitTimeoutError, match=r"attribute ticks to grow.*it stands at 0"):
-        Phase(TOY_PROFILE).align(session)
+        TickAlignment(TOY_PROFILE).align(session)
 
 
 def test_a_game_that_counts_one_tick_and_stands_still_is_waited_for():
@@ -45,7 +45,7 @@ def test_a_game_that_counts_one_tick_and_stands_still_is_waited_for():
             pass_time(seconds)
 
     toy.pass_time = passed
-    Phase(TOY_PROFILE).align(session)
+    TickAlignment(TOY_PROFILE).align(session)
     assert passed_s[0] > 1.0
 
 
@@ -59,7 +59,7 @@ def test_a_game_that_loads_counts_nothing():
         pass_time(seconds)
 
     toy.pass_time = passed
-    Phase(TOY_PROFILE).align(session)
+    TickAlignment(TOY_PROFILE).align(session)
     assert passed_s[0] > 1.0
     assert 0.4 < (session.clock.game_time_s * 60) % 1 < 0.6
 
@@ -75,13 +75,13 @@ def test_ticks_that_a_game_catches_up_with_are_no_edges():
         count[0] = max(count[0], min(due, caught_up))
         return count[0]
 
-    assert move_to_middle(ticks, 0.03)
+    assert advance_to_tick_middle(ticks, 0.03)
     assert 0.4 < (now_s[0] / 0.03) % 1 < 0.6
 
 
 def test_nothing_is_done_where_ticks_are_not_known_or_time_is_not_ours():
     session = FakeSession()
-    Phase(msgspec.structs.replace(TOY_PROFILE, clock=ClockFacts(grade="lockstep"))).align(session)
+    TickAlignment(msgspec.structs.replace(TOY_PROFILE, clock=ClockFacts(grade="lockstep"))).align(session)
     assert session.clock.game_time_s == 0.0
 
 
@@ -92,5 +92,5 @@ def test_a_game_behind_a_server_is_aligned_as_well(tmp_path):
             serve(toy, ServerOptions(address=f"unix:{tmp_path}/s")) as server,
             connect(server.address, token=server.token) as remote,
         ):
-            Phase(remote.profile).align(remote)
+            TickAlignment(remote.profile).align(remote)
         assert 0.4 < (toy.clock.game_time_s * 60) % 1 < 0.6

@@ -1,8 +1,8 @@
-"""The attributes of a profile in the memory of a game: read together, written, each checked.
+"""Reading and writing the attributes of a profile in the memory of a game, with checks.
 
 ::
 
-    table = AttributeTable(profile, memory, resolve_places(profile, memory, image))
+    table = AttributeTable(profile, memory, resolve_addresses(profile, memory, image))
     table.read_many(("player.hp", "boss.hp"))   # {"player.hp": 520, "boss.hp": 4174}
     table.write({"player.hp": 300})
 """
@@ -25,19 +25,19 @@ from soulslab.errors import (
     ReadOnlyError,
     UnknownAttributeError,
 )
-from soulslab.siphon.attributes.alternatives import Choice, ListChoice
+from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
+from soulslab.siphon.attributes.alternatives import AlternativeSelection, ListSelection
 from soulslab.siphon.attributes.chain_number import NAME, ChainNumber, Number
 from soulslab.siphon.attributes.entities import id_bytes
-from soulslab.siphon.attributes.examination import Finding, look_into
-from soulslab.siphon.attributes.places import Places
+from soulslab.siphon.attributes.examination import Finding, examine_variant
 from soulslab.siphon.attributes.pointer_chains import build_chains
 from soulslab.siphon.attributes.read_plan import ReadPlan
 from soulslab.siphon.attributes.value_codecs import Codec
 from soulslab.siphon.memory import Memory
 from soulslab.siphon.profile import Attribute, Entity, Profile, Value
-from soulslab.siphon.profile.facts import F, facts_behind, is_for, versions_of, ways_of, with_numbers
+from soulslab.siphon.profile.facts import F, facts_behind, is_for, variants_of, versions_of, with_numbers
 
-#: Sets of names whose plans are kept; a program that reads ever new sets does not fill the memory.
+#: Limit of cached read plans, so that a program that reads many different sets of names does not fill the memory.
 MAX_PLANS = 64
 
 
@@ -45,34 +45,34 @@ class AttributeTable:
     """Reads and writes the attributes of a game.
 
     Args:
-        profile: The game as data.
-        memory: Of its process.
+        profile: Profile of the game.
+        memory: Memory of the game.
         places: Addresses of its bases and values of its code offsets
-            (`soulslab.siphon.attributes.places.resolve_places`).
+            (`soulslab.siphon.attributes.address_resolution.resolve_addresses`).
 
     Raises:
         ProfileError: The id of an entity does not fit its type.
     """
 
-    def __init__(self, profile: Profile, memory: Memory, places: Places) -> None:
+    def __init__(self, profile: Profile, memory: Memory, places: ResolvedAddresses) -> None:
         self._profile = profile
         self._memory = memory
         self._places = places
         numbered = with_numbers(profile, places.code_offsets)
-        ways = {name: self._ways(numbered, attribute) for name, attribute in numbered.attributes.items()}
-        self._known = ways
-        #: Those of this version, and the way that is gone to each.
-        self._now = {name: known[0] for name, known in ways.items() if known}
+        variants = {name: self._variants(numbered, attribute) for name, attribute in numbered.attributes.items()}
+        self._known = variants
+        #: The selected variant of each attribute that this version has.
+        self._now = {name: known[0] for name, known in variants.items() if known}
         self._facts = msgspec.structs.replace(numbered, attributes=self._now)
-        lists = {name: self._ways(numbered, entity) for name, entity in numbered.entities.items()}
-        #: Those of this version, and the list that each is looked for in.
-        self._lists = ListChoice({name: known for name, known in lists.items() if known})
-        self._choices = {name: Choice(name, known) for name, known in ways.items() if len(known) > 1}
+        lists = {name: self._variants(numbered, entity) for name, entity in numbered.entities.items()}
+        #: The selected list of each entity that this version has.
+        self._lists = ListSelection({name: known for name, known in lists.items() if known})
+        self._choices = {name: AlternativeSelection(name, known) for name, known in variants.items() if len(known) > 1}
         self._codecs: dict[str, Codec] = {}
         self._queries: dict[tuple[str, ...], _Query] = {}
-        #: What `examine` reads each way with, by the id of the way, and the list of its entity that this is for.
+        #: Queries of `examine`: by the id of the variant, with the entity definition that the query was built for.
         self._examined: dict[int, tuple[Entity | None, _Query]] = {}
-        self._all = tuple(name for name in self._now if not all(map(self._missing, ways[name])))
+        self._all = tuple(name for name in self._now if not all(map(self._missing, variants[name])))
         for name, entity in profile.entities.items():
             try:
                 id_bytes(entity)
@@ -83,7 +83,7 @@ class AttributeTable:
 
     @property
     def sources(self) -> dict[str, str]:
-        """Of each attribute with alternatives, the source that holds; "" before that is decided."""
+        """Source of the selected variant of each attribute with alternatives; "" before the selection is final."""
         return {name: choice.source for name, choice in self._choices.items()}
 
     def read(self, name: str) -> Value:
@@ -94,29 +94,29 @@ class AttributeTable:
         """Return several attributes, read together.
 
         Args:
-            names: Which; None for all of the profile that are known for the version of the game.
+            names: Names of the attributes; None for all that are known for the version of the game.
 
         Raises:
             UnknownAttributeError: No such attribute.
             AttributeVersionError: It is not known for the version of the game.
-            PatternError: The version is unknown, and what it needs was not found in it.
-            PointerError: Its chain leads nowhere now.
-            EntityNotFoundError: Its entity is not there now.
+            PatternError: The version of the game is unknown, and a pattern that the attribute needs has no match.
+            PointerError: Its pointer chain cannot be followed now.
+            EntityNotFoundError: Its entity does not exist now.
             ImplausibleValueError: It is outside its range.
-            UndecidedAttributeError: It has alternatives, and none of the ways gives a plausible value now.
+            UndecidedAttributeError: It has alternatives, and no variant gives a plausible value now.
             ProcessExitedError: The game has ended.
         """
         return self._query(self._all if names is None else tuple(names)).read()
 
     def write(self, values: Mapping[str, Value]) -> None:
-        """Write attributes; all are checked, and found, before the first is written.
+        """Write attributes; all values are checked and all addresses found before the first write.
 
         Raises:
-            ReadOnlyError: The profile does not let one be written.
+            ReadOnlyError: An attribute is not writable in the profile.
             InvalidValueError: A value has the wrong type or lies outside its range.
-            UndecidedAttributeError: It cannot be told yet which of the alternatives of one holds.
+            UndecidedAttributeError: The variant of an attribute is not selected yet.
             UnknownAttributeError, PointerError, EntityNotFoundError, ProcessExitedError: As in `read_many`.
-            MemoryAccessError: The system does not let it be written.
+            MemoryAccessError: The operating system refuses the write.
         """
         names = tuple(values)
         for name in names:
@@ -132,29 +132,29 @@ class AttributeTable:
             self._store(self._attribute(name), address, data)
 
     def read_number(self, where: ChainNumber) -> Number:
-        """Return a number that the profile does not name.
+        """Return a number by a pointer chain that is not in the profile.
 
         Raises:
-            PatternError: The profile has no such base, or it was not found.
+            PatternError: The profile has no such base, or its pattern has no match.
             PointerError, ImplausibleValueError, ProcessExitedError: As in `read_many`.
         """
         found: Number = self._make((NAME,), {NAME: where.attribute()}).read()[NAME]
         return found
 
     def write_number(self, where: ChainNumber, value: Number) -> None:
-        """Write such a number.
+        """Write a number by a pointer chain that is not in the profile.
 
         Raises:
             InvalidValueError: The value has the wrong type, or does not fit.
             PatternError, PointerError, ProcessExitedError: As in `read_number`.
-            MemoryAccessError: The system does not let it be written.
+            MemoryAccessError: The operating system refuses the write.
         """
         attribute = where.attribute()
         data = Codec(NAME, attribute).encode(value)
         self._store(attribute, self._make((NAME,), {NAME: attribute}).find()[0], data)
 
     def _store(self, attribute: Attribute, address: int, data: bytes) -> None:
-        """Write an attribute's bytes; of a flag, only its bit."""
+        """Write the bytes of an attribute; for a flag, only its bit."""
         if attribute.type == "flag":
             bit = 1 << attribute.bit
             old = self._memory.read(address, 1)[0]
@@ -162,14 +162,14 @@ class AttributeTable:
         self._memory.write(address, data)
 
     def address_of(self, name: str) -> int:
-        """Return where an attribute is now. Raises as `read_many`, whatever its value."""
+        """Return the current address of an attribute. Raises as `read_many`, except for implausible values."""
         return self._query((name,)).find()[0]
 
     def examine(self, names: Sequence[str] | None = None) -> dict[str, tuple[Finding, ...]]:
-        """Return what each way to attributes leads to now, whether it is the one that is gone or not.
+        """Return the result of reading each variant of some attributes, selected or not.
 
         Args:
-            names: Which; None for all of the profile that are known for the version of the game.
+            names: Names of the attributes; None for all that are known for the version of the game.
 
         Raises:
             UnknownAttributeError, AttributeVersionError, ProcessExitedError: As in `read_many`.
@@ -177,50 +177,52 @@ class AttributeTable:
         wanted = tuple(self._now) if names is None else tuple(names)
         for name in wanted:
             self._attribute(name)
-        return {name: tuple(self._look_into(name, way) for way in self._known[name]) for name in wanted}
+        return {name: tuple(self._look_into(name, variant) for variant in self._known[name]) for name in wanted}
 
-    def _look_into(self, name: str, way: Attribute) -> Finding:
+    def _look_into(self, name: str, variant: Attribute) -> Finding:
         def query() -> _Query:
-            self._require(way, name)
-            entity = self._lists.now.get(way.entity)
-            known = self._examined.get(id(way))
+            self._require(variant, name)
+            entity = self._lists.now.get(variant.entity)
+            known = self._examined.get(id(variant))
             if known is None or known[0] is not entity:
-                known = self._examined[id(way)] = entity, self._make((name,), {name: way})
+                known = self._examined[id(variant)] = entity, self._make((name,), {name: variant})
             return known[1]
 
-        return look_into(way.source, lambda: query().read()[name], lambda: query().plan.address_of(0))
+        return examine_variant(variant.source, lambda: query().read()[name], lambda: query().plan.address_of(0))
 
     def forget(self) -> None:
         """Drop all cached pointers, so that the next read walks the chains."""
         for query in self._queries.values():
             query.plan.forget()
 
-    # --- ways -----------------------------------------------------------------------------------------------
+    # --- variants -----------------------------------------------------------------------------------------------
 
-    def _ways(self, numbered: Profile, fact: F) -> list[F]:
-        """Return the ways to an attribute, or to a list, that are for the version of the game."""
-        return [way for way in ways_of(fact) if is_for(numbered, way, self._places.version)]
+    def _variants(self, numbered: Profile, fact: F) -> list[F]:
+        """Return the variants of an attribute or entity for the version of the game."""
+        return [variant for variant in variants_of(fact) if is_for(numbered, variant, self._places.version)]
 
-    def _missing(self, way: Attribute) -> list[PatternError]:
-        """Return why a way cannot be gone in this process, whatever the game does."""
+    def _missing(self, variant: Attribute) -> list[PatternError]:
+        """Return the errors for the missing patterns that a variant needs."""
         missing = self._places.missing
-        return [missing[place] for place, _ in facts_behind(self._facts, way) if place in missing] if missing else []
+        return (
+            [missing[place] for place, _ in facts_behind(self._facts, variant) if place in missing] if missing else []
+        )
 
     def _decide(self, name: str) -> None:
-        """Find out which way to go to an attribute.
+        """Select the variant of an attribute.
 
         Raises:
-            UndecidedAttributeError: None leads to a plausible value now.
+            UndecidedAttributeError: No variant gives a plausible value now.
         """
         choice = self._choices[name]
-        choice.look(lambda way: self._make((name,), {name: way}).read()[name])
-        self._now[name] = choice.way
+        choice.look(lambda variant: self._make((name,), {name: variant}).read()[name])
+        self._now[name] = choice.variant
         self._codecs.pop(name, None)
 
     # --- reading --------------------------------------------------------------------------------------------
 
     def _query(self, names: tuple[str, ...]) -> _Query:
-        """Return what reads these attributes; made once, as soon as the ways to all of them are decided."""
+        """Return the query for some attributes; cached once the variants of all of them are final."""
         query = self._queries.get(names)
         if query is None:
             is_decided = True
@@ -235,25 +237,25 @@ class AttributeTable:
                 self._queries[names] = query
         return query
 
-    def _make(self, names: tuple[str, ...], ways: dict[str, Attribute]) -> _Query:
-        """Return what reads attributes by some ways."""
+    def _make(self, names: tuple[str, ...], variants: dict[str, Attribute]) -> _Query:
+        """Return a query for some variants of attributes."""
         for name in names:
-            if name not in ways:
+            if name not in variants:
                 self._attribute(name)
-            self._require(ways[name], name)
-        is_now = ways is self._now
-        codecs = [self._codec(name) if is_now else Codec(name, ways[name]) for name in names]
-        return _Query(self._plan(names, ways, self._lists.now), codecs)
+            self._require(variants[name], name)
+        is_now = variants is self._now
+        codecs = [self._codec(name) if is_now else Codec(name, variants[name]) for name in names]
+        return _Query(self._plan(names, variants, self._lists.now), codecs)
 
-    def _require(self, way: Attribute, name: str) -> None:
-        """Check that a way to an attribute can be gone, and choose the list of its entity."""
-        for mistake in self._missing(way):
+    def _require(self, variant: Attribute, name: str) -> None:
+        """Check that the patterns of a variant were found, and select the list of its entity."""
+        for mistake in self._missing(variant):
             raise _of_attribute(name, mistake) from mistake
-        if entity := way.entity:
+        if entity := variant.entity:
             self._lists.look(entity, partial(self._find, entity))
 
-    def _plan(self, names: tuple[str, ...], ways: dict[str, Attribute], entities: dict[str, Entity]) -> ReadPlan:
-        facts = msgspec.structs.replace(self._facts, attributes=ways, entities=entities)
+    def _plan(self, names: tuple[str, ...], variants: dict[str, Attribute], entities: dict[str, Entity]) -> ReadPlan:
+        facts = msgspec.structs.replace(self._facts, attributes=variants, entities=entities)
         return ReadPlan(self._memory, build_chains(facts, self._places.bases, names))
 
     def _find(self, name: str, entity: Entity) -> None:
@@ -267,7 +269,7 @@ class AttributeTable:
             known = self._profile.attributes
             if name not in known:
                 raise UnknownAttributeError(name, known)
-            versions = [versions_of(self._profile, way) for way in ways_of(known[name])]
+            versions = [versions_of(self._profile, variant) for variant in variants_of(known[name])]
             of_any = [version for version in self._profile.process.versions if any(version in of for of in versions)]
             raise AttributeVersionError(name, self._places.version, of_any)
         return attribute
@@ -280,7 +282,7 @@ class AttributeTable:
 
 
 def _of_attribute(name: str, mistake: PatternError) -> PatternError:
-    """Return the error for an attribute that needs what was not found."""
+    """Return the error for an attribute whose pattern was not found."""
     place = "" if name == NAME else f"attribute {name!r}: {mistake.place or f'base {mistake.base!r}'}"
     return PatternError(mistake.problem, base=mistake.base, addresses=mistake.addresses, place=place or mistake.place)
 
@@ -305,22 +307,22 @@ class _Query:
         try:
             return self._decode()
         except ImplausibleValueError:
-            # The game may just have been replacing an object; its new one is found by a walk.
+            # The game may have replaced an object during the read; walking the chains finds the new object.
             self.plan.forget()
             return self._decode()
 
     def find(self) -> list[int]:
-        """Return where the values are now."""
+        """Return the current addresses of the values."""
         self.plan.read()
         return [self.plan.address_of(i) for i in range(len(self._names))]
 
     def _decode(self) -> dict[str, Value]:
-        """Read and decode; all in one function, as calls would cost more than the work."""
+        """Read and decode in one function, because calls would cost more than the work."""
         values = list(self._unpack(self.plan.read()))
         for i, scale in self._scaled:
             values[i] *= scale
         for i, low, high in self._bounds:
-            # NaN is in no range.
+            # NaN is outside every range.
             if not low <= values[i] <= high:
                 raise self._codecs[i].implausible(values[i])
         for i, decode in self._others:

@@ -1,7 +1,7 @@
-"""A number that the profile does not name, by the pointers that lead to it from one of its bases.
+"""A number that the profile does not name, addressed by a pointer chain from one of its bases.
 
-Some things of a game lie in tables and trees, so that where they are depends on what was read before: no profile can
-say it. Whoever knows the way reads it number by number.
+Tables and trees of a game have addresses that depend on values read before, so a profile cannot name their entries.
+Code that knows the structure reads them one number at a time.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from msgspec import Meta
 from soulslab.siphon.profile import Attribute, NumberType, Offset
 
 Number: TypeAlias = int | float | bool
-#: What its errors call it.
+#: Name of such a number in errors.
 NAME = "(by its own chain)"
 
 
 class ChainNumber(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where a number lies, and how it is stored.
+    """Address and type of a number.
 
     Attributes:
-        base: Of the profile.
-        offsets: As those of an attribute: each but the last is added and the pointer there followed.
-        type: Of the number; ``flag`` is one bit of a byte.
-        bit: Of a flag, which; 0 is the lowest.
+        base: Name of a base of the profile.
+        offsets: Offsets as in an attribute: each but the last is added and the pointer there is followed.
+        type: Type of the number; ``flag`` is one bit of a byte.
+        bit: Bit of a flag; 0 is the lowest.
     """
 
     base: str
@@ -34,5 +34,5 @@ class ChainNumber(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     bit: Annotated[int, Meta(ge=0, le=7)] = 0
 
     def attribute(self) -> Attribute:
-        """Return it as an attribute, of which everything is plausible."""
+        """Return the number as an attribute without a plausible range."""
         return Attribute(base=self.base, offsets=self.offsets, type=self.type, bit=self.bit, source=NAME)

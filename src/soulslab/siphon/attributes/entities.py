@@ -1,7 +1,7 @@
-"""Finding the entity with an id in a list of pointers.
+"""Search for the entity with a given id in a list of pointers.
 
-The list itself is read in one piece, then the ids of all its entities in one batch per level of their offsets.
-Entities that cannot be read are not the one: games leave null pointers and freed objects in their lists.
+The list is read in one piece, then the ids of all its entities in one batch per level of their offsets. Entities that
+cannot be read are skipped: games leave null pointers and freed objects in their lists.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from soulslab.siphon.memory import Memory
 from soulslab.siphon.profile import NUMBER_CODES, Entity
 from soulslab.siphon.profile.facts import numbers
 
-#: Pointers lie between: below is the page that is never mapped, above what no processor addresses.
+#: Range of valid pointers: above the page that is never mapped, below the first address that no processor has.
 MIN_POINTER, MAX_POINTER = 2**12, 2**56
-#: A longer list is none, but what lies where a list was.
+#: Upper bound on the list length; a longer one means that the pointers are stale.
 MAX_ENTITIES = 2**16
 
 
 def id_bytes(entity: Entity) -> bytes:
-    """Return the id of an entity as it is in memory."""
+    """Return the id of an entity as the game stores it."""
     return struct.pack(f"<{NUMBER_CODES[entity.id_type]}", entity.id)
 
 
 def find_entity(memory: Memory, name: str, entity: Entity, begin: int, end: int) -> int:
-    """Return the place in a list of the first entity that has the id.
+    """Return the index in a list of the first entity with the id.
 
     Args:
-        memory: Of the game.
-        name: Of the entity, for messages.
-        entity: What the profile says.
+        memory: Memory of the game.
+        name: Name of the entity, for errors.
+        entity: Definition in the profile.
         begin: Address of the first pointer.
-        end: Address behind the last.
+        end: Address after the last pointer.
 
     Raises:
-        EntityNotFoundError: None has it, or there is no list.
+        EntityNotFoundError: No entity of the list has the id, or there is no list.
         MemoryAccessError: The list cannot be read.
         ProcessExitedError: The process has ended.
     """
@@ -57,8 +57,8 @@ def find_entity(memory: Memory, name: str, entity: Entity, begin: int, end: int)
     )
     wanted = id_bytes(entity)
     places = np.arange(n)
-    *way, last = numbers(entity.id_offsets)
-    for offset in way:
+    *path, last = numbers(entity.id_offsets)
+    for offset in path:
         places, objects = _are_pointers(places, objects)
         places, found = _read_all(memory, places, objects, offset, 8)
         objects = np.frombuffer(found, "<u8")
@@ -77,7 +77,7 @@ def _strided(data: bytes, stride: int) -> NDArray[np.uint64]:
 def _are_pointers(
     places: NDArray[np.int64], pointers: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return those that are pointers, with their places."""
+    """Return the valid pointers and their indices."""
     keep = (pointers >= MIN_POINTER) & (pointers < MAX_POINTER)
     return places[keep], pointers[keep]
 
@@ -85,7 +85,7 @@ def _are_pointers(
 def _read_all(
     memory: Memory, places: NDArray[np.int64], objects: NDArray[np.uint64], offset: int, size: int
 ) -> tuple[NDArray[np.int64], bytes]:
-    """Read so many bytes of each object that can be read; return the places of those, and the bytes."""
+    """Read the same number of bytes from each readable object; return the indices of the objects and the bytes."""
     addresses = objects + np.uint64(offset % 2**64)
     batch = memory.batch([size] * len(addresses))
     batch.addresses[:] = addresses
@@ -98,7 +98,7 @@ def _read_all(
 def _read_each(
     memory: Memory, places: NDArray[np.int64], addresses: Sequence[int], size: int
 ) -> tuple[NDArray[np.int64], bytes]:
-    """Do the same one by one, as one of them cannot be read."""
+    """Read objects one by one, because at least one of them is unreadable."""
     kept, found = [], []
     for i, address in enumerate(addresses):
         try:

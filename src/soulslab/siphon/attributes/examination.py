@@ -1,4 +1,4 @@
-"""What each way to an attribute leads to: more than a read tells, for whoever checks a profile on a running game."""
+"""Examination of attributes: the result of reading each variant, to check a profile on a running game."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Trouble: TypeAlias = Literal["", "loading", "pointer", "range", "code"]
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What one way to an attribute leads to now.
+    """Result of reading one variant of an attribute.
 
     Attributes:
-        source: Of the way.
-        trouble: "" where the value is plausible; ``loading`` where a pointer is null or an entity is not there, as in a
-            menu; ``pointer`` where one leads to no memory; ``range`` where the value is not plausible; ``code`` where
-            its pattern is not in the program.
-        problem: The error that says it all; "" without trouble.
-        address: Of the value; 0 where none was reached.
-        value: What was read; None where nothing was.
+        source: Source of the variant.
+        trouble: "" if the value is plausible; ``loading`` if a pointer is null or an entity does not exist, as in a
+            menu; ``pointer`` if a pointer leads to no memory; ``range`` if the value is implausible; ``code`` if a
+            pattern has no match.
+        problem: Text of the error; "" without trouble.
+        address: Address of the value; 0 if it was not reached.
+        value: Value that was read; None if nothing was read.
     """
 
     source: str
@@ -39,13 +39,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     value: Value = None
 
 
-def look_into(source: str, read: Callable[[], Value], address: Callable[[], int]) -> Finding:
-    """Find an attribute by one way and read it.
+def examine_variant(source: str, read: Callable[[], Value], address: Callable[[], int]) -> Finding:
+    """Read one variant of an attribute.
 
     Args:
-        source: Of the way.
+        source: Source of the variant.
         read: Returns the value.
-        address: Returns where the value was read.
+        address: Returns the address that the value was read from.
 
     Raises:
         ProcessExitedError: The game has ended.

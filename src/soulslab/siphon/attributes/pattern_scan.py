@@ -1,8 +1,8 @@
 """Search the code of a process for several byte patterns in one pass.
 
-Hyperscan tells where a match ends; as a pattern has a fixed length, that says where it starts. Code is read block by
-block into one buffer that keeps the end of the block before, so that no match on a border is lost; and a match counts
-only if it ends in the new part, so that none is counted twice.
+Hyperscan reports the end of a match; the fixed length of a pattern gives its start. Code is read block by block into
+one buffer that keeps the end of the previous block, so that no match across a border is lost. A match counts only if it
+ends in the new part, so that no match is counted twice.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from soulslab.errors import MemoryAccessError, MissingDependencyError, PatternEr
 from soulslab.siphon.memory import Memory
 from soulslab.siphon.profile.pattern import Pattern
 
-#: A pattern with more matches than this is too weak for anything, and reporting them takes longer than scanning.
+#: Upper bound on the matches of a pattern; a pattern with more is too weak, and reporting the matches is slow.
 MAX_MATCHES = 4096
-#: Small enough that a block is still in the cache when it is scanned, large enough that the calls do not count.
+#: A block this small stays in the processor cache; the cost of the calls is negligible.
 BLOCK_SIZE = 1 << 20
 PAGE_SIZE = 4096
 N_SHOWN = 16
@@ -27,16 +27,16 @@ _log = logging.getLogger(__name__)
 
 
 class CodeScan:
-    """One pass over the memory of a process.
+    """One scan of the memory of a process.
 
     Args:
-        patterns: By name.
-        memory: Where to look.
+        patterns: Patterns by name.
+        memory: Memory of the process.
         block_size: Bytes that are read and scanned at a time.
 
     Attributes:
-        matches: Where each pattern starts, ascending.
-        n_unreadable: Bytes that could not be read and were left out.
+        matches: Start addresses of the matches of each pattern, ascending.
+        n_unreadable: Number of unreadable bytes that were skipped.
     """
 
     def __init__(self, patterns: Mapping[str, Pattern], memory: Memory, block_size: int = BLOCK_SIZE) -> None:
@@ -46,17 +46,17 @@ class CodeScan:
         self._lengths = [len(pattern) for pattern in patterns.values()]
         self._lists = list(self.matches.values())
         self._database = compile_patterns(tuple(pattern.expression for pattern in patterns.values()))
-        # One scratch per scan, as two threads must not share one while the database is the same.
+        # One scratch space per scan, because two threads must not share one with the same database.
         self._scratch = _hyperscan().Scratch(self._database)
         self._n_kept = max(self._lengths) - 1
         self._block_size = block_size
         self._buffer = memoryview(bytearray(self._n_kept + block_size))
-        # Of the block that is being scanned:
+        # Address of the current block, and its bytes that were scanned before:
         self._address = 0
         self._n_old = 0
 
     def run(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Scan ranges; a match lies in one of them with all of its bytes. Ranges that overlap count as one.
+        """Scan ranges. A match lies in one range with all of its bytes; overlapping ranges count as one.
 
         Raises:
             PatternError: A pattern has more than 4096 matches.
@@ -69,7 +69,7 @@ class CodeScan:
                 _log.warning("%d bytes of %#x-%#x cannot be read", self.n_unreadable - n_before, start, end)
 
     def _scan_range(self, start: int, end: int) -> None:
-        """Scan one range: block by block, and a block that cannot be read page by page."""
+        """Scan one range block by block, and an unreadable block page by page."""
         address, n_old, pages_until = start, 0, start
         while address < end:
             by_page = address < pages_until
@@ -89,7 +89,7 @@ class CodeScan:
             address, n_old = address + size, n_kept
 
     def _scan_block(self, address: int, n_old: int, size: int) -> None:
-        """Scan the first bytes of the buffer, which come from an address; the first `n_old` were scanned before."""
+        """Scan the first `size` bytes of the buffer; the first `n_old` of them were scanned before."""
         self._address, self._n_old = address, n_old
         try:
             self._database.scan(self._buffer[:size], match_event_handler=self._on_match, scratch=self._scratch)
@@ -103,7 +103,7 @@ class CodeScan:
             ) from stopped
 
     def _on_match(self, index: int, _start: int, end: int, _flags: int, _context: object) -> bool:
-        """Note a match; True stops the scan."""
+        """Record a match; return True to stop the scan."""
         if end <= self._n_old:
             return False
         found = self._lists[index]
@@ -114,15 +114,15 @@ class CodeScan:
 
 
 def scan(patterns: Mapping[str, Pattern], memory: Memory, ranges: Sequence[tuple[int, int]]) -> dict[str, list[int]]:
-    """Find patterns, all in one pass. Pages that cannot be read are left out, with a line in the log.
+    """Find patterns in one scan; unreadable pages are skipped and logged.
 
     Args:
-        patterns: By name.
-        memory: Where to look.
-        ranges: Start and end of each range; a match lies in one of them with all of its bytes.
+        patterns: Patterns by name.
+        memory: Memory to scan.
+        ranges: Start and end of each range; a match lies in one range with all of its bytes.
 
     Returns:
-        The addresses where each pattern starts, ascending.
+        Start addresses of the matches of each pattern, ascending.
 
     Raises:
         PatternError: A pattern has more than 4096 matches.
@@ -136,7 +136,7 @@ def scan(patterns: Mapping[str, Pattern], memory: Memory, ranges: Sequence[tuple
 
 
 def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return ranges ascending, with those that overlap made one."""
+    """Return sorted ranges, with overlapping ones merged."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if merged and start < merged[-1][1]:
@@ -148,7 +148,7 @@ def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @lru_cache(maxsize=8)
 def compile_patterns(expressions: tuple[bytes, ...]) -> Any:
-    """Compile patterns into one database (some ms; kept, as whoever waits for a game to come up tries again)."""
+    """Compile patterns into one database; cached because a scan is repeated while a game starts."""
     hyperscan = _hyperscan()
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     database.compile(expressions=list(expressions), ids=list(range(len(expressions))), flags=hyperscan.HS_FLAG_DOTALL)
@@ -156,7 +156,7 @@ def compile_patterns(expressions: tuple[bytes, ...]) -> Any:
 
 
 def _hyperscan() -> Any:
-    """Return the library; a profile can be read without it."""
+    """Return the hyperscan module; profiles can be read without it."""
     try:
         import hyperscan  # noqa: PLC0415
     except ImportError as error:

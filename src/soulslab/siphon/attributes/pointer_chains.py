@@ -1,7 +1,8 @@
-"""The pointers that lie between the bases of a profile and some of its attributes, as a tree.
+"""Pointer chains from the bases of a profile to attributes, as a tree.
 
-A *cell* is an address with an 8-byte pointer that is followed. Chains that begin alike share their cells, so each is
-read once. The depth of a cell is how many reads it takes to know it: all cells of a depth can be read together.
+A *cell* is the address of an 8-byte pointer that is followed. Chains with a common beginning share their cells, so that
+each cell is read once. The depth of a cell is the number of reads before its address is known; all cells of one depth
+can be read together.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from soulslab.siphon.profile.facts import numbers
 
 @dataclass(eq=False, slots=True)
 class Cell:
-    """A pointer in memory, or (without parent) a base, whose address is known.
+    """A pointer in memory or, without parent, a base with a known address.
 
     Attributes:
-        parent: Cell whose pointer the address counts from; None for a base.
-        offset: Added to it; the address of a base. Of an entity's slot it is only known after a search.
-        owner: Attribute, entity or base that it belongs to.
-        level: Place in the offsets of its owner; -1 for the pointer of a base.
-        depth: Reads that it takes; 0 for a base.
-        is_followed: Its pointer has to be one. The ends of a list of entities need not.
-        index: Place in `Chains.cells`.
+        parent: Cell whose pointer `offset` is added to; None for a base.
+        offset: Offset from the parent's pointer; for a base its address. The offset of an entity's slot is set by a
+        search.
+        owner: Attribute, entity or base that the cell belongs to.
+        level: Index in the offsets of its owner; -1 for the pointer of a base.
+        depth: Number of reads before its address is known; 0 for a base.
+        is_followed: Whether its pointer must be valid. The ends of a list of entities need not be.
+        index: Index in `Chains.cells`.
     """
 
     parent: Cell | None
@@ -40,14 +42,14 @@ class Cell:
 
 @dataclass(eq=False, slots=True)
 class Part:
-    """Bytes to read in the end: a value, or the id of an entity.
+    """Bytes to read at the end of a chain: a value, or the id of an entity.
 
     Attributes:
-        parent: Cell whose pointer the address counts from.
-        offset: Added to it.
-        size: Bytes.
+        parent: Cell whose pointer `offset` is added to.
+        offset: Offset from the parent's pointer.
+        size: Size in bytes.
         owner: Attribute or entity that it belongs to.
-        level: Place in the offsets of its owner.
+        level: Index in the offsets of its owner.
     """
 
     parent: Cell
@@ -59,15 +61,15 @@ class Part:
 
 @dataclass(eq=False, slots=True)
 class Listed:
-    """An entity of a list.
+    """An entity in a list.
 
     Attributes:
-        name: In the profile.
-        entity: What the profile says.
+        name: Name in the profile.
+        entity: Definition in the profile.
         begin: Cell with the start of the list.
-        end: Cell with its end.
+        end: Cell with the end of the list.
         slot: Cell in the list that points to the entity.
-        id: Where its id lies.
+        id: Part with its id.
     """
 
     name: str
@@ -80,12 +82,12 @@ class Listed:
 
 @dataclass(eq=False, slots=True)
 class Chains:
-    """All that has to be read for some attributes.
+    """Everything to read for some attributes.
 
     Attributes:
         cells: Bases and cells, by depth.
-        values: What to read of each attribute, in the order that was asked for.
-        entities: Those that have to be searched, by the depth of their slots.
+        values: The value of each attribute, in the requested order.
+        entities: Entities to search, by the depth of their slots.
     """
 
     cells: list[Cell]
@@ -94,16 +96,16 @@ class Chains:
 
 
 def build_chains(profile: Profile, bases: Mapping[str, int], names: Sequence[str]) -> Chains:
-    """Lay out the pointers to some attributes.
+    """Build the pointer chains to some attributes.
 
     Args:
-        profile: Of the game.
-        bases: Address of each base, not followed where it is a pointer.
-        names: Of the attributes.
+        profile: Profile of the game.
+        bases: Address of each base; a base that is a pointer is not followed yet.
+        names: Names of the attributes.
 
     Raises:
         UnknownAttributeError: The profile has no such attribute.
-        PatternError: A base has no address, or a code offset no number.
+        PatternError: A base has no address, or a code offset no value.
     """
     builder = _Builder(profile, bases)
     values = [builder.value(name) for name in names]
@@ -118,18 +120,18 @@ def build_chains(profile: Profile, bases: Mapping[str, int], names: Sequence[str
 class _Builder:
     profile: Profile
     bases: Mapping[str, int]
-    #: By what tells one from another: its parent and offset; of a base or a slot, its name.
+    #: Identity of a cell: its parent and offset; of a base or a slot, its name.
     cells: dict[object, Cell] = field(default_factory=dict)
     entities: dict[str, Listed] = field(default_factory=dict)
 
     def value(self, name: str) -> Part:
-        """Lay out one attribute."""
+        """Add the chain to one attribute."""
         attribute = self.profile.attributes.get(name)
         if attribute is None:
             raise UnknownAttributeError(name, self.profile.attributes)
         start = self._slot(attribute.entity) if attribute.entity else self._base(attribute.base)
-        *way, last = numbers(attribute.offsets)
-        return Part(self._follow(start, way, name), last, size_of(attribute), name, len(way))
+        *path, last = numbers(attribute.offsets)
+        return Part(self._follow(start, path, name), last, size_of(attribute), name, len(path))
 
     def _base(self, name: str) -> Cell:
         if name not in self.bases:
@@ -153,10 +155,10 @@ class _Builder:
             begin, end = (self._list_end(entity.base, numbers(to), name) for to in (entity.begin, entity.end))
             slot = Cell(begin, 0, name, 0, max(begin.depth, end.depth) + 1, is_followed=True)
             self.cells["slot", name] = slot
-            *way, last = numbers(entity.id_offsets)
-            parent = self._follow(slot, way, name)
+            *path, last = numbers(entity.id_offsets)
+            parent = self._follow(slot, path, name)
             size = {"b": 1, "h": 2, "i": 4, "q": 8, "f": 4, "d": 8}[NUMBER_CODES[entity.id_type].lower()]
-            identity = Part(parent, last, size, name, len(way))
+            identity = Part(parent, last, size, name, len(path))
             self.entities[name] = Listed(name, entity, begin, end, slot, identity)
         return self.entities[name].slot
 

@@ -1,12 +1,12 @@
-"""Reading a set of values behind pointers: one read if the pointers still are where they were.
+"""Reading a set of values behind pointers, with one read while the pointers do not change.
 
-The values and every pointer that leads to them are read together. If all the pointers are those of the last time, the
-values are true; if one differs, or something cannot be read, the chains are walked anew, one read per level for all of
-them. So a value of an object that the game has given up is never returned.
+The values and every pointer that leads to them are read together. If all pointers are unchanged since the last read,
+the values are valid. If one has changed, or something cannot be read, the chains are walked again with one read per
+level. A value of an object that the game has freed is never returned.
 
-The order within the read matters while the game runs: first the values, then the ids of entities, then the pointers,
-the last of each chain first. A pointer that is the old one when it is read, after what it leads to, also was the old
-one while that was read.
+The order of the reads matters while the game runs: first the values, then the ids of entities, then the pointers, the
+last pointer of each chain first. A pointer that is read after the value it leads to, and that has not changed, was also
+valid while the value was read.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from soulslab.siphon.attributes.pointer_chains import Cell, Chains, Listed, Part
 from soulslab.siphon.memory import Memory, ReadBatch
 
 PAGE = 4096
-#: Gathering takes 1 ns per byte, so long values are better read where they are.
+#: Gathering takes 1 ns per byte, so longer values are read in place.
 MAX_SIZE = 4096
-#: Spans per part above which packing does not pay.
+#: Spans per part above which packing is not faster.
 MAX_SHARE = 0.75
 
 
 class PackedRead:
-    """Reads parts by spans (`soulslab.siphon.memory.ReadBatch` with addresses that do not change).
+    """Reads parts of memory by spans that cover several parts, with fixed addresses.
 
     Args:
-        memory: Of the game.
-        addresses: (n,) uint64, of the parts.
-        sizes: (n,) int64, of the parts.
-        groups: (n,) int64, not descending: a span only joins parts of one group, and the spans of the first group are
-            read first.
+        memory: Memory of the game.
+        addresses: (n,) uint64, addresses of the parts.
+        sizes: (n,) int64, sizes of the parts in bytes.
+        groups: (n,) int64, ascending: a span joins only parts of one group, and the spans of the first group are read
+            first.
 
     Attributes:
-        n_spans: Parts that the system sees.
+        n_spans: Number of spans that are read.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class PackedRead:
         span_at = np.cumsum([0, *(end - start for start, end in spans)])
         first = np.empty(len(order), np.int64)
         first[order] = span_at[span_of] + starts - np.array([start for start, _ in spans])[span_of]
-        # Byte i of a part lies i bytes behind its first.
+        # Byte i of a part lies i bytes after its first byte.
         inside = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         self._gather = np.repeat(first, sizes) + inside
         self._gathered = np.zeros(len(self._gather), np.uint8)
@@ -67,15 +67,15 @@ class PackedRead:
         self._source: NDArray[np.uint8] | None = None
 
     def read(self) -> memoryview:
-        """Read all parts. Raises as `ReadBatch.read`, but names a span and not a part.
+        """Read all parts. Raises as `ReadBatch.read`, but the error names a span instead of a part.
 
         Returns:
-            The bytes of each part, one behind the other; the same buffer is filled again by the next call.
+            The bytes of the parts, concatenated; the next call overwrites the buffer.
         """
         spans = self._batch.read()
         if self._source is None:
             self._source = np.frombuffer(spans, np.uint8)
-        # "clip" lets numpy write to `out` without a copy between; no index is out of range.
+        # "clip" lets numpy write to `out` without a copy; no index is out of range.
         self._source.take(self._gather, out=self._gathered, mode="clip")
         return self._view
 
@@ -99,13 +99,13 @@ class LevelRead:
     """Reads all pointers of one depth.
 
     Attributes:
-        cells: Those of this depth.
-        first: Place of the first among all cells.
-        searched: Entities whose slots have this depth: they have to be searched before.
-        parents: (n,) place of the parent of each cell.
-        offsets: (n,) uint64, a view: slots get theirs from the search.
-        pointers: (n,) uint64, a view: where the pointers that are read belong.
-        batch: Reads them.
+        cells: Cells of this depth.
+        first: Index of the first one among all cells.
+        searched: Entities whose slots have this depth; they are searched before the read.
+        parents: (n,) index of the parent of each cell.
+        offsets: (n,) uint64, a view; a search sets the offsets of slots.
+        pointers: (n,) uint64, a view that receives the pointers.
+        batch: Batch that reads them.
     """
 
     def __init__(
@@ -127,18 +127,18 @@ class LevelRead:
 
 
 class FinalRead:
-    """Reads values, then ids of entities, then pointers, the last of each chain first.
+    """Reads values, then ids of entities, then pointers, the last pointer of each chain first.
 
     Attributes:
-        parts: What is read, in this order.
-        parents: (n,) place of the cell whose pointer each part counts from.
-        offsets: (n,) uint64, added to it.
-        sizes: (n,) int64, bytes of each.
-        groups: (n,) int64, not descending: parts of one number may be read in any order.
-        cells: (n_cells,) places of the cells among the parts.
-        ids: The ids of the entities, as they have to be.
-        checked_from: Where in what was read the ids begin, and behind them the pointers.
-        batch: Reads them.
+        parts: Parts in the order of the read.
+        parents: (n,) index of the cell whose pointer each part's offset is added to.
+        offsets: (n,) uint64, offset of each part.
+        sizes: (n,) int64, size of each part in bytes.
+        groups: (n,) int64, ascending: parts of one group may be read in any order.
+        cells: (n_cells,) indices of the cells among the parts.
+        ids: Expected ids of the entities.
+        checked_from: Position in the read bytes at which the ids begin; the pointers follow.
+        batch: Batch that reads the parts.
     """
 
     def __init__(self, memory: Memory, chains: Chains) -> None:
@@ -158,17 +158,17 @@ class FinalRead:
         self.batch = memory.batch(sizes)
 
     def take_offsets(self, offsets: NDArray[np.uint64]) -> None:
-        """Take over the offsets of slots that a search has found."""
+        """Copy the offsets of slots that a search has found."""
         if len(self.cells):
             self.offsets[-len(self.cells) :] = offsets[self.cells]
 
     def explain_change(self, expected: bytes, found: bytes, pid: int) -> PointerError | EntityNotFoundError:
-        """Return the error for what differs from what a walk has just seen.
+        """Return the error for ids or pointers that changed since the walk.
 
         Args:
-            expected: Ids and pointers that the walk led to.
-            found: Ids and pointers that were read with the values.
-            pid: The game.
+            expected: Ids and pointers that the walk read.
+            found: Ids and pointers that were read together with the values.
+            pid: Process id of the game.
         """
         at = next(i for i in range(len(expected)) if expected[i] != found[i])
         ends = np.cumsum(self.sizes) - self.checked_from
@@ -185,9 +185,9 @@ class FinalRead:
         )
 
 
-#: A running game may move things while we look for them; more often in a row than this it does not.
+#: A running game may move objects during a walk; it does not do so more often in succession than this.
 N_ATTEMPTS = 3
-#: Reads without a walk after which it pays to pack them.
+#: Number of reads without a walk after which packing pays off.
 N_READS_TO_PACK = 3
 
 _MIN, _SPAN = np.uint64(MIN_POINTER), np.uint64(MAX_POINTER - MIN_POINTER)
@@ -197,8 +197,8 @@ class ReadPlan:
     """Reads the values of some attributes.
 
     Args:
-        memory: Of the game.
-        chains: What leads to them.
+        memory: Memory of the game.
+        chains: Pointer chains to the attributes.
     """
 
     def __init__(self, memory: Memory, chains: Chains) -> None:
@@ -223,10 +223,10 @@ class ReadPlan:
         """Read the values.
 
         Returns:
-            The bytes of each value, one behind the other; the same buffer may be filled again by the next call.
+            The bytes of the values, concatenated; the next call may overwrite the buffer.
 
         Raises:
-            PointerError: A chain leads nowhere.
+            PointerError: A chain cannot be followed.
             EntityNotFoundError: An entity is not in its list.
             ProcessExitedError: The process has ended.
         """
@@ -242,15 +242,15 @@ class ReadPlan:
         return self._read_anew()
 
     def forget(self) -> None:
-        """Walk all the chains at the next read."""
+        """Make the next read walk all chains."""
         self._is_cached = False
 
     def address_of(self, index: int) -> int:
-        """Return where the value of that place was at the last read."""
+        """Return the address of a value at the last read."""
         return int(self._final.batch.addresses[index])
 
     def _count_cached_read(self) -> None:
-        """Pack the read once it has turned out that the pointers stay for a while."""
+        """Pack the read once the pointers have not changed for some reads."""
         self._n_cached_reads += 1
         final = self._final
         if self._n_cached_reads == N_READS_TO_PACK and int(final.sizes.sum()) <= MAX_SIZE:
@@ -259,7 +259,7 @@ class ReadPlan:
                 self._fast = packed
 
     def _read_anew(self) -> memoryview:
-        """Walk the chains, then read the values and look whether the pointers are still the same."""
+        """Walk the chains, read the values, and check that the pointers have not changed."""
         self._is_cached = False
         problem: MemoryAccessError | EntityNotFoundError | None = None
         for _ in range(N_ATTEMPTS):
@@ -290,12 +290,12 @@ class ReadPlan:
                 self._check_pointers(level.first)
                 raise self._unreadable(level.cells) from error
             level.pointers[:] = np.frombuffer(view, np.uint64)
-        # Unsigned: what lies below the least pointer wraps around, and is too great as well.
+        # Unsigned arithmetic: a value below the smallest pointer wraps around and is too large as well.
         if ((self._cell_pointers - _MIN >= _SPAN) & self._is_followed).any():
             self._check_pointers(len(pointers))
 
     def _search(self, listed: Listed) -> None:
-        """Find an entity in its list."""
+        """Search an entity in its list."""
         begin, end = (int(self._pointers[cell.index]) for cell in (listed.begin, listed.end))
         try:
             place = find_entity(self._memory, listed.name, listed.entity, begin, end)
@@ -310,7 +310,7 @@ class ReadPlan:
         self._offsets[listed.slot.index] = place * listed.entity.stride
 
     def _read_final(self) -> memoryview:
-        """Read values, ids and pointers at the addresses that the walk gave."""
+        """Read values, ids and pointers at the addresses found by the walk."""
         final, pointers = self._final, self._pointers
         if self._chains.entities:
             final.take_offsets(self._offsets)
@@ -322,7 +322,7 @@ class ReadPlan:
             raise self._unreadable(final.parts) from error
 
     def _check_pointers(self, until: int) -> None:
-        """Raise `PointerError` for the first cell before that place whose pointer is none."""
+        """Raise `PointerError` for the first invalid pointer among the cells before an index."""
         for cell in self._chains.cells[self._n_bases : until]:
             pointer = int(self._pointers[cell.index])
             if cell.is_followed and not MIN_POINTER <= pointer < MAX_POINTER:
@@ -330,7 +330,7 @@ class ReadPlan:
                 raise self._pointer_error(cell, f"{is_what}; the game may be loading", is_null=not pointer)
 
     def _unreadable(self, parts: list[Cell | Part]) -> PointerError:
-        """Return the error for the first of some parts that cannot be read."""
+        """Return the error for the first part that cannot be read."""
         bad = parts[0]
         for part in parts:
             size = part.size if isinstance(part, Part) else 8

@@ -1,7 +1,7 @@
-"""Values as a game stores them: little-endian bytes to Python values and back, each checked against the profile.
+"""Conversion of values between the game's little-endian bytes and Python, checked against the profile.
 
-Nothing is guessed: text that is malformed, a bool that is neither 0 nor 1, NaN, and numbers outside their range are
-errors, as a wrong address looks like that.
+Malformed text, a bool that is neither 0 nor 1, NaN, and numbers outside their range are errors, because a wrong address
+gives such values.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _FLOATS = ("f32", "f64")
 
 
 class Codec:
-    """How one attribute is stored.
+    """Converts the values of one attribute.
 
     Attributes:
-        name: Of the attribute.
-        code: What `struct` unpacks it with: a number, or the bytes of everything else.
-        size: Bytes in memory.
-        is_number: `struct` gives a number, so that only `scale`, `low` and `high` remain to be applied.
-        scale: What is stored times this is the value.
-        low: Least plausible value.
-        high: Greatest plausible value.
+        name: Name of the attribute.
+        code: Format code of `struct`: a number, or the bytes of any other type.
+        size: Size in memory in bytes.
+        is_number: Whether `struct` gives a number, so that only `scale`, `low` and `high` remain to be applied.
+        scale: Factor from the stored number to the value.
+        low: Smallest plausible value.
+        high: Largest plausible value.
     """
 
     def __init__(self, name: str, attribute: Attribute) -> None:
@@ -48,10 +48,10 @@ class Codec:
         )
 
     def decode(self, raw: Any) -> Value:
-        """Return the value of what `struct` unpacked with `code`.
+        """Convert the result of unpacking with `code` to a value.
 
         Raises:
-            ImplausibleValueError: It cannot be such a value.
+            ImplausibleValueError: The result is not a valid value of the attribute.
         """
         match self._type:
             case "bool":
@@ -69,7 +69,7 @@ class Codec:
         return self._decode_numbers(raw)
 
     def encode(self, value: Value) -> bytes:
-        """Return the bytes to write; of a flag, one byte that is 0 or 1.
+        """Return the bytes to write; for a flag, one byte that is 0 or 1.
 
         Raises:
             InvalidValueError: The value has the wrong type, is out of range, or does not fit.
@@ -99,7 +99,7 @@ class Codec:
         return ImplausibleValueError(self.name, value, self.low, self.high)
 
     def _widened(self, bound: float, outer: Any) -> float:
-        """Return a bound with the nearest number of 32 bits: 0.1 is read back as 0.10000000149."""
+        """Return a bound widened to the nearest 32-bit number: 0.1 is read back as 0.10000000149."""
         try:
             (nearest,) = self._stored.unpack(self._stored.pack(bound / self.scale))
         except OverflowError:
@@ -119,7 +119,7 @@ class Codec:
             values = stored.astype(np.float64) * self.scale
         else:
             values = stored.astype(np.uint64 if self._type == "u64" else np.int64)
-        # A NaN makes least and greatest NaN, which no comparison holds for.
+        # With a NaN, minimum and maximum are NaN, and every comparison with NaN is false.
         if not (self.low <= values.min() and values.max() <= self.high):
             raise self.implausible(values.tolist())
         return values
@@ -143,7 +143,7 @@ class Codec:
             raise self._invalid(value, f"it does not fit {self._type}") from error
 
     def _nearest(self, value: Value, quotient: float) -> int:
-        """Return the whole number that stands for a value, and reads back as one in the range."""
+        """Return the stored whole number for a value, such that it reads back within the range."""
         if math.isinf(quotient):
             raise self._invalid(value, f"it does not fit {self._type}")
         for stored in (round(quotient), math.floor(quotient), math.ceil(quotient)):
@@ -167,14 +167,14 @@ class Codec:
 
 
 def size_of(attribute: Attribute) -> int:
-    """Return the bytes that an attribute takes in memory."""
+    """Return the size of an attribute in memory in bytes."""
     if attribute.type in NUMBER_CODES:
         return struct.calcsize(f"<{NUMBER_CODES[attribute.type]}") * attribute.length
     return attribute.length if attribute.type in ("bytes", "utf8", "utf16") else 1
 
 
 def _up_to_zero(raw: bytes) -> bytes:
-    """Return the bytes of UTF-16 before its first zero character."""
+    """Return the bytes of UTF-16 text before its first zero character."""
     raw = raw[: len(raw) // 2 * 2]
     units = memoryview(raw).cast("H").tolist()
     return raw[: 2 * units.index(0)] if 0 in units else raw

@@ -34,7 +34,7 @@ class ProcessWatch:
             raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
 
     def is_alive(self) -> bool:
-        """Tell whether it runs."""
+        """Return whether it runs."""
         return self._fd >= 0 and not self._poll.poll(0)
 
     def wait(self, seconds: float) -> None:

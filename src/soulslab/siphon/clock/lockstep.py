@@ -22,8 +22,8 @@ from pathlib import Path
 
 from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, SessionStateError
 from soulslab.siphon.clock import Advance
-from soulslab.siphon.clock.executable import check_can_preload
 from soulslab.siphon.clock.liveness import ProcessWatch
+from soulslab.siphon.clock.lockstep_page import LockstepPage, OnOrphan, open_page_of
 from soulslab.siphon.clock.native_library import (
     BOUNDARIES,
     CROWDED,
@@ -33,8 +33,8 @@ from soulslab.siphon.clock.native_library import (
     UNIT_SPEED,
     native_library,
 )
-from soulslab.siphon.clock.page import LockstepPage, OnOrphan, open_page_of
-from soulslab.siphon.clock.probe import UnheldThread, find_unheld_threads
+from soulslab.siphon.clock.preload_check import check_can_preload
+from soulslab.siphon.clock.thread_probe import UnheldThread, find_unheld_threads
 from soulslab.siphon.profile import ClockFacts, ClockGrade
 
 __all__ = ["LockstepClock", "LockstepPage", "OnOrphan", "attach_lockstep"]
@@ -178,7 +178,7 @@ class LockstepClock:
             return Advance(requested_s=seconds, elapsed_s=total_ns * 1e-9)
 
     def find_unheld_threads(self) -> tuple[UnheldThread, ...]:
-        """Find the threads that go on although the game is paused (`soulslab.siphon.clock.probe`)."""
+        """Find the threads that go on although the game is paused (`soulslab.siphon.clock.thread_probe`)."""
         with self._lock:
             self._address()
             return find_unheld_threads(self._page, self.pid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from soulslab.siphon.input.held import Change, HeldInput
+from soulslab.siphon.input.held_input import Change, HeldInput
 from soulslab.siphon.keys import Key
 
 

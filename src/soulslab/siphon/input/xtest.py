@@ -14,8 +14,8 @@ import xcffib.xtest
 
 from soulslab.errors import InputError
 from soulslab.siphon.input.guard import Guard
-from soulslab.siphon.input.held import Change, pressed_keys, released_keys
-from soulslab.siphon.input.server import deliver, details_of
+from soulslab.siphon.input.held_input import Change, pressed_keys, released_keys
+from soulslab.siphon.input.x_server import deliver, details_of
 from soulslab.siphon.keys import Key
 from soulslab.siphon.process.window import Window
 
@@ -127,7 +127,7 @@ class XTestSender:
         self._window.tell_focus()
 
     def _is_ours(self, focus: int) -> bool:
-        """Tell whether the focus is on the window or inside it."""
+        """Return whether the focus is on the window or inside it."""
         while focus > _POINTER_ROOT and focus not in (self._window.id, self._x.root):
             focus = int(self._x.core.QueryTree(focus).reply().parent)
         return bool(focus == self._window.id)

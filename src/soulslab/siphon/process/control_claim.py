@@ -1,7 +1,7 @@
-"""A claim on a running game: one environment at a time controls a process, and a second one is refused by name.
+"""Exclusive control of a running game: one environment at a time; the error for a second one names the first.
 
-The claim is a locked file in a folder that only this user can enter. The system releases the lock when the process that
-holds it ends, in whatever way.
+The claim is a locked file in a folder that only this user can enter. The operating system releases the lock when the
+process that holds it ends for any reason.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from soulslab.errors import ControlTakenError, ProcessError, ProcessExitedError
 #: Folder of a user that exists while the user is logged in; its path does not depend on the environment.
 _RUNTIME = Path("/run/user")
 _FALLBACK = Path("/tmp")  # noqa: S108  (the folder in it has to belong to this user)
-#: Longest name of a holder that is read from a claim.
+#: Longest name of a holder that is read from a claim file.
 _MAX_NAME_BYTES = 200
 
 
 class ControlClaim:
-    """The claim of this process on a game; `release` gives it up, and so does the end of this process.
+    """The claim of this process on a game, until `release` or the end of this process.
 
     Args:
         pid: Process id of the game.
-        holder: Name of what controls the game, for the error that others get: ``soulslab/Process-v0``.
-        folder: Where claims are kept; None for the folder of this user.
+        holder: Name of the environment that controls the game, for errors: ``soulslab/Process-v0``.
+        folder: Folder of the claim files; None for the folder of this user.
 
     Raises:
-        ControlTakenError: Another environment, of this process or another one, controls the game.
+        ControlTakenError: Another environment, in this or another process, controls the game.
         ProcessError: The folder cannot be used, or the game has ended (`ProcessExitedError`).
     """
 
@@ -39,20 +39,20 @@ class ControlClaim:
         os.pwrite(self._fd, f"{os.getpid()} {holder}".encode()[:_MAX_NAME_BYTES], 0)
 
     def release(self) -> None:
-        """Give up the claim; a second call does nothing."""
+        """Release the claim; a second call does nothing."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            # Removed while it is locked: nobody else can have claimed the game by this file.
+            # The file is removed while it is locked, so no other process can have claimed the game with it.
             self._path.unlink(missing_ok=True)
             os.close(fd)
 
 
 def _locked(path: Path, pid: int) -> int:
-    """Return a descriptor of a claim's file that is locked by it.
+    """Return the descriptor of a claim file that this process has locked.
 
     Raises:
-        ControlTakenError: It is locked already.
-        ProcessError: It cannot be opened.
+        ControlTakenError: The file is locked already.
+        ProcessError: The file cannot be opened.
     """
     import fcntl  # noqa: PLC0415  (not on Windows, where no game is attached to)
 
@@ -77,7 +77,7 @@ def _locked(path: Path, pid: int) -> int:
 
 
 def _holder(fd: int) -> str:
-    """Return the name of the holder of a claim: the environment and its process."""
+    """Return the name of the holder of a claim: its environment and process."""
     pid, _, name = os.pread(fd, _MAX_NAME_BYTES, 0).decode("utf-8", "replace").partition(" ")
     if pid == str(os.getpid()):
         return f"another environment of this process ({name})"
@@ -92,10 +92,10 @@ def _is_same_file(fd: int, path: Path) -> bool:
 
 
 def _claim_folder() -> Path:
-    """Return the folder of this user's claims, made if needed.
+    """Return the folder of this user's claims; it is created if it does not exist.
 
     Raises:
-        ProcessError: It belongs to somebody else, or others can write to it.
+        ProcessError: The folder belongs to another user, or others can write to it.
     """
     runtime = _RUNTIME / str(os.getuid())
     folder = runtime / "soulslab" if os.access(runtime, os.W_OK | os.X_OK) else _FALLBACK / f"soulslab-{os.getuid()}"
@@ -111,7 +111,7 @@ def _claim_folder() -> Path:
 
 
 def _start_ticks(pid: int) -> str:
-    """Return when a process was started, in clock ticks since the start of the system; process ids are used again.
+    """Return the start time of a process in clock ticks since boot; process ids are reused.
 
     Raises:
         ProcessExitedError: There is no such process.

@@ -1,7 +1,7 @@
-"""Finding the process of a game, and refusing those that are not to be touched.
+"""Discovery of the process of a game, and refusal of protected games.
 
-A game goes by the file name of its program. Linux cuts the name of a process at 15 characters, and Wine gives its
-processes the paths of Windows, so the name is looked for in all places that may hold it.
+A game is identified by the file name of its program. Linux cuts process names to 15 characters, and Wine gives its
+processes Windows paths, so the name is searched in all places that may contain it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from soulslab.siphon.memory.linux_permission import denied
 from soulslab.siphon.process.image import Image, file_name, same_name
 from soulslab.siphon.profile import Process
 
-#: Characters that Linux keeps of a process's name (TASK_COMM_LEN - 1, include/linux/sched.h).
+#: Number of characters that Linux keeps of a process name (TASK_COMM_LEN - 1, include/linux/sched.h).
 MAX_COMM = 15
 WINE_LOADERS = ("wine", "wine64", "wine-preloader", "wine64-preloader")
 #: Processes and modules of EasyAntiCheat and BattlEye, in lower case.
@@ -39,7 +39,7 @@ ANTI_CHEAT = (
     "eac", "eac.*", "eac_*", "eac-*", "easyanticheat*", "libeasyanticheat*", "start_protected_game.exe",
     "beservice*", "beclient*", "libbeclient*", "bedaisy*", "battleye*",
 )  # fmt: skip
-#: Variables that name the Windows installation that a Wine process belongs to.
+#: Variables that identify the Windows installation of a Wine process.
 _PREFIXES = ("WINEPREFIX", "STEAM_COMPAT_DATA_PATH")
 _N_LISTED = 10
 
@@ -47,14 +47,14 @@ _log = logging.getLogger(__name__)
 
 
 class _Running(msgspec.Struct, frozen=True):
-    """A process as far as we may know it.
+    """The readable details of a process.
 
     Attributes:
-        pid: Its id.
-        comm: Its name, cut at 15 characters.
-        program: File name of what runs; "" if we may not know.
-        arguments: Its command line.
-        started_s: When it was started, in seconds since 1970.
+        pid: Process id.
+        comm: Process name, cut to 15 characters.
+        program: File name of the program; "" if it is not readable.
+        arguments: Command line.
+        started_s: Start time in seconds since 1970.
     """
 
     pid: int
@@ -65,20 +65,20 @@ class _Running(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What a person would call it."""
+        """Name of the program, for people."""
         first = file_name(self.arguments[0]) if self.arguments else ""
         if self.comm and first[:MAX_COMM] == self.comm:
             return first
         return self.comm or self.program
 
     def describe(self) -> str:
-        """Return a line for a message."""
+        """Return one line for an error message."""
         started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.started_s))
         return f"{self.pid}, started {started}: {' '.join(self.arguments).strip() or self.comm}"
 
 
 def require_linux() -> None:
-    """Raise `ProcessError` where the bridge cannot reach processes: everywhere but on Linux."""
+    """Raise `ProcessError` on systems other than Linux, where siphon cannot access processes."""
     if sys.platform != "linux":
         raise ProcessError(
             f"games are attached to and started on Linux only, and this is {sys.platform}; serve the game on the Linux "
@@ -92,10 +92,10 @@ def find_process(process: Process, pid: int = 0) -> int:
 
     Args:
         process: How to recognise it.
-        pid: Take this one, if it is the game; 0 for the only one there is.
+        pid: Id of the process to check; 0 to find the only one.
 
     Raises:
-        ProcessNotFoundError: There is none, or the given one is another program.
+        ProcessNotFoundError: There is no such process, or the given one runs another program.
         AmbiguousProcessError: There are several; the message lists them.
     """
     wanted = process.executable
@@ -117,16 +117,16 @@ def find_process(process: Process, pid: int = 0) -> int:
 
 
 def refuse_anti_cheat(pid: int, process: Process) -> None:
-    """Raise `AntiCheatError` if an anti-cheat is loaded in a process, or runs beside it.
+    """Raise `AntiCheatError` if an anti-cheat is loaded in a process or runs beside it.
 
     Args:
-        pid: The game.
-        process: May name further processes and modules.
+        pid: Process id of the game.
+        process: Names further processes and modules.
 
     Raises:
-        AntiCheatError: EasyAntiCheat, BattlEye or one that the profile names is there.
-        ProcessExitedError, AttachDeniedError: It cannot be told.
-        ProcessError: This is no Linux.
+        AntiCheatError: EasyAntiCheat, BattlEye, or one that the profile names was found.
+        ProcessExitedError, AttachDeniedError: The process cannot be examined.
+        ProcessError: The operating system is not Linux.
     """
     require_linux()
     patterns = (*ANTI_CHEAT, *(name.casefold() for name in process.anti_cheat))
@@ -145,12 +145,12 @@ def refuse_anti_cheat(pid: int, process: Process) -> None:
 
 
 def check_version(image: Image, process: Process, allow_unknown: bool) -> None:
-    """Raise `GameVersionError` if a profile knows versions of the executable, and this is none of them.
+    """Raise `GameVersionError` if the profile names versions and the executable has another one.
 
     Args:
-        image: The executable in memory.
-        process: Names the known versions; none for no check.
-        allow_unknown: Only log it.
+        image: Executable in memory.
+        process: Names the known versions; empty for no check.
+        allow_unknown: Log an unknown version instead of raising.
     """
     if not process.versions or image.version in process.versions:
         return
@@ -168,21 +168,21 @@ def check_version(image: Image, process: Process, allow_unknown: bool) -> None:
 
 
 def has_ended(pid: int) -> bool:
-    """Tell whether a process has ended, be it that its parent has not noticed yet."""
+    """Return whether a process has ended, even if its parent has not reaped it yet."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return True
-    # The name, in parentheses, may hold anything; the state follows it.
+    # The name, in parentheses, may contain any character; the state follows it.
     return stat.rpartition(b")")[2].split()[0] in (b"Z", b"X")
 
 
 def executable_of(pid: int) -> str:
-    """Return the path of the program that a process runs; of the Windows program for one of Wine.
+    """Return the path of the program of a process; under Wine, of the Windows program.
 
     Raises:
-        ProcessExitedError: It has ended.
-        AttachDeniedError: The system does not say.
+        ProcessExitedError: The process has ended.
+        AttachDeniedError: The operating system denies access.
     """
     try:
         path = str(Path(f"/proc/{pid}/exe").readlink()).removesuffix(" (deleted)")
@@ -197,7 +197,7 @@ def executable_of(pid: int) -> str:
 
 
 def _running() -> Iterator[_Running]:
-    """Yield the processes that run, those left out that have ended."""
+    """Yield the running processes."""
     for pid in psutil.pids():
         try:
             one = psutil.Process(pid)
@@ -212,7 +212,7 @@ def _running() -> Iterator[_Running]:
 
 
 def _comm(pid: int) -> str:
-    """Return the name of a process as the system keeps it; psutil would complete it from the command line."""
+    """Return the name of a process as the kernel keeps it; psutil would complete it from the command line."""
     return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").removesuffix("\n")
 
 
@@ -224,16 +224,16 @@ def _program(one: psutil.Process) -> str:
 
 
 def _best_matches(running: Sequence[_Running], wanted: str) -> list[_Running]:
-    """Return the processes of that name: those whose program has it, else those that only call themselves so."""
+    """Return the processes whose program has a name; if there are none, those whose own name is that name."""
     ranks = [_rank(one, wanted) for one in running]
     best = max(ranks, default=0)
     return [one for one, rank in zip(running, ranks, strict=True) if best and rank == best]
 
 
 def _rank(one: _Running, wanted: str) -> int:
-    """Return 2 for a process whose program is called so, 1 for one that calls itself so, 0 for others.
+    """Return 2 for a process whose program has the name, 1 for one with that process name, 0 for others.
 
-    A shell script that starts the game under the game's own name is of rank 1.
+    A shell script with the name of the game that starts the game has rank 1.
     """
     names = [file_name(argument) for argument in one.arguments]
     if same_name(one.program, wanted) or (names and same_name(names[0], wanted)):
@@ -248,7 +248,7 @@ def _rank(one: _Running, wanted: str) -> int:
 
 
 def _check_given(pid: int, wanted: str, running: Sequence[_Running]) -> int:
-    """Return the id if it is that of a process called so."""
+    """Return the id of the given process if it has the name of the game."""
     one = next((one for one in running if one.pid == pid), None)
     if one is None:
         raise ProcessNotFoundError(f"there is no process {pid}; is the game running?", pid=pid)
@@ -273,7 +273,7 @@ def _is_one_of(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _belong_together(pid: int, other: int) -> bool:
-    """Tell whether two processes are of one login session or one Windows installation, or may be."""
+    """Return whether two processes may share a login session or a Windows installation."""
     try:
         if os.getsid(pid) == os.getsid(other):
             return True

@@ -1,7 +1,7 @@
 """The headers of an ELF program in memory (64-bit, little-endian; the format: man 5 elf).
 
-Only the segments of such a program are in memory. The names of its sections are in its file, which is believed only
-if its headers are the very bytes that are in memory.
+Only the segments of the program are in memory. The names of its sections are in its file, which is used only if its
+headers equal the headers in memory.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def read_elf(memory: Memory, base: int, path: str = "") -> Headers:
     """Read the headers of an ELF program or library.
 
     Args:
-        memory: Of its process.
-        base: Where its header lies.
-        path: Its file, which may name its sections; "" for none.
+        memory: Memory of its process.
+        base: Address of its header.
+        path: Path of its file, which may name its sections; "" for none.
 
     Raises:
         ImageError: There is no header, or it is malformed.
@@ -72,7 +72,7 @@ def _segments(loads: Sequence[tuple[int, ...]], bias: int) -> tuple[Section, ...
 
 
 def _file_sections(path: Path, header: bytes, table: bytes, bias: int) -> tuple[Section, ...]:
-    """Return the sections that a file names, or none if it is not the file that was loaded."""
+    """Return the sections that a file names; none if another file was loaded."""
     segments_at, sections_at, _, _, entry_size, n_sections, names_index = _HEADER.unpack(header)
     try:
         with path.open("rb") as file:
@@ -90,7 +90,7 @@ def _file_sections(path: Path, header: bytes, table: bytes, bias: int) -> tuple[
     found = (
         Section(_name(names, at), bias + address, size, bool(flags & _SHF_EXECINSTR), bool(flags & _SHF_WRITE))
         for at, kind, flags, address, size in _SECTION.iter_unpack(entries)
-        # .tbss has an address, but its memory is that of each thread.
+        # .tbss has an address, but each thread has its own copy elsewhere.
         if flags & _SHF_ALLOC and size and not (flags & _SHF_TLS and kind == _SHT_NOBITS)
     )
     return tuple(sorted(found, key=lambda section: section.start))

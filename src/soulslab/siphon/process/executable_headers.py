@@ -1,4 +1,4 @@
-"""Headers of programs: what the readers of ELF and PE have in common."""
+"""Headers of executables: the result type of the ELF and PE readers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Kind = Literal["elf", "pe"]
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A part of a program in memory.
+    """A section of a program in memory.
 
     Attributes:
         name: ``.text``; of an ELF program whose file cannot be read, ``load0``, ``load1``, ...
-        start: Its address.
-        size: In bytes, in memory.
-        is_executable: It holds code.
-        is_writable: The program may write it.
+        start: Address.
+        size: Size in memory in bytes.
+        is_executable: Whether it contains code.
+        is_writable: Whether the program may write to it.
     """
 
     name: str
@@ -28,16 +28,16 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Headers(msgspec.Struct, frozen=True):
-    """What the headers of a loaded program or library say.
+    """Contents of the headers of a loaded program or library.
 
     Attributes:
-        kind: Its format.
+        kind: Format of the executable.
         size: Bytes from its base to its end.
-        sections: Ascending.
-        preferred_base: Where it was built to be loaded; 0 for anywhere.
-        is_library: It is a DLL; an ELF program cannot be told from a library.
-        version: Of the version resource; "" without one.
-        export_name: Name that a DLL gives itself; "" for none.
+        sections: Sections, ascending.
+        preferred_base: Address that it was linked for; 0 for any.
+        is_library: Whether it is a DLL; ELF headers do not distinguish programs from libraries.
+        version: Version from the version resource; "" without one.
+        export_name: Name in the export table of a DLL; "" for none.
     """
 
     kind: Kind

@@ -1,7 +1,7 @@
-"""The program in the memory of its process: where it is loaded, its sections, its version.
+"""The executable image of a process: its base address, sections and version.
 
-All is read from the headers in memory. Names of files only help to find the headers: Wine maps the sections of a
-Windows program as anonymous memory, and what a file holds now need not be what was loaded.
+Everything is read from the headers in memory. File names only help to find the headers: Wine maps the sections of a
+Windows program as anonymous memory, and a file may have changed since it was loaded.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ __all__ = ["Image", "Section", "module_base", "read_image"]
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
-    """A program in memory.
+    """An executable in memory.
 
     Attributes:
-        path: Its file; "" if its memory does not name one.
+        path: Path of its file; "" if the memory map does not name one.
         kind: Format of its headers.
-        base: Where it is loaded.
-        size: Bytes from there to its end.
-        version: Of its version resource, as ``2.6.1.0``; "" if it carries none, as ELF programs do.
-        sections: Ascending.
-        pid: Its process.
+        base: Address at which it is loaded.
+        size: Bytes from its base to its end.
+        version: Version from its version resource, as ``2.6.1.0``; "" without one, as for ELF programs.
+        sections: Sections, ascending.
+        pid: Process id.
     """
 
     path: str
@@ -43,33 +43,33 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Loaded(msgspec.Struct, frozen=True):
-    """A program or library in memory: where, from which file, and what its headers say."""
+    """A loaded program or library: base address, file and headers."""
 
     base: int
     path: str
     headers: Headers
 
     def describe(self) -> str:
-        """Return a part of a message."""
+        """Return a description for an error message."""
         return f"{file_name(self.path) or self.headers.export_name or 'unnamed'} at {self.base:#x}"
 
 
 def read_image(memory: Memory, executable: str) -> Image:
-    """Find the program of a process and read its headers.
+    """Find the executable of a process and read its headers.
 
     Args:
-        memory: Of the process.
-        executable: Name of its file, with or without a path of Linux or Windows.
+        memory: Memory of the process.
+        executable: File name, with or without a path of Linux or Windows.
 
     Raises:
-        ImageError: It is not loaded (yet), its headers are malformed, or several may be it.
+        ImageError: It is not loaded (yet), its headers are malformed, or several modules match.
         ProcessExitedError: The process has ended.
     """
     wanted = file_name(executable)
     regions = [region for region in memory.regions() if region.is_readable]
     found = list(_loaded(memory, regions, lambda region: same_name(file_name(region.path), wanted)))
     if not found and wanted.casefold().endswith(".exe"):
-        # Nothing says which file it is, but a process has one Windows program, and the rest of it are DLLs.
+        # The file is unknown, but a Windows process has one program; its other modules are DLLs.
         unnamed = _loaded(memory, regions, _has_no_file)
         found = [one for one in unnamed if one.headers.kind == "pe" and not one.headers.is_library]
     one = _only(found, wanted, regions, memory.pid)
@@ -86,14 +86,14 @@ def read_image(memory: Memory, executable: str) -> Image:
 
 
 def module_base(memory: Memory, name: str) -> int:
-    """Return where a library is loaded.
+    """Return the base address of a library.
 
     Args:
-        memory: Of the process.
+        memory: Memory of the process.
         name: File name of the library; ``libSDL2-2.0.so.0`` also finds ``libSDL2-2.0.so.0.2800.5``.
 
     Raises:
-        ImageError: It is not loaded (yet), or several may be it.
+        ImageError: It is not loaded (yet), or several libraries match.
         ProcessExitedError: The process has ended.
     """
     wanted = file_name(name)
@@ -112,7 +112,7 @@ def _has_no_file(region: Region) -> bool:
 
 
 def _loaded(memory: Memory, regions: list[Region], fits: Callable[[Region], bool]) -> Iterator[_Loaded]:
-    """Yield the programs and libraries whose header begins one of the regions that fit."""
+    """Yield the programs and libraries whose header is at the start of a matching region."""
     for region in regions:
         if not fits(region):
             continue
@@ -125,9 +125,9 @@ def _loaded(memory: Memory, regions: list[Region], fits: Callable[[Region], bool
             else:
                 continue
         except MemoryAccessError:
-            continue  # memory of a device, or unmapped just now: no header
+            continue  # device memory, or unmapped since: no header
         except ImageError:
-            # Data that begins like a header; where the file's name says that it is one, the mistake is worth telling.
+            # Data that resembles a header is skipped; a malformed header of the named file is an error.
             if region.path:
                 raise
             continue
@@ -135,12 +135,12 @@ def _loaded(memory: Memory, regions: list[Region], fits: Callable[[Region], bool
 
 
 def _only(found: list[_Loaded], wanted: str, regions: list[Region], pid: int) -> _Loaded:
-    """Return the one that was found; of several, the one that lies where it was built to be."""
+    """Return the single match; of several, the one at the address that it was linked for."""
     if not found:
         raise ImageError(f"{wanted!r} is not loaded in process {pid}{_close_names(wanted, regions)}", pid=pid)
     if len(found) == 1:
         return found[0]
-    # A program that reads its own file as data has it in memory once more, but elsewhere.
+    # A program that maps its own file as data has it in memory twice, at different addresses.
     at_home = [one for one in found if one.base == one.headers.preferred_base]
     if len(at_home) == 1:
         return at_home[0]
@@ -155,12 +155,12 @@ def _close_names(wanted: str, regions: list[Region]) -> str:
 
 
 def file_name(path: str) -> str:
-    """Return the last part of a path of Linux or Windows."""
+    """Return the last part of a Linux or Windows path."""
     return re.split(r"[/\\]", path)[-1]
 
 
 def same_name(name: str, wanted: str) -> bool:
-    """Tell whether two file names are the same; those of Windows are, whatever their case."""
+    """Return whether two file names are equal; Windows names are compared without regard to case."""
     if wanted.casefold().endswith((".exe", ".dll")):
         return name.casefold() == wanted.casefold()
     return name == wanted

@@ -1,4 +1,4 @@
-"""Starting a game as a child of ours, and ending it with all that it started.
+"""Starting a game as a child process, and ending it with all of its processes.
 
 ::
 
@@ -23,21 +23,22 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from soulslab.errors import ConfigError, LaunchError, did_you_mean
-from soulslab.siphon.process.output import Output
-from soulslab.siphon.process.parent_death_pipe import Lifeline
+from soulslab.siphon.process.parent_death_pipe import ParentDeathPipe
 from soulslab.siphon.process.private_folder import PrivateFolder
+from soulslab.siphon.process.process_output import Output
 from soulslab.siphon.process.process_tree import await_end, is_program, living, marked
 from soulslab.siphon.profile import Process
 
-#: Where Debian puts games; root does not search there.
+#: Folder in which Debian installs games; it is not on root's PATH.
 GAME_DIRS = ("/usr/games", "/usr/local/games")
 DEADLINE_S = 20.0
 GRACE_S = 1.0
 KILL_DEADLINE_S = 10.0
 POLL_S = 0.01
-#: A variable that all that a game starts inherits, so that nothing of it is lost sight of.
+#: Variable that every process of a game inherits, so that all of them can be found.
 MARK = "SOULSLAB_RUN"
-#: Sound without a device, which would pace the game: for games in lockstep or on a private display, unless the profile
+#: Audio backends without a device, which would pace the game; used in lockstep or on a private display, unless the
+#: profile
 #: sets the variables.
 SILENT = {
     "SDL_AUDIODRIVER": "dummy",  # SDL 1.2 and 2
@@ -48,17 +49,17 @@ SILENT = {
     "PIPEWIRE_REMOTE": os.devnull,
     "JACK_NO_START_SERVER": "1",
 }
-#: Variables of this process that a game gets at a deterministic start: where things are found.
+#: Variables of this process that a game inherits at a deterministic start: search paths.
 INHERITED = (
     *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR"),
     *("DISPLAY", "XAUTHORITY"),
 )
-#: Variables that it gets besides.
+#: Additional variables at a deterministic start.
 FIXED = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
-#: A variable that brings all arguments and variables to a multiple of so many bytes.
+#: Variable that pads all arguments and variables to a multiple of this many bytes.
 PADDING = "SOULSLAB_PADDING"
 PADDED_BYTES = 4096
-#: <sys/personality.h>; the number that asks for the present value.
+#: Values of <sys/personality.h>; the last one queries the current value.
 ADDR_NO_RANDOMIZE = 0x0040000
 QUERY_PERSONALITY = 0xFFFFFFFF
 
@@ -67,11 +68,11 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 
 class GameProcess:
-    """A game that we started, with its helpers: a script around it, Wine's server.
+    """A started game with its helper processes: a wrapper script, Wine's server.
 
     Attributes:
-        pid: Of the game itself.
-        directory: Its private folder, removed by `kill`.
+        pid: Process id of the game itself.
+        directory: Private folder of the game, removed by `kill`.
     """
 
     def __init__(self, child: subprocess.Popen[bytes], mark: str, output: Output, parts: ExitStack) -> None:
@@ -85,16 +86,16 @@ class GameProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the game has ended; the script that started it may still run."""
+        """Whether the game has ended; its wrapper script may still run."""
         if self._pidfd is None:
             return self._child.poll() is not None
         return await_end([self.pid], 0.0, pidfds={self.pid: self._pidfd})
 
     def status(self) -> int | None:
-        """Return the exit status, negative for a signal; None while it runs.
+        """Return the exit status, negative for a signal; None while the game runs.
 
-        If the command is a script around the game, it is that of the script, which normally ends with the game; None
-        if the script goes on without it (see `has_ended`).
+        If the command is a script around the game, this is the status of the script, which normally ends with the game;
+        None if the script continues without the game (see `has_ended`).
         """
         if self._pidfd is not None:
             if not self.has_ended:
@@ -104,18 +105,18 @@ class GameProcess:
         return self._child.poll()
 
     def processes(self) -> set[int]:
-        """Return all processes that were started and have not ended."""
+        """Return all started processes that have not ended."""
         return living(marked(MARK, self._mark) | ({self._child.pid} if self._child.poll() is None else set()))
 
     def output_tail(self) -> str:
-        """Return the end of what it printed; "" after `kill`."""
+        """Return the end of the game's output; "" after `kill`."""
         return self._output.tail()
 
     def kill(self, grace_s: float = GRACE_S) -> None:
-        """End the game and all that it started, and remove its folder; a second call does nothing.
+        """End the game with all of its processes, and remove its folder; a second call does nothing.
 
         Args:
-            grace_s: How long they may take to end by themselves after SIGTERM.
+            grace_s: Time for the processes to end after SIGTERM.
         """
         self._end(signal.SIGTERM, grace_s)
         deadline = time.monotonic() + KILL_DEADLINE_S
@@ -124,14 +125,14 @@ class GameProcess:
         self._child.wait(KILL_DEADLINE_S)
         if self._pidfd is not None:
             os.close(self._pidfd)
-            # From here on only the child is asked, and it has ended.
+            # From here on only the child process is polled, and it has ended.
             self._pidfd = None
         self._parts.close()
 
     def _end(self, number: signal.Signals, wait_s: float) -> bool:
-        """Send a signal to all that still lives and wait; tell whether nothing was alive."""
+        """Send a signal to all remaining processes and wait; return whether there were none."""
         if self._child.returncode is None:
-            # A process that just changes its program has no environment for a moment, but always a group.
+            # During exec a process has no environment for a moment, but always a process group.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, number)
         pids = self.processes()
@@ -143,15 +144,15 @@ class GameProcess:
         return not pids
 
     def find_game(self, executable: str, deadline_s: float, wait: Callable[[], object] | None = None) -> None:
-        """Wait until a process of that name runs among those we started, and take it for the game.
+        """Wait until a process with a name runs among the started ones, and use it as the game.
 
         Args:
             executable: File name of the program.
-            deadline_s: Wall time for the process to come up.
-            wait: Waits between two searches; None for a short sleep.
+            deadline_s: Wall time until the process must run.
+            wait: Called between two searches; None for a short sleep.
 
         Raises:
-            LaunchError: All of them ended before, or none had that name in time.
+            LaunchError: All processes ended, or none has that name in time.
         """
         deadline = time.monotonic() + deadline_s
         while True:
@@ -160,7 +161,7 @@ class GameProcess:
             if self._child.pid in matching:
                 return
             for pid in matching:
-                with suppress(ProcessLookupError):  # it has just ended, and another may come
+                with suppress(ProcessLookupError):  # it has just ended, and another one may start
                     self._pidfd = os.pidfd_open(pid)
                     self.pid = pid
                     return
@@ -188,10 +189,10 @@ def launch(
     ends_with_us: bool = True,
     deadline_s: float = DEADLINE_S,
 ) -> GameProcess:
-    """Start a game and wait until its process is there: `start_command` and `GameProcess.find_game`.
+    """Start a game and wait for its process, as `start_command` and `GameProcess.find_game` do.
 
     Raises:
-        LaunchError: It cannot be started, or ended at once.
+        LaunchError: The game cannot be started, or ends at once.
         ConfigError: An option is unknown, or the profile has no command.
     """
     game = start_command(
@@ -216,19 +217,19 @@ def start_command(
 ) -> GameProcess:
     """Start the command of a game; `GameProcess.find_game` finds the game among the processes of the command.
 
-    It gets a session and a process group of its own, and an empty private folder that ``{directory}`` names; it is
-    started in that folder unless the profile names another.
+    The command gets a session, a process group and an empty private folder (``{directory}``), which is its working
+    folder unless the profile names another one.
 
     Args:
-        process: What the profile says about it.
-        options: Replace `Process.options`.
-        display: X display to draw on; "" leaves the environment as it is.
-        extra_environment: Variables that win over the profile's. ``LD_PRELOAD`` is put before one that is there.
-        ends_with_us: The kernel kills its process group when this process dies in whatever way.
-        is_deterministic: Start it at fixed addresses, and with few variables of this process (`INHERITED`).
+        process: Command of the profile.
+        options: Values that replace those in `Process.options`.
+        display: X display of the game; "" leaves the environment unchanged.
+        extra_environment: Variables that override the profile's. ``LD_PRELOAD`` is put before an existing value.
+        ends_with_us: Whether the kernel kills its process group when this process dies for any reason.
+        is_deterministic: Whether to start at fixed addresses, with few variables of this process (`INHERITED`).
 
     Raises:
-        LaunchError: It cannot be started.
+        LaunchError: The game cannot be started.
         ConfigError: An option is unknown, or the profile has no command.
     """
     if not process.command:
@@ -248,7 +249,7 @@ def start_command(
         directory = Path(process.directory).expanduser() if process.directory else folder.path
         output = Output()
         undo.callback(output.close)
-        lifeline = Lifeline()
+        lifeline = ParentDeathPipe()
         undo.callback(lifeline.release)
         with _fixed_addresses() if is_deterministic else nullcontext():
             child = _start(command, environment, directory, (folder.fd, lifeline.fd), output)
@@ -280,7 +281,7 @@ def _start(
 
 @contextmanager
 def _fixed_addresses() -> Iterator[None]:
-    """Start processes without randomised addresses in this block (personality(2)); only this thread is affected."""
+    """Disable address randomisation for processes started in this block by this thread (personality(2))."""
     personality = ctypes.CDLL(None, use_errno=True).personality
     personality.argtypes = (ctypes.c_ulong,)
     before = personality(QUERY_PERSONALITY)
@@ -297,7 +298,7 @@ def _fixed_addresses() -> Iterator[None]:
 
 
 def find_program(name: str) -> str:
-    """Return the path of a program on the PATH, among the games, or beside this Python; "" if there is none."""
+    """Return the path of a program on the PATH, in Debian's folder of games, or beside this Python; "" if none."""
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *GAME_DIRS, sysconfig.get_path("scripts")))
     return shutil.which(name, path=path) or ""
 
@@ -306,7 +307,7 @@ def _program(name: str) -> str:
     """Return the path of a program.
 
     Raises:
-        LaunchError: There is none.
+        LaunchError: The program was not found.
     """
     program = find_program(name)
     if not program:
@@ -314,7 +315,7 @@ def _program(name: str) -> str:
             f"there is no program {name!r}; install it (on Debian: apt-get install {Path(name).name}, if its package "
             f"is called so), or put its folder on the PATH"
         )
-    # A path is meant from where we are, not from the folder that the game is started in.
+    # A relative path counts from the current folder, not from the working folder of the game.
     return str(Path(program).absolute())
 
 
@@ -322,7 +323,7 @@ def check_options(process: Process, options: Mapping[str, str]) -> None:
     """Check that a program can be started with some options.
 
     Raises:
-        ConfigError: The profile has no such option, or a value cannot stand on a command line.
+        ConfigError: The profile has no such option, or a value is not valid on a command line.
     """
     for name, value in options.items():
         if name not in process.options:
@@ -340,7 +341,7 @@ def _chosen(process: Process, options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _fill(text: str, values: Mapping[str, str], path: str) -> str:
-    """Return the text with ``{name}`` replaced."""
+    """Return a text with ``{name}`` placeholders replaced."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
@@ -354,7 +355,7 @@ def _fill(text: str, values: Mapping[str, str], path: str) -> str:
 def _environment(
     base: Mapping[str, str], display: str, own: Mapping[str, str], extra: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the variables to start the game with."""
+    """Return the environment variables of the game."""
     environment = dict(base)
     if display:
         environment["DISPLAY"] = display
@@ -376,7 +377,7 @@ def _fixed_environment() -> dict[str, str]:
 def _padding(command: Sequence[str], environment: Mapping[str, str]) -> str:
     """Return a value for `PADDING` with which arguments and variables fill whole blocks.
 
-    They lie above the stack. A longer display number, say, would move all addresses on it.
+    Arguments and variables lie above the stack, so a longer display number would shift all stack addresses.
     """
     texts = [*command, *(f"{name}={value}" for name, value in environment.items()), f"{PADDING}="]
     return "x" * (-sum(len(os.fsencode(text)) + 1 for text in texts) % PADDED_BYTES)

@@ -1,4 +1,4 @@
-"""Who has a file open: a file that is being written is not to be copied, and not to be replaced."""
+"""Processes that have a file open, because a file that is being written must not be copied or replaced."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _log = logging.getLogger(__name__)
 def writers_of(path: Path) -> tuple[int, ...]:
     """Return the processes that have a file open for writing, by id.
 
-    Those of other users that the system does not let us look into are left out, and logged.
+    Processes of other users that cannot be examined are skipped and logged.
 
     Args:
-        path: The file.
+        path: Path of the file.
 
     Raises:
-        FileNotFoundError: There is no such file.
+        FileNotFoundError: The file does not exist.
     """
     wanted = path.stat()
     found = set()
     for pid, descriptor in _descriptors():
         try:
-            # What the descriptor has open, under whatever name it was opened.
+            # Device and inode, because a file can be opened under several names.
             held = descriptor.stat()
             if (held.st_dev, held.st_ino) == (wanted.st_dev, wanted.st_ino) and _is_for_writing(pid, descriptor.name):
                 found.add(pid)
         except OSError:
-            continue  # it was closed while we looked
+            continue  # it was closed in the meantime
     return tuple(sorted(found))
 
 
@@ -44,13 +44,13 @@ def _descriptors() -> Iterator[tuple[int, Path]]:
             _log.debug("process %s is left out: its files are not ours to see", process.name)
             continue
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
         for descriptor in descriptors:
             yield int(process.name), descriptor
 
 
 def _is_for_writing(pid: int, number: str) -> bool:
-    """Tell from the flags of a descriptor (octal, proc(5)) whether one may write through it."""
+    """Return whether the flags of a descriptor (octal, proc(5)) permit writing."""
     lines = Path(f"/proc/{pid}/fdinfo/{number}").read_text(encoding="ascii").splitlines()
     flags = next(int(line.split()[1], 8) for line in lines if line.startswith("flags:"))
     return flags & os.O_ACCMODE in (os.O_WRONLY, os.O_RDWR)

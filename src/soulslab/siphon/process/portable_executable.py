@@ -1,6 +1,6 @@
 """The headers of a Windows program in memory (PE32+; the format: Microsoft, "PE Format").
 
-All of it is in memory, so no file is needed; the version comes from the version resource, as Explorer shows it.
+All headers are in memory, so no file is read; the version comes from the version resource, as in Windows Explorer.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def read_pe(memory: Memory, base: int) -> Headers:
     """Read the headers of a Windows program or DLL.
 
     Args:
-        memory: Of its process.
-        base: Where its header lies.
+        memory: Memory of its process.
+        base: Address of its header.
 
     Raises:
         ImageError: There is no header, or it is malformed.
@@ -91,7 +91,7 @@ def _read_version(memory: Memory, base: int, size: int, resources_at: int) -> st
         return ""
     try:
         table_at = 0
-        # The tree has three levels: type, name, language. The first name and language will do.
+        # The tree has three levels: type, name, language. The first name and language are sufficient.
         for wanted in (_RT_VERSION, None, None):
             entry = _find_entry(memory, base + resources_at + table_at, wanted)
             if entry is None:
@@ -112,7 +112,7 @@ def _read_version(memory: Memory, base: int, size: int, resources_at: int) -> st
 
 
 def _find_entry(memory: Memory, table: int, wanted: int | None) -> int | None:
-    """Return where the entry of that id leads, or the first entry; None if there is none."""
+    """Return the target of the entry with an id, or of the first entry; None if there is none."""
     n_entries = sum(_RESOURCE_TABLE.unpack(memory.read(table, _RESOURCE_TABLE.size)))
     if n_entries > _MAX_ENTRIES:
         return None
@@ -124,7 +124,7 @@ def _find_entry(memory: Memory, table: int, wanted: int | None) -> int | None:
 
 
 def _read_export_name(memory: Memory, base: int, size: int, exports_at: int) -> str:
-    """Return the name that a DLL gives itself, or "" if it has none."""
+    """Return the name in the export table of a DLL; "" if it has none."""
     if not 0 < exports_at < size:
         return ""
     try:

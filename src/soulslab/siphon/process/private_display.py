@@ -1,4 +1,4 @@
-"""A private X display: an Xvfb of our own, so that a game runs unseen, has the focus to itself and is read cheaply.
+"""A private X display: an own Xvfb server, on which a game runs unseen, has the focus, and is captured cheaply.
 
 ::
 
@@ -27,7 +27,7 @@ import xcffib.xfixes
 import xcffib.xproto
 
 from soulslab.errors import ConfigError, DisplayError
-from soulslab.siphon.process.parent_death_pipe import Lifeline
+from soulslab.siphon.process.parent_death_pipe import ParentDeathPipe
 from soulslab.siphon.process.private_folder import PrivateFolder
 from soulslab.siphon.process.x11 import COOKIE_NAME, XConnection
 
@@ -35,8 +35,8 @@ START_DEADLINE_S = 20.0
 MAX_STARTS = 3
 END_DEADLINE_S = 5.0
 DISPLAY_DIGITS = 5
-MAX_SIDE_PX = 16384  # what X's 16-bit coordinates leave, halved
-#: Xauthority's FamilyWild (<X11/Xauth.h>): the cookie is good for any display of any host.
+MAX_SIDE_PX = 16384  # half the range of X's 16-bit coordinates
+#: Xauthority's FamilyWild (<X11/Xauth.h>): the cookie is valid for any display of any host.
 FAMILY_WILD = 0xFFFF
 
 _log = logging.getLogger(__name__)
@@ -45,22 +45,22 @@ _log = logging.getLogger(__name__)
 class PrivateDisplay:
     """A running Xvfb with one screen of 24-bit colours.
 
-    Only this user can connect, by the cookie in `environment` or by uid; there is no TCP port. The pointer is not drawn
-    and the screen saver is off. The server ends with `close`. If we die without it, even by kill -9, it ends as soon as
-    its last client is gone: at once, or together with the game on it.
+    Only this user can connect, by the cookie in `environment` or by user id; there is no TCP port. The pointer is not
+    drawn and the screen saver is off. The server ends with `close`. If this process dies without it, even by SIGKILL,
+    the server ends when its last client disconnects: at once, or together with the game.
 
     Args:
         size_px: Width and height of the screen.
 
     Attributes:
-        name: ``:7``.
-        pid: Of the server.
+        name: Name of the display, as ``:7``.
+        pid: Process id of the server.
         size_px: Width and height of the screen.
-        framebuffer: The file with its pixels (an XWD file, rows of BGRX), which the server maps and draws into.
+        framebuffer: File with its pixels (an XWD file, rows of BGRX), which the server maps and draws into.
 
     Raises:
         DisplayError: Xvfb is not installed, or does not start.
-        ConfigError: There is no screen of that size.
+        ConfigError: The screen size is not supported.
     """
 
     def __init__(self, size_px: tuple[int, int] = (1280, 720)) -> None:
@@ -78,11 +78,11 @@ class PrivateDisplay:
                 cookie = secrets.token_bytes(16)
                 self._start(program, cookie, undo)
                 try:
-                    # The server ends when its last client goes (-terminate); this one is there from now on.
+                    # The server ends when its last client disconnects (-terminate); this connection keeps it running.
                     self._connection = XConnection(self.name, cookie=cookie)
                 except DisplayError as error:
-                    # An X server that ends frees its number first, and then removes the socket of that number. One that
-                    # just starts can take the number in between, and lose its own socket.
+                    # An X server that ends frees its number first and removes the socket of that number later. A server
+                    # that starts in between can take the number and lose its socket.
                     if not tries_left:
                         raise
                     _log.info("starting the private display again: %s", error)
@@ -94,29 +94,29 @@ class PrivateDisplay:
                 return
 
     def _start(self, program: str, cookie: bytes, undo: ExitStack) -> None:
-        """Start the server in a new folder, tied to us."""
+        """Start the server in a new folder, with a parent-death pipe."""
         folder = PrivateFolder("display")
         undo.callback(folder.close)
         self.framebuffer: Path = folder.path / "Xvfb_screen0"
         self._authority = folder.path / "authority"
         _write_authority(self._authority, cookie)
-        self._lifeline = Lifeline()
+        self._lifeline = ParentDeathPipe()
         undo.callback(self._lifeline.release)
         self._process, self.name = _start(program, self.size_px, folder, self._lifeline, undo)
         self.pid = self._process.pid
 
     def environment(self, *, has_fixed_length: bool = False) -> dict[str, str]:
-        """Return the variables with which a program draws here.
+        """Return the environment variables with which a program draws on this display.
 
         Args:
-            has_fixed_length: Fill the display number up with zeros, as X libraries store its text on the heap.
+            has_fixed_length: Pad the display number with zeros, because X libraries store its text on the heap.
         """
         name = f":{int(self.name[1:]):0{DISPLAY_DIGITS}d}" if has_fixed_length else self.name
         return {"DISPLAY": name, "XAUTHORITY": str(self._authority)}
 
     @property
     def has_ended(self) -> bool:
-        """Whether the server is gone, or going: one that is killed breaks its connections before its process ends."""
+        """Whether the server has ended or is ending: a killed server breaks its connections before its process ends."""
         try:
             self._connection.sync()
         except DisplayError:
@@ -137,9 +137,9 @@ class PrivateDisplay:
 
 
 def _start(
-    program: str, size_px: tuple[int, int], folder: PrivateFolder, lifeline: Lifeline, undo: ExitStack
+    program: str, size_px: tuple[int, int], folder: PrivateFolder, lifeline: ParentDeathPipe, undo: ExitStack
 ) -> tuple[subprocess.Popen[bytes], str]:
-    """Start Xvfb, wait until it listens; return it and the name of its display."""
+    """Start Xvfb and wait until it listens; return the process and the name of its display."""
     log = folder.path / "log"
     reader, writer = os.pipe()
     command = [
@@ -156,7 +156,7 @@ def _start(
                 stderr=output,
                 cwd=folder.path,
                 pass_fds=(writer, folder.fd, lifeline.fd),
-                # Ctrl-C in the terminal is for us; we end the server.
+                # Ctrl-C in the terminal must reach only this process, which ends the server.
                 start_new_session=True,
             )
     except OSError as error:
@@ -177,7 +177,7 @@ def _start(
 
 
 def _read_line(fd: int, deadline: float) -> str:
-    """Return what comes up to a newline; "" if the other side closes or the deadline passes before."""
+    """Return the text up to a newline; "" if the other side closes or the deadline passes first."""
     line = b""
     while not line.endswith(b"\n"):
         if not select.select([fd], [], [], max(deadline - time.monotonic(), 0.0))[0]:
@@ -190,7 +190,7 @@ def _read_line(fd: int, deadline: float) -> str:
 
 
 def _settle(connection: XConnection) -> None:
-    """Let the processes of this user in, and hide the pointer, which would be in the pixels."""
+    """Give the processes of this user access, and hide the pointer, which would be visible in the pixels."""
     address = list(f"localuser\0#{os.getuid()}".encode())
     fixes = connection.extension(xcffib.xfixes.key)
     with connection.using("set up the private display"):
@@ -216,7 +216,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _write_authority(path: Path, cookie: bytes) -> None:
-    """Write a file for XAUTHORITY (format: Xau(3)): one cookie, for whatever number the display gets."""
+    """Write an XAUTHORITY file (format: Xau(3)) with one cookie that is valid for every display number."""
     fields = (b"", b"", COOKIE_NAME, cookie)
     data = struct.pack(">H", FAMILY_WILD) + b"".join(struct.pack(">H", len(field)) + field for field in fields)
     path.touch(mode=0o600)

@@ -1,4 +1,4 @@
-"""A private temporary folder that is swept away later if we are killed before we can remove it ourselves."""
+"""A private temporary folder, which a later process removes if this one is killed before it can do so."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import time
 from pathlib import Path
 
 PREFIX = "soulslab-"
-#: A folder this young may be one that its owner has not locked yet.
+#: A folder younger than this may not be locked by its owner yet.
 MIN_AGE_S = 60.0
 
 
 class PrivateFolder:
     """A new, empty folder that only this user can enter.
 
-    It is locked as long as somebody has `fd` open: we, and the processes that were given it. When no one has any more
-    the next PrivateFolder of the same kind removes what was left behind.
+    The folder is locked while a process has `fd` open: this process, or one that inherited it. Once no process does,
+    the next PrivateFolder of the same kind removes it.
 
     Args:
-        kind: What it is for, in its name: ``display``.
+        kind: Purpose, as a part of its name: ``display``.
 
     Attributes:
-        path: The folder.
-        fd: Descriptor of its lock; hand it to a process that keeps using the folder when we are gone.
+        path: Path of the folder.
+        fd: Descriptor of its lock; pass it to a process that uses the folder after this one has ended.
     """
 
     def __init__(self, kind: str) -> None:
@@ -37,7 +37,7 @@ class PrivateFolder:
         self._is_closed = False
 
     def close(self) -> None:
-        """Remove the folder with all that is in it; a second call does nothing."""
+        """Remove the folder and its contents; a second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
             shutil.rmtree(self.path, ignore_errors=True)
@@ -49,7 +49,7 @@ def _sweep(prefix: str) -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         try:
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except OSError:  # somebody else's, or just removed
+        except OSError:  # another user's, or just removed
             continue
         try:
             about = os.fstat(fd)

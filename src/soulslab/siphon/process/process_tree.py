@@ -1,4 +1,4 @@
-"""The processes that came of one that we started: which they are, which live, when they end. Linux, by /proc."""
+"""The processes that descend from a started one: which ones, which of them run, and when they end (from /proc)."""
 
 from __future__ import annotations
 
@@ -16,38 +16,39 @@ PROC = Path("/proc")
 
 
 def marked(variable: str, value: str) -> set[int]:
-    """Return the processes whose environment holds a variable with this value.
+    """Return the processes whose environment has a variable with a value.
 
-    It passes from a process to all that it starts, also to those that cut themselves loose by a session of their own.
+    Every process inherits the variable, including processes that have left the session.
     """
     wanted = f"{variable}={value}".encode()
     return {int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit() and wanted in _words(entry / "environ")}
 
 
 def is_program(pid: int, executable: str) -> bool:
-    """Tell whether a process runs the program of this file name."""
-    # Under Wine the program that runs is Wine, which writes the path of the game into its command line. There is also
-    # the name that a program was started by, as /usr/bin/python3 is a link to another; of a script it is the shell's.
+    """Return whether a process runs the program with a file name."""
+    # Under Wine the program is Wine, and its command line contains the path of the game. The name in the command line
+    # is
+    # compared as well, because /usr/bin/python3 is a link to another name, and the program of a script is the shell.
     first = _words(PROC / str(pid) / "cmdline")[0].decode(errors="replace")
     try:
         path = str((PROC / str(pid) / "exe").readlink()).removesuffix(" (deleted)")
-    except OSError:  # it has ended, or is not ours
+    except OSError:  # it has ended, or belongs to another user
         path = ""
     return any(same_name(file_name(name), executable) for name in (path, first))
 
 
 def living(pids: Collection[int]) -> set[int]:
-    """Return those that have not ended; one that waits for its parent to ask for its status has."""
+    """Return the processes that have not ended; a zombie has ended."""
     return {pid for pid in pids if not has_ended(pid)}
 
 
 def await_end(pids: Collection[int], wait_s: float, pidfds: Mapping[int, int] | None = None) -> bool:
-    """Wait until all have ended; tell whether they have.
+    """Wait until all processes have ended; return whether they have.
 
     Args:
-        pids: The processes.
-        wait_s: At most so long; 0 only looks.
-        pidfds: Descriptors of processes that are open already; by them a number that was used again is no mistake.
+        pids: Process ids.
+        wait_s: Longest wait; 0 to check only.
+        pidfds: Open descriptors of the processes, which are correct even if a process id was reused.
     """
     deadline = time.monotonic() + wait_s
     known = pidfds or {}
@@ -69,8 +70,8 @@ def await_end(pids: Collection[int], wait_s: float, pidfds: Mapping[int, int] | 
 
 
 def _words(path: Path) -> list[bytes]:
-    """Return the parts of a file of /proc that ends each with a zero byte; one empty part if it cannot be read."""
+    """Return the zero-terminated parts of a file of /proc; one empty part if it cannot be read."""
     try:
         return path.read_bytes().split(b"\0")
-    except OSError:  # it has ended, or is not ours
+    except OSError:  # it has ended, or belongs to another user
         return [b""]

@@ -6,18 +6,18 @@ from collections.abc import Collection
 from typing import TypeAlias
 
 Rectangle: TypeAlias = tuple[int, int, int, int]
-"""Left, top, width, height, in pixels; of no width and no height if it is empty."""
+"""Left, top, width and height in pixels; width and height 0 if it is empty."""
 
 
 def overlap(one: Rectangle, other: Rectangle) -> Rectangle:
-    """Return what two rectangles share; its width or height is 0 if that is nothing."""
+    """Return the intersection of two rectangles; its width or height is 0 if it is empty."""
     left, top = max(one[0], other[0]), max(one[1], other[1])
     right, bottom = min(one[0] + one[2], other[0] + other[2]), min(one[1] + one[3], other[1] + other[3])
     return (left, top, max(right - left, 0), max(bottom - top, 0))
 
 
 def contains(outer: Rectangle, inner: Rectangle) -> bool:
-    """Tell whether all of a rectangle lies in another."""
+    """Return whether one rectangle contains another."""
     return overlap(outer, inner) == inner
 
 
@@ -31,8 +31,8 @@ def bounds(parts: Collection[Rectangle]) -> Rectangle:
 
 
 def around(width_px: int, height_px: int) -> tuple[Rectangle, ...]:
-    """Return four rectangles that are all of the plane but a screen of this size."""
-    far = 1 << 16  # more than X's coordinates
+    """Return four rectangles that cover the plane except a screen of this size."""
+    far = 1 << 16  # beyond X's coordinates
     return (
         (-far, -far, far, 3 * far),
         (width_px, -far, far, 3 * far),

@@ -1,4 +1,4 @@
-"""The window of a game: which it is, where it is, whether something covers it.
+"""The window of a game: its identity, its position, and whether other windows cover it.
 
 ::
 
@@ -26,14 +26,14 @@ from soulslab.errors import DisplayError, ProcessExitedError, WaitTimeoutError, 
 from soulslab.siphon.process.rectangle import Rectangle, around, bounds, overlap
 from soulslab.siphon.process.x11 import GONE_ERRORS, XConnection
 
-#: A window manager puts a window into two or three others; a game has its window no deeper.
+#: A window manager nests a window in two or three others; the game's window is no deeper than this.
 MAX_DEPTH = 6
-#: How often to look for what gives no event, as a new title.
+#: Interval between checks for changes without an event, such as a new title.
 LOOK_INTERVAL_S = 0.25
 LOCAL_CLIENT_PID = 2  # X-Resource extension 1.2, XRES_CLIENT_ID_PID_MASK
 INPUT_OUTPUT = xcffib.xproto.WindowClass.InputOutput
 
-#: What changes where a window is, or what lies over it.
+#: Events that change the position of a window or the windows above it.
 LAYOUT_EVENTS = (
     xcffib.xproto.ConfigureNotifyEvent,
     xcffib.xproto.MapNotifyEvent,
@@ -48,18 +48,18 @@ _log = logging.getLogger(__name__)
 
 
 class WindowState(msgspec.Struct, frozen=True):
-    """Where a window is.
+    """Position and visibility of a window.
 
     Attributes:
-        x_px: Left edge of its inside, from the left of the screen; negative if it reaches beyond.
-        y_px: Top edge, from the top.
-        width_px: Of its inside.
-        height_px: Of its inside.
+        x_px: Left edge of its inner area on the screen; negative if it is beyond the left edge.
+        y_px: Top edge of its inner area on the screen.
+        width_px: Width of its inner area.
+        height_px: Height of its inner area.
         border_px: Width of the border around it.
         depth: Bits per pixel of its colours.
-        hidden_px: Left, top, width and height, within the window, of what other windows may cover or what lies off the
-            screen; the smallest such rectangle around all of it, (0, 0, 0, 0) if nothing is hidden.
-        is_on_screen: All of it lies on the screen.
+        hidden_px: Left, top, width and height, within the window, of the smallest rectangle around all parts that may
+            be covered or lie off the screen; (0, 0, 0, 0) if nothing is hidden.
+        is_on_screen: Whether the whole window lies on the screen.
     """
 
     x_px: int
@@ -73,18 +73,18 @@ class WindowState(msgspec.Struct, frozen=True):
 
     @property
     def is_covered(self) -> bool:
-        """Whether a part of it may be covered, or lies off the screen."""
+        """Whether a part of it may be covered or lies off the screen."""
         return self.hidden_px[2] > 0
 
 
 class Window:
-    """A window of another program, followed by its events.
+    """A window of another program, tracked by its events.
 
     Attributes:
-        x: The connection it is known by.
-        id: Its number on that display.
-        pid: Of its process.
-        n_changes: How often something changed that may concern its place, its size or what lies over it.
+        x: Connection to the display.
+        id: Window id on that display.
+        pid: Process id of its program.
+        n_changes: Number of changes that may concern its position, its size or the windows above it.
     """
 
     def __init__(self, x: XConnection, window_id: int, pid: int = 0) -> None:
@@ -98,10 +98,10 @@ class Window:
         x.listen(self._on_event)
 
     def state(self) -> WindowState:
-        """Return where it is, as of the last events that arrived; `XConnection.sync` first to have all of them.
+        """Return its state as of the last received events; call `XConnection.sync` first to receive all.
 
         Raises:
-            WindowGoneError: It was closed, or is not mapped now (iconified, hidden).
+            WindowGoneError: The window was closed, or is not mapped now (iconified, hidden).
             DisplayError: The display has ended.
         """
         self.x.dispatch()
@@ -115,7 +115,7 @@ class Window:
             return _title(self.x, self.id)
 
     def focus(self) -> None:
-        """Give it the keyboard; a window manager is asked, and may refuse. Raises as `state`."""
+        """Give it the keyboard focus; a window manager is asked and may refuse. Raises as `state`."""
         self.state()
         x = self.x
         if not _property(x, x.root, "_NET_SUPPORTING_WM_CHECK"):
@@ -128,21 +128,22 @@ class Window:
         self._send(x.root, "_NET_ACTIVE_WINDOW", [2, 0, 0, 0, 0], mask)
 
     def tell_focus(self) -> None:
-        """Tell a program that wants to hear of it that its window has the keyboard, as a window manager does.
+        """Send its program the message of a window manager that the window has the keyboard focus.
 
-        That is the message ``WM_TAKE_FOCUS`` (ICCCM 4.1.7). By it Wine makes the window the active one of Windows:
-        without a window manager one that another window had covered would get no ``WM_KEYDOWN``. Raises as `state`.
+        This is the message ``WM_TAKE_FOCUS`` (ICCCM 4.1.7), by which Wine makes the window the active one of Windows.
+        Without a window manager, a window that was covered by another one would not get ``WM_KEYDOWN`` otherwise.
+        Raises as `state`.
         """
         take_focus = self.x.atom("WM_TAKE_FOCUS")
         if take_focus in memoryview(_property(self.x, self.id, "WM_PROTOCOLS")).cast("I").tolist():
             self._send(self.id, "WM_PROTOCOLS", [take_focus, xcffib.xproto.Time.CurrentTime, 0, 0, 0], 0)
 
     def ask_to_close(self) -> None:
-        """Do what a click on its close button does. Raises as `state`."""
+        """Ask its program to close it, as a click on its close button does. Raises as `state`."""
         self._send(self.id, "WM_PROTOCOLS", [self.x.atom("WM_DELETE_WINDOW"), 0, 0, 0, 0], 0)
 
     def close(self) -> None:
-        """Follow it no longer; a second call does nothing."""
+        """Stop tracking it; a second call does nothing."""
         self.x.unlisten(self._on_event)
 
     def _send(self, to: int, kind: str, data: list[int], mask: int) -> None:
@@ -159,7 +160,7 @@ class Window:
             self.n_changes += 1
 
     def _ask(self) -> WindowState:
-        """Ask the server for everything; about six round trips."""
+        """Query the complete state from the server, in about six round trips."""
         x = self.x
         with x.using("find a window's place", self.id):
             asked = x.core.GetWindowAttributes(self.id), x.core.GetGeometry(self.id)
@@ -183,7 +184,7 @@ class Window:
         )
 
     def _above(self) -> Iterator[Rectangle]:
-        """Yield the places, on the screen, of all visible windows above this one and its ancestors."""
+        """Yield the positions on the screen of all visible windows above this one and its ancestors."""
         x, window = self.x, self.id
         while window != x.root:
             parent = x.core.QueryTree(window).reply().parent
@@ -196,7 +197,7 @@ class Window:
             for attributes_cookie, geometry_cookie in asked:
                 try:
                     attributes, geometry = attributes_cookie.reply(), geometry_cookie.reply()
-                except GONE_ERRORS:  # closed meanwhile
+                except GONE_ERRORS:  # closed in the meantime
                     continue
                 if attributes.map_state == MapState.Viewable and attributes._class == INPUT_OUTPUT:
                     border = 2 * geometry.border_width
@@ -206,7 +207,7 @@ class Window:
 
 
 class _Found(msgspec.Struct, frozen=True):
-    """A visible window of some program."""
+    """A visible window of any program."""
 
     id: int
     pid: int
@@ -219,15 +220,15 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 def find_window(x: XConnection, pid: int, title: str = "") -> Window:
-    """Return the visible window of a process; the largest if it has several.
+    """Return the visible window of a process; the largest one if there are several.
 
     Args:
-        x: The display to look on.
-        pid: The process.
+        x: Connection to the display.
+        pid: Process id.
         title: Text that its title must contain; "" for any.
 
     Raises:
-        WindowNotFoundError: There is none; the message lists those that there are.
+        WindowNotFoundError: There is none; the message lists the visible windows.
         DisplayError: The display has ended.
     """
     found = list(_visible(x, pid))
@@ -246,14 +247,14 @@ def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: fl
     """Wait until a process has a visible window.
 
     Args:
-        x: The display to look on.
-        pid: The process.
+        x: Connection to the display.
+        pid: Process id.
         title: Text that its title must contain; "" for any.
-        deadline_s: How long to wait.
+        deadline_s: Longest wait.
 
     Raises:
-        ProcessExitedError: The process ended before.
-        WaitTimeoutError: It has none in time; the message lists the windows that there are.
+        ProcessExitedError: The process has ended.
+        WaitTimeoutError: There is none in time; the message lists the visible windows.
         DisplayError: The display has ended.
     """
     started = time.monotonic()
@@ -269,12 +270,12 @@ def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: fl
         while True:
             try:
                 return find_window(x, pid, title)
-            except (WindowNotFoundError, WindowGoneError) as error:  # gone: while we looked at it
+            except (WindowNotFoundError, WindowGoneError) as error:  # gone: closed during the query
                 left_s = deadline_s - (time.monotonic() - started)
                 if left_s <= 0:
                     what = f"a window of process {pid}"
                     raise WaitTimeoutError(what, time.monotonic() - started, str(error)) from error
-            # Events that came along with the answers just read are no news for poll: look again soon anyway.
+            # Events that arrived together with these replies do not wake poll, so the next check is soon.
             ready = dict(poll.poll(min(left_s, LOOK_INTERVAL_S) * 1000))
             if pidfd in ready:
                 raise ProcessExitedError(f"process {pid} has ended, before it showed a window", pid=pid)
@@ -284,12 +285,12 @@ def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: fl
 
 
 def with_window(pids: Iterable[int], title: str, display: str = "") -> list[int]:
-    """Return those processes that have a visible window with this text in its title.
+    """Return the processes that have a visible window with a text in its title.
 
     Args:
-        pids: The processes.
-        title: The text; "" for any window.
-        display: Where to look; "" for the display that each was started with.
+        pids: Process ids.
+        title: Text of the title; "" for any window.
+        display: Name of the display; "" for the display that each process was started with.
     """
     found = []
     for pid in pids:
@@ -304,14 +305,14 @@ def with_window(pids: Iterable[int], title: str, display: str = "") -> list[int]
 
 
 def display_of(pid: int) -> str:
-    """Return the name of the X display that a process was started with; ours if it tells none.
+    """Return the name of the X display that a process was started with; by default the one of this process.
 
     Raises:
         DisplayError: Neither has one.
     """
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:  # not ours to read, or it has ended: others find that out better
+    except OSError:  # another user's process, or it has ended: other checks report that better
         variables = []
     names = [os.fsdecode(text.removeprefix(b"DISPLAY=")) for text in variables if text.startswith(b"DISPLAY=")]
     name = next(iter(names), "") or os.environ.get("DISPLAY", "")
@@ -321,7 +322,7 @@ def display_of(pid: int) -> str:
 
 
 def _visible(x: XConnection, pid: int) -> Iterator[_Found]:
-    """Yield the visible windows of a process, and those of others that have a title."""
+    """Yield the visible windows of a process, and the windows of other processes that have a title."""
     level = [x.root]
     for _ in range(MAX_DEPTH):
         with x.using("list the windows"):
@@ -346,7 +347,7 @@ def _children(x: XConnection, window: int) -> list[int]:
 
 
 def _look_at(x: XConnection, window: int) -> _Found | None:
-    """Return what a window is; None if it is not visible, or was closed while we looked."""
+    """Return the details of a window; None if it is not visible or was closed."""
     try:
         with x.using("look at a window", window):
             asked = x.core.GetWindowAttributes(window), x.core.GetGeometry(window)
@@ -359,9 +360,9 @@ def _look_at(x: XConnection, window: int) -> _Found | None:
 
 
 def _client_pid(x: XConnection, window: int) -> int:
-    """Return the process that made a window, as the server knows it; what the window says of itself where it does not.
+    """Return the process that created a window, according to the server, or else according to the window.
 
-    0 if nobody knows.
+    0 if it is unknown.
     """
     if x.has_extension(xcffib.res.key):
         resources: Any = xcffib.res
@@ -378,7 +379,7 @@ def _title(x: XConnection, window: int) -> str:
 
 
 def _property(x: XConnection, window: int, name: str) -> bytes:
-    """Return the bytes of a property; none if the window does not have it."""
+    """Return the bytes of a property; empty if the window does not have it."""
     with x.using("read a property", window):
         kind = xcffib.xproto.GetPropertyType.Any
         return bytes(x.core.GetProperty(False, window, x.atom(name), kind, 0, 256).reply().value.raw)

@@ -1,4 +1,4 @@
-"""One connection to an X server: its lock, its atoms and extensions, its events, and its errors as ours.
+"""A connection to an X server: its lock, atoms, extensions and events, with errors converted to ours.
 
 ::
 
@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import xcffib
 
-# A connection knows the events and errors of those extensions only that were imported before it was made.
+# A connection knows the events and errors only of extensions imported before it was opened.
 import xcffib.composite
 import xcffib.damage
 import xcffib.res
@@ -39,25 +39,25 @@ from soulslab.siphon.watchdog import Watchdog
 EventListener: TypeAlias = Callable[[Any], None]
 
 COOKIE_NAME = b"MIT-MAGIC-COOKIE-1"
-#: A server that is silent for so long in the middle of something hangs: xcb itself would wait for ever.
+#: A server that does not answer for this long hangs; xcb itself would wait without limit.
 ANSWER_DEADLINE_S = 20.0
-#: How long to wait for a server that handles requests, before a round trip is made instead.
+#: Longest wait for a busy server before a round trip is made instead.
 IDLE_DEADLINE_S = 0.002
-#: The numbers of poll, select, epoll_wait, pselect6, ppoll and epoll_pwait on x86-64.
+#: System call numbers of poll, select, epoll_wait, pselect6, ppoll and epoll_pwait on x86-64.
 WAITING_CALLS = frozenset((b"7", b"23", b"232", b"270", b"271", b"281"))
 _CREDENTIALS = Struct("iII")  # struct ucred of unix(7): pid, uid, gid
-#: What a server answers when a window, or what was drawn into it, no longer exists.
+#: Errors of the server for a window, or its contents, that no longer exist.
 GONE_ERRORS = (xcffib.xproto.WindowError, xcffib.xproto.DrawableError)
 
 
 class _Server:
-    """The files in which the kernel shows what the main thread of a server does (proc(5)).
+    """The files in which the kernel shows the state of a server's main thread (proc(5)).
 
     Args:
-        pid: The server.
+        pid: Process id of the server.
 
     Raises:
-        OSError: They cannot be read.
+        OSError: The files cannot be read.
     """
 
     def __init__(self, pid: int) -> None:
@@ -65,16 +65,16 @@ class _Server:
         try:
             for name in ("syscall", "stat"):
                 self._fds.append(os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC))
-            self.is_waiting()  # reading the first one takes the right to trace the process
+            self.is_waiting()  # reading the first file needs the permission to trace the process
         except OSError:
             self.close()
             raise
 
     def is_waiting(self) -> bool:
-        """Return whether it sleeps in its wait for requests.
+        """Return whether the server sleeps in its wait for requests.
 
-        A thread that has just been woken on an idle processor still counts as blocked in the first file, but not in
-        the second one.
+        A thread that was just woken on an idle processor still counts as blocked in the first file, but not in the
+        second one.
         """
         call, stat = self._fds
         if os.pread(call, 8, 0).split(b" ", 1)[0] not in WAITING_CALLS:
@@ -88,7 +88,7 @@ class _Server:
 
 
 def _open_server(pid: int) -> _Server | None:
-    """Open the files of a server of this machine; None if they cannot be read."""
+    """Open the files of a server on this machine; None if they cannot be read."""
     if not pid or platform.machine() != "x86_64":
         return None
     try:
@@ -100,24 +100,24 @@ def _open_server(pid: int) -> _Server | None:
 class XConnection:
     """A connection to an X server, for use by several threads, one at a time.
 
-    Make requests inside `using`, which takes the lock and turns the errors of xcffib into ours. Requests that have no
-    answer should be sent with ``is_checked=True`` and ``.check()``: else their error comes with some later `dispatch`.
+    Make requests inside `using`, which holds the lock and converts the errors of xcffib. Send requests without a reply
+    with ``is_checked=True`` and ``.check()``; otherwise a later `dispatch` raises their error.
 
     Args:
         display: Name of the display, as ``:7``; "" for the one of ``DISPLAY``.
-        cookie: Of MIT-MAGIC-COOKIE-1, 16 bytes; None looks into the file of ``XAUTHORITY``.
+        cookie: MIT-MAGIC-COOKIE-1 of 16 bytes; None to read the file of ``XAUTHORITY``.
 
     Attributes:
         display: Name of the display.
-        raw: The connection of xcffib.
-        core: The requests of the core protocol.
-        root: The root window of the first screen.
-        root_depth: Bits per pixel of its colours, 24 nearly everywhere.
-        size_px: Width and height of the screen when we connected.
-        lock: Held by `using`; take it yourself to keep several uses together.
+        raw: Connection of xcffib.
+        core: Requests of the core protocol.
+        root: Root window of the first screen.
+        root_depth: Bits per pixel of its colours, usually 24.
+        size_px: Width and height of the screen at the time of connection.
+        lock: Held by `using`; acquire it to keep several uses together.
 
     Raises:
-        DisplayError: There is no such display, or it does not let us in.
+        DisplayError: The display does not exist or denies access.
     """
 
     def __init__(self, display: str = "", *, cookie: bytes | None = None) -> None:
@@ -149,15 +149,15 @@ class XConnection:
 
     @contextmanager
     def using(self, what: str, window: int = 0) -> Iterator[None]:
-        """Take the lock, and raise what goes wrong inside as an error of ours.
+        """Hold the lock, and convert the errors raised inside.
 
         Args:
-            what: What is done, for the message: ``take a picture``.
-            window: The window that it is done with; 0 for none.
+            what: Description of the action, for errors: ``take a picture``.
+            window: Window of the action; 0 for none.
 
         Raises:
-            WindowGoneError: The window does not exist any more.
-            DisplayError: The connection is broken, or the server refuses, or does not answer in `ANSWER_DEADLINE_S`.
+            WindowGoneError: The window no longer exists.
+            DisplayError: The connection is broken, or the server refuses or does not answer in `ANSWER_DEADLINE_S`.
         """
         with self.lock:
             if self._is_closed:
@@ -183,20 +183,20 @@ class XConnection:
                     self._watchdog.disarm()
 
     def sync(self) -> None:
-        """Wait until the server has handled all that we sent; all events up to then are queued for `dispatch`."""
+        """Wait until the server has handled all our requests; all events up to then are queued for `dispatch`."""
         with self.using("wait for the display"):
             self.core.GetInputFocus().reply()
 
     def wait_until_idle(self) -> bool:
-        """Send what is buffered, and wait until the server has handled all requests of all clients.
+        """Flush the output, and wait until the server has handled all requests of all clients.
 
-        A request makes the server runnable at once, and it blocks again when it has handled all requests and has
-        written all events to the sockets of the clients. So a server of this machine that is blocked in its wait for
-        requests has none left. This takes a few microseconds, where a round trip takes 0.1 ms.
+        A request makes the server runnable at once, and the server blocks again when it has handled all requests and
+        written all events to the sockets of the clients. A server of this machine that is blocked in its wait for
+        requests therefore has none left. This takes a few microseconds; a round trip takes 0.1 ms.
 
         Returns:
-            Whether that is proven. False for a server on another machine or of another user, or one that stays busy;
-            then only round trips help.
+            Whether the server is proven idle. False for a server on another machine or of another user, and for a
+            server that stays busy; then a round trip is needed.
         """
         with self.using("send to the display"):
             self.raw.flush()
@@ -205,7 +205,7 @@ class XConnection:
                 try:
                     if self._server.is_waiting():
                         return True
-                except OSError:  # it has ended, which the next request reports
+                except OSError:  # the server has ended, which the next request reports
                     return False
                 if time.monotonic() > deadline:
                     return False
@@ -213,12 +213,12 @@ class XConnection:
         return False
 
     def flush(self) -> None:
-        """Send what is buffered, without waiting."""
+        """Flush the output without waiting."""
         with self.using("send to the display"):
             self.raw.flush()
 
     def atom(self, name: str) -> int:
-        """Return the number that the server gave to a name; one round trip per name."""
+        """Return the atom of a name; one round trip per name."""
         number = self._atoms.get(name)
         if number is None:
             with self.using(f"ask for the atom {name}"):
@@ -230,14 +230,14 @@ class XConnection:
         """Return the requests of an extension: ``x.extension(xcffib.xtest.key)``.
 
         Raises:
-            DisplayError: The server does not have it.
+            DisplayError: The server does not have the extension.
         """
         if not self.has_extension(key):
             raise DisplayError(f"X display {self.display} lacks the extension {key.name}")
         return self._extensions[key]
 
     def has_extension(self, key: xcffib.ExtensionKey) -> bool:
-        """Tell whether the server has an extension."""
+        """Return whether the server has an extension."""
         if key not in self._extensions:
             with self.using(f"ask for the X extension {key.name}"):
                 is_present = self.core.QueryExtension(len(key.name), key.name).reply().present
@@ -245,35 +245,35 @@ class XConnection:
         return self._extensions[key] is not None
 
     def select(self, window: int, mask: int) -> None:
-        """Ask for more kinds of events of a window; what was asked for before on this connection stays.
+        """Select more kinds of events of a window, in addition to those selected on this connection before.
 
         Args:
-            window: Its id.
-            mask: Of `xcffib.xproto.EventMask`.
+            window: Window id.
+            mask: Bits of `xcffib.xproto.EventMask`.
 
         Raises:
-            WindowGoneError: There is no such window.
+            WindowGoneError: The window does not exist.
         """
         with self.using("follow a window", window):
             wanted = self._selected.get(window, 0) | mask
-            # Also if nothing is added: the number may belong to another window by now.
+            # Also if nothing is added: the id may belong to another window by now.
             event_mask = xcffib.xproto.CW.EventMask
             self.core.ChangeWindowAttributes(window, event_mask, [wanted], is_checked=True).check()
             self._selected[window] = wanted
 
     def listen(self, listener: EventListener) -> None:
-        """Have `dispatch` hand every event to this function."""
+        """Register a function that `dispatch` calls with every event."""
         with self.lock:
             self._listeners.append(listener)
 
     def unlisten(self, listener: EventListener) -> None:
-        """Take a listener away; one that is not there is no mistake."""
+        """Remove a listener, if it is registered."""
         with self.lock:
             if listener in self._listeners:
                 self._listeners.remove(listener)
 
     def dispatch(self) -> None:
-        """Hand the events that have arrived to the listeners, without waiting for more.
+        """Pass the received events to the listeners, without waiting for more.
 
         Raises:
             DisplayError: The connection is broken.
@@ -284,12 +284,12 @@ class XConnection:
                     listener(event)
 
     def fileno(self) -> int:
-        """Return the socket, to wait on for events: readable, then `dispatch`."""
+        """Return the socket to poll for events: when it is readable, call `dispatch`."""
         with self.using("wait for events"):
             return int(self.raw.get_file_descriptor())
 
     def server_pid(self) -> int:
-        """Return the process id of the server; 0 if it is on another machine, or in another namespace."""
+        """Return the process id of the server; 0 if it is on another machine or in another namespace."""
         with self.using("find the server"):
             return self._peer_pid()
 
@@ -312,18 +312,18 @@ class XConnection:
                 self.raw.disconnect()
 
     def _give_up(self) -> None:
-        """Break the connection, so that whoever waits for an answer gets an error; called while the lock is held."""
+        """Break the connection, so that waiting threads get an error; called with the lock held."""
         self._is_given_up = True
         with socket.socket(fileno=os.dup(self._fd)) as ours:
             ours.shutdown(socket.SHUT_RDWR)
 
 
 def _connect_in_time(display: str, cookie: bytes | None) -> Any:
-    """Return a connection of xcffib; one that comes too late is closed.
+    """Return a connection of xcffib; one that is established too late is closed.
 
     Raises:
-        DisplayError: The server takes connections, but says nothing.
-        xcffib.XcffibException: There is none, or it refuses.
+        DisplayError: The server accepts connections but does not answer.
+        xcffib.XcffibException: There is no server, or it refuses.
     """
     connected: Future[Any] = Future()
 

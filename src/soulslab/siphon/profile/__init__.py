@@ -1,4 +1,4 @@
-"""A game as data: the schema of profiles, loading them and checking them.
+"""Profiles: the description of a game as data, with schema, loading and validation.
 
 ::
 

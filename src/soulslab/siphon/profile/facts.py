@@ -1,9 +1,10 @@
-"""What follows from the facts of a profile: the ways to an attribute, and which versions of the game each is for.
+"""Facts derived from a profile: the variants of an attribute, and the versions of the game that each applies to.
 
 ::
 
-    for way in ways_of(profile.attributes["game.speed"]):   # its own facts, then each alternative, completed
-        is_for(profile, way, "2.6.2.0")
+    for variant in variants_of(profile.attributes["game.speed"]):   # its own definition, then each alternative,
+    completed
+        is_for(profile, variant, "2.6.2.0")
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ Fact = Base | CodeOffset | Entity | Attribute
 F = TypeVar("F", bound=Attribute | Entity)
 
 
-def ways_of(fact: F) -> tuple[F, ...]:
-    """Return the ways to a value, or to a list: the fact itself, then each alternative with what it leaves out."""
+def variants_of(fact: F) -> tuple[F, ...]:
+    """Return the variants of an attribute or entity: its own definition, then each alternative, completed."""
     own = msgspec.structs.replace(fact, alternatives=())
     return (own, *(_completed(own, other) for other in fact.alternatives))
 
 
-def place_of(name: str, way: int, table: str = "attributes") -> str:
-    """Return the place in the profile of a way to an attribute: 0 is its own, the others are alternatives."""
+def place_of(name: str, variant: int, table: str = "attributes") -> str:
+    """Return the place in the profile of a variant of an attribute; variant 0 is its own definition."""
     place = join_place(table, name)
-    return f"{place}.alternatives[{way - 1}]" if way else place
+    return f"{place}.alternatives[{variant - 1}]" if variant else place
 
 
 def facts_behind(profile: Profile, fact: Fact) -> Iterator[tuple[str, Fact]]:
-    """Yield all that a way needs to be found, each with its place: itself, entity, bases, code offsets.
+    """Yield all facts that a variant depends on, each with its place: itself, entity, bases, code offsets.
 
-    What the profile does not have is left out.
+    Facts that the profile does not define are skipped.
     """
     yield "", fact
     if isinstance(fact, Attribute | Entity) and (base := profile.bases.get(fact.base)):
@@ -55,36 +56,36 @@ def names_in(fact: Fact) -> Iterator[str]:
         yield from (offset for offset in getattr(fact, field, ()) if isinstance(offset, str))
 
 
-def versions_of(profile: Profile, way: Fact) -> tuple[str, ...]:
-    """Return the versions, out of those that the profile knows, for which all is known that a way needs."""
-    behind = [known for _, fact in facts_behind(profile, way) if (known := stated_versions(fact))]
+def versions_of(profile: Profile, variant: Fact) -> tuple[str, ...]:
+    """Return the known versions of the game for which everything that a variant needs is known."""
+    behind = [known for _, fact in facts_behind(profile, variant) if (known := stated_versions(fact))]
     return tuple(version for version in profile.process.versions if all(version in known for known in behind))
 
 
 def stated_versions(fact: Fact) -> tuple[str, ...]:
-    """Return the versions that a fact says it is for; those of an entity's alternatives too. Empty for all."""
+    """Return the versions that a fact states, including those of an entity's alternatives; empty for all versions."""
     if not isinstance(fact, Entity):
         return fact.versions
-    of = [way.versions for way in ways_of(fact)]
+    of = [variant.versions for variant in variants_of(fact)]
     return tuple(dict.fromkeys(version for versions in of for version in versions)) if all(of) else ()
 
 
-def is_for(profile: Profile, way: Fact, version: str) -> bool:
-    """Tell whether a way may be gone in a version of the game.
+def is_for(profile: Profile, variant: Fact, version: str) -> bool:
+    """Return whether a variant applies to a version of the game.
 
-    A version that the profile does not know, and that was allowed all the same, is tried with all facts.
+    A version that the profile does not know, and that was allowed, is tried with all facts.
     """
-    return version not in profile.process.versions or version in versions_of(profile, way)
+    return version not in profile.process.versions or version in versions_of(profile, variant)
 
 
 def is_for_all(profile: Profile, name: str) -> bool:
-    """Tell whether an attribute can be found in all versions that the profile knows."""
-    found = [versions_of(profile, way) for way in ways_of(profile.attributes[name])]
+    """Return whether an attribute can be found in all versions that the profile knows."""
+    found = [versions_of(profile, variant) for variant in variants_of(profile.attributes[name])]
     return all(any(version in of for of in found) for version in profile.process.versions)
 
 
 def with_numbers(profile: Profile, code_offsets: Mapping[str, int]) -> Profile:
-    """Return a profile with the names of code offsets replaced by numbers, as far as these are known."""
+    """Return a profile with the names of known code offsets replaced by their numbers."""
 
     def replaced(fact: Attribute | Entity | Alternative, *fields: str) -> Attribute | Entity | Alternative:
         known = {field: getattr(fact, field) for field in fields if getattr(fact, field) is not None}
@@ -102,10 +103,10 @@ def with_numbers(profile: Profile, code_offsets: Mapping[str, int]) -> Profile:
 
 
 def numbers(offsets: Sequence[int | str]) -> tuple[int, ...]:
-    """Return offsets that are all numbers.
+    """Check that offsets are all numbers, and return them.
 
     Raises:
-        PatternError: One is a name that `with_numbers` knew no number for.
+        PatternError: An offset is a name that `with_numbers` had no number for.
     """
     for offset in offsets:
         if isinstance(offset, str):
@@ -115,7 +116,7 @@ def numbers(offsets: Sequence[int | str]) -> tuple[int, ...]:
 
 
 def _completed(own: F, other: Alternative | ListPlace) -> F:
-    """Return an alternative with what it leaves out."""
+    """Return an alternative with its missing fields taken from the attribute or entity."""
     changes = {
         field: getattr(other, field)
         for field in ("offsets", "type", "bit", "scale", "begin", "end")

@@ -1,4 +1,4 @@
-"""Reading profiles: TOML, then types, then what types alone do not catch; every mistake with its place."""
+"""Loading of profiles: TOML, then types, then validation; every error names its place."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from soulslab.config.loading import read_toml
 from soulslab.errors import ProfileError
 from soulslab.siphon.profile.public_format import from_public, is_public
 from soulslab.siphon.profile.schema import Profile
-from soulslab.siphon.profile.validation import mistakes_of
+from soulslab.siphon.profile.validation import find_mistakes
 
 _log = logging.getLogger(__name__)
 
-#: Versions of the format that this soulslab reads.
+#: Supported versions of the profile format.
 FORMATS: tuple[int, ...] = get_args(get_type_hints(Profile)["format"])
 
 
 def load_profile(path: Path) -> Profile:
-    """Read and check a profile; also reads the public Siphon TOML (`soulslab.siphon.profile.public_format`).
+    """Load and validate a profile, in our format or in the public Siphon format.
 
     Raises:
-        ProfileError: The file cannot be read or is malformed; ``error.path`` says where.
+        ProfileError: The file cannot be read or is malformed; ``error.path`` is the place of the error.
     """
     return parse_profile(read_toml(path, ProfileError), str(path))
 
 
 def parse_profile(data: Any, source: str) -> Profile:
-    """Check a profile that has been read already.
+    """Validate a profile that was read as tables.
 
     Args:
-        data: The tables, as `tomllib` reads them; also those of the public Siphon TOML.
-        source: Where they come from, for errors.
+        data: The tables, as `tomllib` reads them, in our format or in the public Siphon format.
+        source: Name of the source, for errors.
 
     Raises:
-        ProfileError: They are malformed; ``error.path`` says where.
+        ProfileError: The tables are malformed; ``error.path`` is the place of the error.
     """
     if not isinstance(data, dict):
         raise ProfileError(f"is not a table but {short(data)}", source=source)
@@ -58,6 +58,6 @@ def parse_profile(data: Any, source: str) -> Profile:
         known = ", ".join(map(str, FORMATS))
         raise error(f"is version {short(version)} of the format, and this soulslab reads {known}; update it", "format")
     profile = check(data, Profile, error)
-    for problem, place in mistakes_of(profile):
+    for problem, place in find_mistakes(profile):
         raise error(problem, place)
     return profile

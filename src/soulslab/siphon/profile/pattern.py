@@ -1,4 +1,4 @@
-"""Byte patterns: how places in a game's code are found again in each version of it.
+"""Byte patterns, which identify places in a game's code across versions.
 
 ::
 
@@ -19,11 +19,11 @@ _BYTE = re.compile(r"[0-9A-Fa-f?]{2}")
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """A sequence of bytes of which some, or halves of some, may be anything.
+    """A sequence of bytes, some of which may have any value in one half or both.
 
     Attributes:
-        values: What each byte has to be where its mask is 1, and 0 elsewhere.
-        masks: 0xFF for a byte that is fixed, 0xF0 or 0x0F where one half is, 0 where it may be anything.
+        values: Expected value of each byte where the mask is 1; 0 elsewhere.
+        masks: 0xFF for a fixed byte, 0xF0 or 0x0F for a byte with one fixed half, 0 for any byte.
     """
 
     values: bytes
@@ -31,14 +31,14 @@ class Pattern(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
-        """Read a pattern.
+        """Parse a pattern.
 
         Args:
-            text: Two characters for each byte, hex digits or ``?`` for any, as ``48 8B 4? ??``; the spaces may be
-                left out. A ``?`` alone is any byte, too.
+            text: Two characters for each byte, hex digits or ``?`` for any, as ``48 8B 4? ??``; spaces are optional. A
+                single ``?`` is any byte.
 
         Raises:
-            ProfileError: It is malformed, longer than 256 bytes, or has no byte that is fixed.
+            ProfileError: The pattern is malformed, longer than 256 bytes, or has no fixed byte.
         """
         values, masks = bytearray(), bytearray()
         for byte in _split(text):
@@ -58,12 +58,12 @@ class Pattern(msgspec.Struct, frozen=True):
 
     @property
     def expression(self) -> bytes:
-        """The pattern as a regular expression over bytes, where a dot is any byte."""
+        """The pattern as a regular expression over bytes, in which a dot matches any byte."""
         return b"".join(_expression(*pair) for pair in zip(self.values, self.masks, strict=True))
 
 
 def _split(text: str) -> list[str]:
-    """Return the two characters of each byte."""
+    """Split a pattern into the two characters of each byte."""
     parts: list[str] = []
     for word in text.split():
         if word == "?":
@@ -79,13 +79,13 @@ def _split(text: str) -> list[str]:
 
 
 def _format(value: int, mask: int) -> str:
-    """Return a byte as it is written in a pattern."""
+    """Return a byte in the notation of patterns."""
     text = f"{value:02X}"
     return (text[0] if mask & 0xF0 else "?") + (text[1] if mask & 0x0F else "?")
 
 
 def _expression(value: int, mask: int) -> bytes:
-    """Return a byte as a regular expression; escaped, as hyperscan ends its text at a zero byte."""
+    """Return a byte as a regular expression, escaped because hyperscan ends its text at a zero byte."""
     match mask:
         case 0xFF:
             return b"\\x%02x" % value

@@ -1,4 +1,4 @@
-"""The public Siphon profile: the TOML that pysiphon 1.2.0 sends to its server, turned into ours.
+"""The public Siphon profile format (the TOML that pysiphon 1.2.0 sends to its server), converted to ours.
 
 ::
 
@@ -11,13 +11,13 @@
     offsets = [0x10EF8, 0x0, 0x190, 0x0, 0x138]
     type = "int"
 
-What it leaves open is filled in as its server does it: the first wildcard of the pattern is the displacement of an
-instruction of 7 bytes, whose pointer is followed; of several matches the first one counts. It knows no plausible
+Missing details are filled in as the public server does: the first wildcard of the pattern is the displacement of an
+instruction of 7 bytes, whose pointer is followed; of several matches the first one counts. The format has no plausible
 ranges, so every value of the type is plausible.
 
-Attributes with ``method = "dll"`` start from an object that its server learns by injecting a library into the game.
-We inject nothing: they stay apart (`PublicProfile.injected`), and `resolve_injected` starts them from an entity of a
-profile of ours for the same game.
+Attributes with ``method = "dll"`` start from an object that the public server finds by injecting a library into the
+game. soulslab injects nothing: these attributes are kept in `PublicProfile.injected`, and `resolve_injected` starts
+them from an entity of one of our profiles for the same game.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from soulslab.siphon.profile.schema import Attribute, Base, Offset, Process, Pro
 from soulslab.siphon.profile.validation import representable
 
 SOURCE = "public Siphon profile"
-#: The entity that stands for the locked-on enemy, in a profile that has several.
+#: Entity that represents the locked-on enemy, in a profile with several entities.
 TARGET_ENTITY = "target"
 INSTRUCTION_END = 7
 WHOLE_BYTE = 0xFF
@@ -58,15 +58,15 @@ class _ProcessInfo(msgspec.Struct, frozen=True):
 
 
 class PublicAttribute(msgspec.Struct, frozen=True, kw_only=True):
-    """One attribute of a public profile, as it stands there.
+    """An attribute as a public profile defines it.
 
     Attributes:
         pattern: Hex bytes and ``??``.
-        offsets: As in `Attribute`; none is the same as one 0.
-        type: Of the value.
-        length: Bytes of an ``array``.
-        method: How its first address is found: by the pattern, or by an injected library (``dll``).
-        mask: Bits of a ``bool`` that count; 0xFF for all. Clients before 1.2.0 send none, which arrives as 0.
+        offsets: As in `Attribute`; an empty list is the same as a single 0.
+        type: Type of the value.
+        length: Number of bytes of an ``array``.
+        method: How the first address is found: by the pattern, or by an injected library (``dll``).
+        mask: Bits of a ``bool`` that count; 0xFF for all. Clients before 1.2.0 send no mask, which arrives as 0.
     """
 
     pattern: str = ""
@@ -78,19 +78,19 @@ class PublicAttribute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _PublicFile(msgspec.Struct, frozen=True):
-    """The whole file."""
+    """All tables of the file."""
 
     process_info: _ProcessInfo
     attributes: dict[str, PublicAttribute]
 
 
 class PublicProfile(msgspec.Struct, frozen=True):
-    """A public profile, turned into ours.
+    """A public profile, converted to ours.
 
     Attributes:
-        profile: The game with all attributes that need nothing but memory.
-        injected: The others (``method = "dll"``), by name. Whoever is asked for one of them says that it needs a
-            profile with an entity, or gets one by `resolve_injected`.
+        profile: The game with all attributes that need only memory access.
+        injected: The other attributes (``method = "dll"``), by name. Reading one of them is an error, unless
+            `resolve_injected` has added an entity.
     """
 
     profile: Profile
@@ -98,19 +98,19 @@ class PublicProfile(msgspec.Struct, frozen=True):
 
 
 def is_public(data: Mapping[str, Any]) -> bool:
-    """Tell whether tables are those of a public profile."""
+    """Return whether tables have the public format."""
     return "process_info" in data
 
 
 def from_public(data: Mapping[str, Any], source: str) -> PublicProfile:
-    """Turn a public profile into ours.
+    """Convert a public profile to ours.
 
     Args:
-        data: Its tables, as read from TOML or rebuilt from a ``SetProcessConfigRequest``.
-        source: Where they come from, for errors.
+        data: Tables, as read from TOML or rebuilt from a ``SetProcessConfigRequest``.
+        source: Name of the source, for errors.
 
     Raises:
-        ProfileError: They are malformed; ``error.path`` says where.
+        ProfileError: The tables are malformed; ``error.path`` is the place of the error.
     """
 
     def error(problem: str, place: str) -> ProfileError:
@@ -144,16 +144,16 @@ def from_public(data: Mapping[str, Any], source: str) -> PublicProfile:
 
 
 def resolve_injected(public: PublicProfile, known: Profile) -> Profile:
-    """Add the attributes that need an entity, starting from that of a profile of ours.
+    """Add the attributes that need an entity, starting from an entity of one of our profiles.
 
     Args:
-        public: A public profile.
-        known: Our profile for the same game. Its entity ``target`` stands for the locked-on enemy; if it has only
-            one entity, that one does.
+        public: Public profile.
+        known: Our profile for the same game. Its entity ``target`` represents the locked-on enemy; a single entity does
+            so under any name.
 
     Returns:
-        The public profile with all of its attributes, and with what of the known profile they need: also the versions
-        that it knows.
+        The public profile with all of its attributes, and with the facts and versions of the known profile that they
+        need.
 
     Raises:
         ProfileError: The known profile has no such entity.
@@ -168,13 +168,13 @@ def resolve_injected(public: PublicProfile, known: Profile) -> Profile:
             path="entities",
             source=known.name,
         )
-    # No base of a public profile has a dot in its name.
+    # Names of bases in a public profile have no dot.
     found = known.entities[entity]
     base = f"known.{found.base}"
     profile = public.profile
     return msgspec.structs.replace(
         profile,
-        # A public profile knows no versions; what comes from ours is for some of them only.
+        # A public profile has no versions; the facts from ours are for some versions only.
         process=msgspec.structs.replace(profile.process, versions=known.process.versions),
         bases={**profile.bases, base: known.bases[found.base]},
         code_offsets={name: known.code_offsets[name] for name in names_in(found)},
@@ -187,9 +187,10 @@ def resolve_injected(public: PublicProfile, known: Profile) -> Profile:
 
 
 def _without_unknown(data: Mapping[str, Any], error: Callable[[str, str], ProfileError]) -> dict[str, Any]:
-    """Return the tables that count, with offsets as signed numbers.
+    """Return the known tables, with offsets as signed numbers.
 
-    The public reader ignores what it does not know; so do we, but say so, and refuse what is rather a misspelling.
+    The public reader ignores unknown settings. They are ignored here too, with a warning; a likely misspelling is an
+    error.
     """
     known = {field.name for field in msgspec.structs.fields(PublicAttribute)}
     tables = {name: data[name] for name in _TABLES if name in data}
@@ -213,7 +214,7 @@ def _without_unknown(data: Mapping[str, Any], error: Callable[[str, str], Profil
 
 
 def _signed(offset: Any) -> Any:
-    """Return an offset that came as uint64, in which negative ones are those above 2**63."""
+    """Return an offset as a signed number; negative offsets arrive as uint64 above 2**63."""
     return offset - 2**64 if isinstance(offset, int) and 2**63 <= offset < 2**64 else offset
 
 
@@ -225,7 +226,7 @@ def _parse(text: str) -> Pattern:
 
 
 def _base(text: str) -> Base:
-    """Return the base that a pattern stands for."""
+    """Return the base for a pattern."""
     wildcard = Pattern.parse(text).masks.find(0)
     if wildcard < 0:
         raise ProfileError("has no '??', so it says not where the displacement is", path="pattern")

@@ -1,16 +1,16 @@
-"""A game as data: where its values lie in memory, which keys it listens to, how its time can be controlled.
+"""Schema of profiles: where a game's values lie in memory, its keys, and how its time can be controlled.
 
 ::
 
     profile = load_profile(Path("my_game.toml"))
     profile.attributes["player.hp"].range   # (0.0, 1500.0)
 
-An address is found like this. A *base* is a place in the executable: a byte pattern with the operand it holds, or a
-module with an offset. An attribute starts at its base (or at its entity) and follows ``offsets``: each but the last is
-added and the 8-byte pointer there is followed; the last is only added. An offset that the game's own code holds stands
-in its place by name (`CodeOffset`).
+Addresses are found as follows. A *base* is a place in the executable: a byte pattern with an operand, or an offset from
+a module. An attribute starts at its base or entity and follows ``offsets``: each but the last is added and the 8-byte
+pointer there is followed; the last is only added. An offset that the game's code contains is referred to by name
+(`CodeOffset`).
 
-Where public facts disagree about a value, an attribute has `alternatives`; which of them holds shows in the game.
+Where public sources disagree about a value, an attribute has `alternatives`; reading the game shows which one holds.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ CodeNumberType: TypeAlias = Literal["u8", "i8", "u32", "i32"]
 
 Offset: TypeAlias = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 Offsets: TypeAlias = Annotated[tuple[Offset | str, ...], Meta(min_length=1)]
-"""Numbers, and names of code offsets (`soulslab.siphon.profile.facts.numbers` where all names have become numbers)."""
+"""Numbers and names of code offsets; `soulslab.siphon.profile.facts.numbers` checks that no names remain."""
 
-#: From the type of a number to its code in `struct`; numpy's dtypes bear the same codes.
+#: Format code of `struct` for each type of number; numpy's dtypes have the same codes.
 NUMBER_CODES = {
     "i8": "b",
     "i16": "h",
@@ -51,16 +51,17 @@ NUMBER_CODES = {
 
 
 class Process(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How to recognise the game, and how to start it.
+    """How to recognise and start the game.
 
     Attributes:
-        executable: File name of the program: ``eldenring.exe``. Compared without its folder.
+        executable: File name of the program, as ``eldenring.exe``; its folder is ignored.
         window_title: Text that the title of its window contains; "" for any window of the process.
-        versions: Known versions of the executable (PE version resource); empty where none is checked.
-        anti_cheat: Further names of processes or modules in whose presence the game is refused.
-        command: The command line that starts it; empty if soulslab cannot. ``{name}`` is filled in from `options`.
-        environment: Variables that it is started with; also filled in.
-        directory: Folder that it is started in; "" for a new, empty one.
+        versions: Known versions of the executable (PE version resource); empty for no check.
+        anti_cheat: Names of further processes or modules in whose presence soulslab refuses to attach.
+        command: Command line that starts the game; empty if soulslab cannot start it. ``{name}`` is filled in from
+        `options`.
+        environment: Environment variables of the game, filled in as `command`.
+        directory: Working folder of the game; "" for a new, empty one.
         options: Names in `command` and `environment` with their defaults, as ``skill = "4"``.
     """
 
@@ -75,21 +76,22 @@ class Process(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A place in the executable: either `pattern` (with an operand) or `offset` from a module.
+    """A place in the executable: a `pattern` (with an operand), or an `offset` from a module.
 
     Attributes:
-        pattern: Hex bytes, ``??`` for any byte, ``4?`` and ``?8`` for any half of one.
-        displacement_at: Position in the pattern, from 0, of a signed 32-bit displacement; unset if the match is the
-            place.
-        instruction_end: Position where the instruction that holds the displacement ends: the displacement counts
-            from there. Needed with `displacement_at`; it is not always displacement_at + 4, as an immediate may follow.
-        pick: Which of several matches to take, from 0, in ascending order; unset if there must be exactly one.
-        module: Module that `offset` counts from; "" for the executable itself.
+        pattern: Hex bytes; ``??`` for any byte, ``4?`` and ``?8`` for any half of one.
+        displacement_at: Position in the pattern, from 0, of a signed 32-bit displacement; unset if the match itself is
+            the place.
+        instruction_end: Position in the pattern at which the instruction with the displacement ends; the displacement
+            counts from there. Required with `displacement_at`; not always displacement_at + 4, because an immediate may
+            follow.
+        pick: Index of the match to use, in ascending order; unset if there must be exactly one match.
+        module: Module that `offset` counts from; "" for the executable.
         offset: Bytes from the module's base, instead of a pattern.
-        adjust: Added to the place that was found.
-        is_pointer: The 8-byte pointer stored at the place is followed.
-        versions: Versions of the executable for which it is known; empty for all of `Process.versions`.
-        source: Where the fact comes from.
+        adjust: Number that is added to the place.
+        is_pointer: Whether the 8-byte pointer stored at the place is followed.
+        versions: Versions of the executable that the fact holds for; empty for all of `Process.versions`.
+        source: Source of the fact.
     """
 
     pattern: str = ""
@@ -105,18 +107,18 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class CodeOffset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An offset that the game's own code holds, so that it is right in each version; used by its name.
+    """An offset that the game's code contains, correct in every version; referred to by name.
 
     Attributes:
-        pattern: Of the code around it, as in a base.
-        at: Position in the pattern, from 0, of the number.
-        type: Of the number. The processor takes it with a sign; few offsets have one.
-        adjust: Added to the number: how far from it the wanted field lies.
-        pick: Which of several matches to take, from 0, in ascending order; unset if there must be exactly one.
-        range: Least and greatest plausible offset (after `adjust`), both included. One outside is an error: the
-            pattern matched other code.
-        versions: Versions of the executable for which it is known; empty for all of `Process.versions`.
-        source: Where the fact comes from.
+        pattern: Pattern of the code around the offset, as in a base.
+        at: Position of the number in the pattern, from 0.
+        type: Type of the number. The processor interprets it as signed; few offsets are negative.
+        adjust: Number that is added to it: the distance to the required field.
+        pick: Index of the match to use, in ascending order; unset if there must be exactly one match.
+        range: Smallest and largest plausible offset (after `adjust`), both included. An offset outside is an error: the
+            pattern has matched other code.
+        versions: Versions of the executable that the fact holds for; empty for all of `Process.versions`.
+        source: Source of the fact.
     """
 
     pattern: Annotated[str, Meta(min_length=1)]
@@ -130,14 +132,14 @@ class CodeOffset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class ListPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Another public fact about where the list of an entity lies.
+    """An alternative definition of the list of an entity.
 
     Attributes:
-        begin: Offsets to the cell that holds the address of the first pointer of the list, from the entity's base.
-        end: Offsets to the cell that holds the address behind its last pointer.
-        versions: Versions of the executable for which it is known; empty for all of `Process.versions`, whatever the
-            entity itself says.
-        source: Where the fact comes from.
+        begin: Offsets from the entity's base to the cell with the address of the first pointer of the list.
+        end: Offsets to the cell with the address after its last pointer.
+        versions: Versions of the executable that the fact holds for; empty for all of `Process.versions`, independent
+            of the entity's own versions.
+        source: Source of the fact.
     """
 
     begin: Annotated[tuple[Offset, ...], Meta(min_length=1)]
@@ -147,20 +149,20 @@ class ListPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class Entity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One object of a list of pointers, found by the id that it carries.
+    """An object in a list of pointers, identified by its id.
 
     Attributes:
-        base: Where the chain to the list starts.
-        begin: Offsets to the cell that holds the address of the first pointer of the list.
-        end: Offsets to the cell that holds the address behind its last pointer.
-        stride: Bytes from one pointer of the list to the next.
+        base: Base at which the chain to the list starts.
+        begin: Offsets to the cell with the address of the first pointer of the list.
+        end: Offsets to the cell with the address after its last pointer.
+        stride: Bytes between the pointers of the list.
         id_offsets: Offsets from an object to its id, as in an attribute.
         id_type: Type of the id.
-        id: The id to find.
-        versions: Versions of the executable for which it is known; empty for all of `Process.versions`.
-        alternatives: Other public facts about where the list lies, tried in order after the entity's own: the first
-            list that has the entity holds for the session.
-        source: Where the fact comes from.
+        id: Id of the entity.
+        versions: Versions of the executable that the fact holds for; empty for all of `Process.versions`.
+        alternatives: Alternative definitions of the list, tried in order after the entity's own: the first list that
+            contains the entity is used for the session.
+        source: Source of the fact.
     """
 
     base: str
@@ -176,18 +178,18 @@ class Entity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Alternative(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Another public fact about the same value; what it leaves out is as the attribute itself says.
+    """An alternative definition of an attribute; unset fields are taken from the attribute.
 
     Attributes:
-        base: Name of the base that it starts from, instead of the attribute's own start.
-        entity: Name of the entity that it starts from, instead of the attribute's own start.
-        offsets: The way to the value.
-        type: Of the stored value; it has to give the same kind of value.
-        bit: Which bit of the byte is the flag.
-        scale: What is stored times this is the value.
-        versions: Versions of the executable for which it is known; empty for all of `Process.versions`, whatever the
-            attribute itself says.
-        source: Where the fact comes from.
+        base: Name of the base to start from, instead of the attribute's own start.
+        entity: Name of the entity to start from, instead of the attribute's own start.
+        offsets: Offsets of the pointer chain to the value.
+        type: Type of the stored value; it must give the same kind of value as the attribute's type.
+        bit: Bit of the byte that is the flag.
+        scale: Factor from the stored number to the value.
+        versions: Versions of the executable that the fact holds for; empty for all of `Process.versions`, independent
+            of the attribute's own versions.
+        source: Source of the fact.
     """
 
     base: str = ""
@@ -204,25 +206,27 @@ class Attribute(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """A value in the game's memory.
 
     Attributes:
-        base: Name of the base that it starts from; "" if it starts from an entity.
-        entity: Name of the entity that it starts from; "" if it starts from a base.
-        offsets: The way to the value: each but the last is added, and the 8-byte pointer there is followed; the last
-            is only added.
-        type: Of the value. ``flag`` is one bit of a byte (`bit`), read as bool. ``utf8`` and ``utf16`` end at the
+        base: Name of the base to start from; "" to start from an entity.
+        entity: Name of the entity to start from; "" to start from a base.
+        offsets: Pointer chain to the value: each offset but the last is added and the 8-byte pointer there is followed;
+            the last is only added.
+        type: Type of the value. ``flag`` is one bit of a byte (`bit`), read as bool. ``utf8`` and ``utf16`` end at the
             first zero character or at `length`.
-        length: Bytes of ``bytes``, ``utf8`` and ``utf16``; for numbers above 1, a vector of so many of them.
-        bit: Which bit of the byte is the flag, from 0, the lowest.
-        scale: What is stored times this is the value: 1/65536 for 16.16 fixed point. Not 1 makes the value a float.
+        length: Number of bytes of ``bytes``, ``utf8`` and ``utf16``; for numbers, more than 1 makes a vector of that
+        length.
+        bit: Bit of the byte that is the flag; 0 is the lowest.
+        scale: Factor from the stored number to the value: 1/65536 for 16.16 fixed point. If not 1, the value is a
+        float.
         unit: ``hp``, ``m``, ``rad``, ``s``, ...; "" for a pure number.
-        range: Least and most plausible value (after `scale`), both included. A value outside it is an error, and so is
-            writing one. Needed for numbers.
+        range: Smallest and largest plausible value (after `scale`), both included. Reading or writing a value outside
+            is an error. Required for numbers.
         is_writable: Whether `write` may change it.
-        is_moving: It changes within a second of play, as time does; a self-check notices where it does not.
-        is_holding: It stays as it is during play, as a maximum does; a self-check notices where it does not.
-        versions: Versions of the executable for which it is known; empty for all of `Process.versions`.
-        alternatives: Other public facts about the same value, tried in order after the attribute's own: the first that
-            can be read and gives a plausible value holds for the session.
-        source: Where the fact comes from.
+        is_moving: Whether it changes within a second of play, as time does; a self-check reports it if it does not.
+        is_holding: Whether it stays the same during play, as a maximum does; a self-check reports it if it does not.
+        versions: Versions of the executable that the fact holds for; empty for all of `Process.versions`.
+        alternatives: Alternative definitions of the same value, tried in order after the attribute's own: the first
+            that can be read and gives a plausible value is used for the session.
+        source: Source of the fact.
     """
 
     base: str = ""
@@ -246,25 +250,25 @@ class ClockFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """How this game's time can be controlled.
 
     Attributes:
-        grade: The best grade that is known to work.
-        tick_hz: Simulation steps per second of game time, if the game has such; 0 if not. `Clock.advance` lets the
-            game do one at a time, as many games drop time when they have to catch up.
-        catch_up_s: Game time that the game makes up for at once without dropping any of it; `Clock.advance` goes on in
-            steps of that length, so that the game need not draw each tick. 0: one tick at a time.
-        tick_attribute: Integer attribute that grows by one with each step of the simulation; "" if none is known.
-        boundary: Where a lockstep game is held that never sleeps (docs/clock.md). ``auto``: after each closed cycle of
-            its loop. ``frame``: at the first look for events after it has drawn. ``idle``: after several cycles without
-            a change. ``sleep``: only where it sleeps.
-        spin_reads: A thread that reads the time so often at one place, and does nothing else, waits for time.
+        grade: Best clock that is known to work.
+        tick_hz: Simulation steps per second of game time; 0 if the game has none. `Clock.advance` lets the game run
+            them one at a time, because many games drop time when they have to catch up.
+        catch_up_s: Game time that the game catches up on without dropping any; `Clock.advance` advances in steps of
+            that length, so that the game need not draw each tick. 0 for one tick at a time.
+        tick_attribute: Integer attribute that grows by one with each simulation step; "" if unknown.
+        boundary: Where the lockstep clock holds a game that never sleeps (docs/clock.md). ``auto``: after each complete
+            cycle of its loop. ``frame``: at the first poll for events after a frame is drawn. ``idle``: after several
+            cycles without a change. ``sleep``: only where it sleeps.
+        spin_reads: Number of time reads at one place, without other work, after which a thread counts as waiting.
         speed_attribute: Float attribute that scales game time (grade ``scaled``); "" if none.
         game_time_attribute: Attribute with the game's own time; "" if none.
-        game_time_s: Seconds that one unit of `game_time_attribute` stands for.
-        frame_rate_hz: Frames that the game draws per second at its own speed; 0 if it is not known, and then no speed
-            is refused for its frames.
-        frame_rate_attribute: Number that caps the frames per second, and is raised with the speed; "" if none is known.
-        frame_rate_flag: What puts that cap in force; "" where nothing has to.
-        frame_time_attribute: Number with the game time of the last frame in seconds; "" if none is known.
-        max_frame_s: The most game time that a frame may hold.
+        game_time_s: Seconds per unit of `game_time_attribute`.
+        frame_rate_hz: Frames per second that the game draws at its own speed; 0 if unknown, and then no speed is
+            refused because of frames.
+        frame_rate_attribute: Attribute that caps the frame rate and is raised with the speed; "" if unknown.
+        frame_rate_flag: Attribute that enables the cap; "" if it is always enabled.
+        frame_time_attribute: Attribute with the game time of the last frame in seconds; "" if unknown.
+        max_frame_s: Longest game time of a frame that the game simulates correctly.
     """
 
     grade: ClockGrade = "realtime"
@@ -284,37 +288,37 @@ class ClockFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     @property
     def step_hz(self) -> float:
-        """Steps per second of game time that `Clock.advance` makes; 0 if nothing is known."""
+        """Steps per second of game time that `Clock.advance` makes; 0 if unknown."""
         return 1.0 / self.catch_up_s if self.catch_up_s else self.tick_hz
 
 
 class InputFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How the game takes keys.
+    """How the game receives keys.
 
     Attributes:
-        backend: ``xtest`` reaches the focused window only; ``xsendevent`` any window whose program accepts sent
-            events; ``auto`` picks what reaches this one.
+        backend: ``xtest`` reaches the focused window only; ``xsendevent`` any window whose program accepts sent events;
+            ``auto`` selects one that reaches this game.
     """
 
     backend: InputBackend = "auto"
 
 
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A game as data.
+    """The description of a game as data.
 
     Attributes:
-        format: Version of this format.
-        name: Of the game.
-        process: How to recognise it.
-        bases: Places in the executable.
-        code_offsets: Offsets that its code holds, by the names that stand for them.
-        entities: Objects found by their id.
-        attributes: Values, by name.
-        keys: From the name of an action to the physical key that does it: ``roll = "SPACE"``.
+        format: Version of the profile format.
+        name: Name of the game.
+        process: How to recognise and start it.
+        bases: Places in the executable, by name.
+        code_offsets: Offsets that its code contains, by name.
+        entities: Objects that are identified by their id, by name.
+        attributes: Values in its memory, by name.
+        keys: Physical key of each action: ``roll = "SPACE"``.
         clock: How its time can be controlled.
-        input: How it takes keys.
-        duel: Which attributes make a boss duel (`soulslab.arena.binding`); the bridge does not look into it.
-        env: What `soulslab.envs` makes of it; the bridge does not look into it either.
+        input: How it receives keys.
+        duel: Attributes of a boss duel (`soulslab.arena.binding`); siphon does not interpret them.
+        env: Settings of `soulslab.envs`; siphon does not interpret them.
     """
 
     format: Literal[1] = 1

@@ -1,4 +1,4 @@
-"""What types alone do not catch in a profile: each mistake with its place and what to do."""
+"""Validation of profiles beyond their types: each error with its place and a remedy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from soulslab.config.checking import join_place, short
 from soulslab.errors import ProfileError, did_you_mean
-from soulslab.siphon.profile.facts import Fact, facts_behind, place_of, stated_versions, versions_of, ways_of
+from soulslab.siphon.profile.facts import Fact, facts_behind, place_of, stated_versions, variants_of, versions_of
 from soulslab.siphon.profile.pattern import Pattern
 from soulslab.siphon.profile.schema import (
     NUMBER_CODES,
@@ -23,23 +23,23 @@ from soulslab.siphon.profile.schema import (
 )
 
 Mistake = tuple[str, str]
-"""Problem and place."""
+"""Problem and place of an error in a profile."""
 
 N_BITS = {"u8": 8, "i8": 8, "u32": 32, "i32": 32}
 N_DISPLACEMENT = 4
-#: Ranges are written with few digits, so they may lie a little outside of what the type can hold.
+#: Ranges are written with few digits, so they may exceed the limits of the type by this relative amount.
 TOLERANCE = 1e-9
 
 _FLOATS = {"f32": struct.unpack("<f", b"\xff\xff\x7f\x7f")[0], "f64": 1.7976931348623157e308}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _OPTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FILLED_IN = re.compile(r"\{([^{}]*)\}")
-#: What `soulslab.siphon.process.launch` fills in by itself.
+#: Placeholders that `soulslab.siphon.process.launch` fills in by itself.
 _KNOWN_OPTIONS = ("directory",)
 
 
 def representable(kind: str, scale: float = 1.0) -> tuple[float, float]:
-    """Return the least and greatest value that a type of number can hold, after `scale`."""
+    """Return the smallest and largest value of a type of number, after `scale`."""
     if kind in _FLOATS:
         low, high = -_FLOATS[kind], _FLOATS[kind]
     else:
@@ -49,8 +49,8 @@ def representable(kind: str, scale: float = 1.0) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
-def mistakes_of(profile: Profile) -> Iterator[Mistake]:
-    """Yield all mistakes of a profile whose types are right."""
+def find_mistakes(profile: Profile) -> Iterator[Mistake]:
+    """Yield all errors of a profile with correct types."""
     for table in ("bases", "code_offsets", "entities", "attributes", "keys"):
         yield from _name_mistakes(table, getattr(profile, table))
     yield from _process_mistakes(profile.process)
@@ -101,7 +101,7 @@ def _process_mistakes(process: Process) -> Iterator[Mistake]:
 
 
 def _process_texts(process: Process) -> Iterator[tuple[str, str]]:
-    """Yield the texts that the system gets to see, with their places."""
+    """Yield the texts that are passed to the operating system, with their places."""
     yield "process.executable", process.executable
     yield "process.directory", process.directory
     for index, text in enumerate(process.command):
@@ -165,13 +165,13 @@ def _entity_mistakes(place: str, entity: Entity, profile: Profile) -> Iterator[M
 
 def _attribute_mistakes(name: str, attribute: Attribute, profile: Profile) -> Iterator[Mistake]:
     yield from alternative_mistakes(name, attribute)
-    for index, way in enumerate(ways_of(attribute)):
+    for index, variant in enumerate(variants_of(attribute)):
         place = place_of(name, index)
-        yield from _start_mistakes(place, way, profile)
-        yield from offset_mistakes(place, way, profile)
-        yield from _shape_mistakes(place, way)
-        for problem, at in _range_mistakes(place, way):
-            # An alternative has no range of its own: what does not fit is its type or scale.
+        yield from _start_mistakes(place, variant, profile)
+        yield from offset_mistakes(place, variant, profile)
+        yield from _shape_mistakes(place, variant)
+        for problem, at in _range_mistakes(place, variant):
+            # An alternative has no range, so its type or scale is wrong.
             yield (problem, at) if index == 0 else (f"the attribute's range {problem}", f"{place}.type")
     if attribute.is_moving and attribute.is_holding:
         yield (
@@ -237,7 +237,7 @@ def _range_mistakes(place: str, attribute: Attribute) -> Iterator[Mistake]:
 
 
 def is_number(attribute: Attribute) -> bool:
-    """Tell whether an attribute is a number, or a vector of them."""
+    """Return whether an attribute is a number or a vector of numbers."""
     return attribute.type in _FLOATS or attribute.type[1:].isdigit()
 
 
@@ -257,12 +257,12 @@ def _clock_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> I
             yield unknown("attribute", name, attributes), place
             continue
         attribute = attributes[name]
-        ways = ways_of(attribute)
+        variants = variants_of(attribute)
         if not is_number(attribute) or attribute.length != 1:
             yield f"{name} is no single number", place
-        elif field == "tick_attribute" and any(way.type in _FLOATS or way.scale != 1.0 for way in ways):
+        elif field == "tick_attribute" and any(variant.type in _FLOATS or variant.scale != 1.0 for variant in variants):
             yield f"{name} must be a whole number, with no scale, that counts the steps of the simulation", place
-        elif field == "speed_attribute" and any(way.type not in _FLOATS for way in ways):
+        elif field == "speed_attribute" and any(variant.type not in _FLOATS for variant in variants):
             yield f"{name} must be an f32 or f64, the factor of the game's speed", place
         elif field == "speed_attribute" and not attribute.is_writable:
             yield f"{name} is not writable, so it cannot change the game's speed", place
@@ -274,7 +274,7 @@ def _clock_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> I
     for field in ("tick_hz", "game_time_s", "catch_up_s", "frame_rate_hz", "max_frame_s"):
         if not math.isfinite(getattr(clock, field)):
             yield "must be a finite number", f"clock.{field}"
-    # A rounded 1/60 will do.
+    # Tolerate a rounded 1/60.
     if 0.0 < clock.catch_up_s < 0.99 / (clock.tick_hz or math.inf):
         yield (
             f"is shorter than a step of the game's simulation (1/{clock.tick_hz:g} s); leave it out",
@@ -283,7 +283,7 @@ def _clock_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> I
 
 
 def _frame_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> Iterator[Mistake]:
-    """Yield what is wrong with what puts a cap of the frame rate in force, and with the rate that is raised."""
+    """Yield the errors of the attributes that enable and set the cap of the frame rate."""
     if clock.frame_rate_attribute and not clock.frame_rate_hz:
         yield "is missing; a cap is raised from the game's own frame rate", "clock.frame_rate_hz"
     name, place = clock.frame_rate_flag, "clock.frame_rate_flag"
@@ -308,12 +308,12 @@ def _key_mistakes(keys: Mapping[str, str]) -> Iterator[Mistake]:
 
 
 def unknown(kind: str, name: str, known: Collection[str]) -> str:
-    """Return the problem of a name that nothing has."""
+    """Return the problem of an undefined name."""
     return f"there is no {kind} {short(name)}{did_you_mean(name, known) if known else '; the profile has none'}"
 
 
 def code_offset_mistakes(place: str, fact: CodeOffset) -> Iterator[Mistake]:
-    """Yield the mistakes of a code offset."""
+    """Yield the errors of a code offset."""
     n_bits = N_BITS[fact.type]
     try:
         pattern = Pattern.parse(fact.pattern)
@@ -345,7 +345,7 @@ def code_offset_mistakes(place: str, fact: CodeOffset) -> Iterator[Mistake]:
 
 
 def offset_mistakes(place: str, fact: Attribute | Entity, profile: Profile) -> Iterator[Mistake]:
-    """Yield the names in the offsets of an attribute or an entity that no code offset has."""
+    """Yield the names in offsets of an attribute or entity that are not code offsets."""
     for field in ("offsets", "begin", "end", "id_offsets"):
         for index, offset in enumerate(getattr(fact, field, ())):
             if isinstance(offset, str) and offset not in profile.code_offsets:
@@ -354,64 +354,64 @@ def offset_mistakes(place: str, fact: Attribute | Entity, profile: Profile) -> I
 
 
 def version_mistakes(profile: Profile) -> Iterator[Mistake]:
-    """Yield versions of facts that the profile does not know, and facts that are for no version at all."""
+    """Yield unknown versions of facts, and facts that apply to no version."""
     for table in ("bases", "code_offsets", "entities", "attributes"):
         facts: dict[str, Fact] = getattr(profile, table)
         for name, fact in facts.items():
-            for index, way in enumerate(_ways(fact)):
-                yield from _version_mistakes(place_of(name, index, table), way, profile)
+            for index, variant in enumerate(_variants(fact)):
+                yield from _version_mistakes(place_of(name, index, table), variant, profile)
 
 
 def alternative_mistakes(name: str, attribute: Attribute) -> Iterator[Mistake]:
-    """Yield alternatives that say two things about their start, nothing new, or give another kind of value."""
-    ways = ways_of(attribute)
-    for index, (other, way) in enumerate(zip(attribute.alternatives, ways[1:], strict=True), start=1):
+    """Yield alternatives with two starts, with a different kind of value, or equal to an earlier definition."""
+    variants = variants_of(attribute)
+    for index, (other, variant) in enumerate(zip(attribute.alternatives, variants[1:], strict=True), start=1):
         place = place_of(name, index)
         if other.base and other.entity:
             yield "needs either a base or an entity to start from, not both", place
-        if _kind(way) != _kind(ways[0]):
-            kinds = f"gives a {_kind(way)}, and the attribute itself a {_kind(ways[0])}"
+        if _kind(variant) != _kind(variants[0]):
+            kinds = f"gives a {_kind(variant)}, and the attribute itself a {_kind(variants[0])}"
             yield f"{kinds}; both have to give the same kind of value", f"{place}.type"
-        if any(_way(way) == _way(before) for before in ways[:index]):
+        if any(_variant(variant) == _variant(before) for before in variants[:index]):
             yield "says the same as the attribute or an alternative before it; leave it out", place
 
 
 def list_mistakes(name: str, entity: Entity) -> Iterator[Mistake]:
-    """Yield alternatives to the place of a list that say nothing new."""
-    ways = [(way.begin, way.end, way.versions) for way in ways_of(entity)]
-    for index, way in enumerate(ways):
-        if way in ways[:index]:
+    """Yield alternatives of a list that equal an earlier definition."""
+    variants = [(variant.begin, variant.end, variant.versions) for variant in variants_of(entity)]
+    for index, variant in enumerate(variants):
+        if variant in variants[:index]:
             place = place_of(name, index, "entities")
             yield "says the same as the entity or an alternative before it; leave it out", place
 
 
-def _version_mistakes(place: str, way: Fact, profile: Profile) -> Iterator[Mistake]:
+def _version_mistakes(place: str, variant: Fact, profile: Profile) -> Iterator[Mistake]:
     known = profile.process.versions
-    for index, version in enumerate(way.versions):
+    for index, version in enumerate(variant.versions):
         if version not in known:
             problem = f"{short(version)} is none of process.versions{did_you_mean(version, known) if known else ''}"
             yield problem, f"{place}.versions[{index}]"
             return
-    if known and not versions_of(profile, way):
-        needed = [f"{of or place} for {', '.join(stated)}" for of, fact in facts_behind(profile, way)
+    if known and not versions_of(profile, variant):
+        needed = [f"{of or place} for {', '.join(stated)}" for of, fact in facts_behind(profile, variant)
                   if (stated := stated_versions(fact))]  # fmt: skip
         yield f"there is no version for which all is known that it needs: {'; '.join(needed)}", place
 
 
-def _ways(fact: Fact) -> Sequence[Fact]:
-    """Return the ways that a fact knows."""
+def _variants(fact: Fact) -> Sequence[Fact]:
+    """Return the variants of a fact."""
     if isinstance(fact, Attribute):
-        return ways_of(fact)
-    return ways_of(fact) if isinstance(fact, Entity) else (fact,)
+        return variants_of(fact)
+    return variants_of(fact) if isinstance(fact, Entity) else (fact,)
 
 
-def _kind(way: Attribute) -> str:
-    """Return what kind of value a way gives."""
-    if way.type in NUMBER_CODES:
-        return "whole number" if way.type[0] != "f" and way.scale == 1.0 else "fraction"
-    return {"flag": "bool", "utf8": "text", "utf16": "text"}.get(way.type, way.type)
+def _kind(variant: Attribute) -> str:
+    """Return the kind of value of a variant."""
+    if variant.type in NUMBER_CODES:
+        return "whole number" if variant.type[0] != "f" and variant.scale == 1.0 else "fraction"
+    return {"flag": "bool", "utf8": "text", "utf16": "text"}.get(variant.type, variant.type)
 
 
-def _way(way: Attribute) -> tuple[object, ...]:
-    """Return what makes a way another one."""
-    return way.base, way.entity, way.offsets, way.type, way.bit, way.scale, way.versions
+def _variant(variant: Attribute) -> tuple[object, ...]:
+    """Return the fields that distinguish a variant from others."""
+    return variant.base, variant.entity, variant.offsets, variant.type, variant.bit, variant.scale, variant.versions

@@ -193,7 +193,7 @@ class CommittedFile(io.RawIOBase):
 
 
 def is_being_written(path: Path) -> bool:
-    """Tell whether a `CommittedFile` writes the file now."""
+    """Return whether a `CommittedFile` writes the file now."""
     try:
         with path.open("rb") as file:
             return not _lock(file)
@@ -235,7 +235,7 @@ def finish_commit(path: Path) -> bool:
 
 
 def _lock(file: IO[bytes]) -> bool:
-    """Lock a file until it is closed; tell whether nobody writes it."""
+    """Lock a file until it is closed; return whether nobody writes it."""
     if sys.platform == "win32":
         return True  # no recording is written there
     try:

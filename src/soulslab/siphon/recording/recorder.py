@@ -43,7 +43,7 @@ from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.profile.facts import is_for_all
 from soulslab.siphon.recording.columns import Columns
 from soulslab.siphon.recording.hdf5 import Layout, Sample
-from soulslab.siphon.recording.writing import Destination, Writer
+from soulslab.siphon.recording.recording_writer import Destination, Writer
 from soulslab.siphon.session import Frame, Snapshot
 
 MEBIBYTE = 2**20
@@ -383,7 +383,7 @@ def _known(session: Recordable) -> tuple[str, ...]:
 
 
 def _has(session: Recordable, name: str) -> bool:
-    """Tell whether an attribute is known for the version of the game, be it that it cannot be read now."""
+    """Return whether an attribute is known for the version of the game, be it that it cannot be read now."""
     try:
         session.snapshot((name,))
     except AttributeVersionError:

@@ -17,7 +17,7 @@ import grpc
 from soulslab.config import Secret, reveal
 from soulslab.errors import AccessRefusedError, ConfigError, WireError
 from soulslab.siphon.rpc.address import Address
-from soulslab.siphon.rpc.failures import abort
+from soulslab.siphon.rpc.error_mapping import abort
 from soulslab.siphon.rpc.messages import SERVICE, TOKEN_KEY
 from soulslab.siphon.rpc.peer_user import user_of_peer
 

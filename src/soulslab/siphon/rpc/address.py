@@ -72,7 +72,7 @@ def parse_address(text: str) -> Address:
 
 
 def is_address(text: str) -> bool:
-    """Tell whether a text has the form of an address, right or wrong, and not that of a file or a name."""
+    """Return whether a text has the form of an address, right or wrong, and not that of a file or a name."""
     return text.startswith("unix:") or _HOST_PORT.fullmatch(text) is not None
 
 

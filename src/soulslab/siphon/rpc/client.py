@@ -39,7 +39,7 @@ from soulslab.siphon.input import Input
 from soulslab.siphon.profile import ClockGrade, Value
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.connection import Connection, Endpoint, Limits, make_endpoint
-from soulslab.siphon.rpc.values import UNSENDABLE, encode
+from soulslab.siphon.rpc.wire_encoding import UNSENDABLE, encode
 from soulslab.siphon.session import Frame, SessionInfo, Snapshot, Step, StepResult
 from soulslab.siphon.watchdog import Watchdog
 

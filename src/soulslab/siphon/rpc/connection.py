@@ -15,9 +15,9 @@ from soulslab.errors import AccessRefusedError, ServerUnavailableError, WireErro
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.access import bearer, read_pem
 from soulslab.siphon.rpc.address import Address, parse_address
-from soulslab.siphon.rpc.failures import from_call, from_failure
-from soulslab.siphon.rpc.frames import FrameReceiver
-from soulslab.siphon.rpc.values import UNSENDABLE, encode, make_decoder
+from soulslab.siphon.rpc.error_mapping import from_call, from_failure
+from soulslab.siphon.rpc.frame_transfer import FrameReceiver
+from soulslab.siphon.rpc.wire_encoding import UNSENDABLE, encode, make_decoder
 from soulslab.siphon.watchdog import Watchdog
 
 METADATA_BYTES = 1 << 20

@@ -9,7 +9,7 @@ from soulslab.errors import ReadOnlyError, WireError
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.rpc import messages as m
-from soulslab.siphon.rpc.frames import FrameSender
+from soulslab.siphon.rpc.frame_transfer import FrameSender
 from soulslab.siphon.session import Session, Snapshot, Step
 
 MAX_SIDE_PX = 1 << 14
@@ -35,14 +35,14 @@ def perform(request: m.Request, session: Session, frames: FrameSender) -> m.AnyA
 
 
 def changes_game(request: m.Request) -> bool:
-    """Tell whether a request needs control of the game."""
+    """Return whether a request needs control of the game."""
     if isinstance(request, m.DoStep):
         return request.step.changes_game
     return request.controls
 
 
 def sends_input(request: m.Request) -> bool:
-    """Tell whether keys may be held after a request."""
+    """Return whether keys may be held after a request."""
     if isinstance(request, m.DoStep):
         return request.step.held is not None
     return isinstance(request, m.Hold | m.Type)

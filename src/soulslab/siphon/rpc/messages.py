@@ -5,7 +5,7 @@ answer a `Welcome`. Then it sends one `Call` after another, and each gets one `A
 as a unary call of its own name, with the id of the client in the metadata; without an id one may only look. ``Watch``
 streams looks at the game to a client that sends nothing more.
 
-All are msgpack arrays, see `soulslab.siphon.rpc.values` for what they hold.
+All are msgpack arrays, see `soulslab.siphon.rpc.wire_encoding` for what they hold.
 """
 
 from __future__ import annotations

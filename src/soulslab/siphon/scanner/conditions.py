@@ -76,7 +76,7 @@ def check_condition(condition: Condition, value_type: NumberType) -> None:
 
 
 def mask_of(condition: Condition, now: Values, before: Values | None) -> Mask:
-    """Tell which values fulfil a condition.
+    """Return which values fulfil a condition.
 
     Args:
         condition: It was checked with `check_condition`.
@@ -104,7 +104,7 @@ def mask_of(condition: Condition, now: Values, before: Values | None) -> Mask:
 
 
 def _compared(condition: Condition, now: Values, before: Values) -> Mask:
-    """Tell which values have changed as asked."""
+    """Return which values have changed as asked."""
     mask: Mask
     match condition.kind:
         case "changed":
@@ -128,7 +128,7 @@ def _bits(values: Values) -> Values:
 
 
 def _between(now: Values, low: float, high: float) -> Mask:
-    """Tell which values lie in a range, both ends included; the ends of whole numbers are rounded inwards."""
+    """Return which values lie in a range, both ends included; the ends of whole numbers are rounded inwards."""
     if now.dtype.kind != "f":
         limits = np.iinfo(now.dtype)
         low, high = max(math.ceil(low), limits.min), min(math.floor(high), limits.max)
@@ -140,7 +140,7 @@ def _between(now: Values, low: float, high: float) -> Mask:
 
 
 def _differs_by(larger: Values, smaller: Values, condition: Condition) -> Mask:
-    """Tell which differences are as asked; where the first is not the larger, the result means nothing."""
+    """Return which differences are as asked; where the first is not the larger, the result means nothing."""
     with np.errstate(over="ignore", invalid="ignore"):
         difference = larger - smaller
     if difference.dtype.kind == "i":

@@ -10,8 +10,8 @@ from tomlkit.items import AoT
 
 from soulslab.errors import ScanError
 from soulslab.siphon.keys import key_named
-from soulslab.siphon.scanner.commands import Command
 from soulslab.siphon.scanner.entry import edit_profile, set_values
+from soulslab.siphon.scanner.value_commands import Command
 from soulslab.siphon.scanner.workbench import KeyInput, Workbench
 
 #: Length of a step where the profile names no tick.

@@ -14,15 +14,15 @@ from soulslab.errors import (
     ScanError,
     did_you_mean,
 )
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.attributes.places import resolve_places
 from soulslab.siphon.profile import Value, load_profile
 from soulslab.siphon.profile.loading import parse_profile
-from soulslab.siphon.scanner.commands import Command, play_input
 from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile, profile_entry
 from soulslab.siphon.scanner.pointers import Limits, PointerMap, PointerPath, holding
 from soulslab.siphon.scanner.searches import open_search
 from soulslab.siphon.scanner.signature import Signature, find_signature
+from soulslab.siphon.scanner.value_commands import Command, play_input
 from soulslab.siphon.scanner.workbench import Paths, Workbench
 from soulslab.siphon.session import LOADING
 
@@ -177,7 +177,7 @@ def _values(bench: Workbench, _words: list[str]) -> None:
     if not bench.file.exists():
         raise ScanError(f"there is no {bench.file} yet; save writes it")
     profile = load_profile(bench.file)
-    table = AttributeTable(profile, bench.game.memory, resolve_places(profile, bench.game.memory, bench.game.image))
+    table = AttributeTable(profile, bench.game.memory, resolve_addresses(profile, bench.game.memory, bench.game.image))
     for name, attribute in profile.attributes.items():
         try:
             bench.say(f"{name} = {table.read(name)} {attribute.unit}".rstrip())
@@ -236,7 +236,7 @@ def _try(bench: Workbench, found: Found) -> Value:
     process = {"executable": bench.game.profile.process.executable}
     source = f"entry of {found.name}"
     alone = parse_profile({"format": 1, "name": found.name, "process": process} | profile_entry(found), source)
-    places = resolve_places(alone, bench.game.memory, bench.game.image)
+    places = resolve_addresses(alone, bench.game.memory, bench.game.image)
     return AttributeTable(alone, bench.game.memory, places).read(found.name)
 
 

@@ -21,11 +21,11 @@ from collections.abc import Iterable, Iterator
 from rich.table import Table
 
 from soulslab.errors import ConfigError, ProfileError, SoulslabError, did_you_mean
-from soulslab.siphon.scanner.commands import FIND, PLAY, Command, look
 from soulslab.siphon.scanner.env_command import ENVS
 from soulslab.siphon.scanner.path_commands import PATHS
 from soulslab.siphon.scanner.phrases import HELP
 from soulslab.siphon.scanner.tick_command import TICKS
+from soulslab.siphon.scanner.value_commands import FIND, PLAY, Command, look
 from soulslab.siphon.scanner.workbench import Workbench
 
 COMMANDS = {command.name: command for command in (*FIND, *PATHS, *TICKS, *PLAY, *ENVS)}

@@ -64,7 +64,7 @@ class Search(Protocol):
         ...
 
     def fulfils(self, address: int, line: str) -> bool:
-        """Tell whether a place holds what a line states; never of one that cannot be read."""
+        """Return whether a place holds what a line states; never of one that cannot be read."""
         ...
 
     def encode(self, text: str) -> bytes:

@@ -11,11 +11,10 @@ import numpy as np
 from tomlkit import TOMLDocument
 
 from soulslab.errors import ClockStalledError, ScanError
+from soulslab.siphon.clock.lockstep_page import PAGE_LINK
 from soulslab.siphon.clock.native_library import library_path
-from soulslab.siphon.clock.page import PAGE_LINK
 from soulslab.siphon.memory import Region
 from soulslab.siphon.profile import Boundary, ClockFacts, load_profile
-from soulslab.siphon.scanner.commands import Command
 from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile, remove_entry, set_values
 from soulslab.siphon.scanner.path_commands import check_name_is_free, signature_of
 from soulslab.siphon.scanner.pointers import Module, PointerMap, PointerPath, holding
@@ -29,8 +28,9 @@ from soulslab.siphon.scanner.tick_search import (
     TickTrial,
     exact_period_s,
 )
+from soulslab.siphon.scanner.value_commands import Command
 from soulslab.siphon.scanner.workbench import Paths, Workbench
-from soulslab.siphon.tick_alignment import move_to_middle
+from soulslab.siphon.tick_alignment import advance_to_tick_middle
 
 #: Steps of one tick in a trial; more than 256, so that counters of 8 bits are seen to start again.
 TRIAL_STEPS = 300
@@ -223,7 +223,7 @@ def _try(
         bench.game.step((keys[number % len(keys)],) if keys else (), period_s)
 
     try:
-        if not move_to_middle(count, period_s):
+        if not advance_to_tick_middle(count, period_s):
             return None
         trials = search.trial(addresses, step, TRIAL_STEPS)
         bench.game.step((), period_s)

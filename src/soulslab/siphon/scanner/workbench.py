@@ -13,8 +13,8 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Table
 
 from soulslab.errors import ConfigError, MemoryAccessError, ScanError
-from soulslab.siphon.scanner.game import ScannedGame
 from soulslab.siphon.scanner.pointers import PointerPath, follow
+from soulslab.siphon.scanner.scanned_game import ScannedGame
 from soulslab.siphon.scanner.searches import Search, open_search
 from soulslab.siphon.scanner.value_scan import Progress
 

@@ -16,8 +16,8 @@ from soulslab.errors import (
     UndecidedAttributeError,
     UnknownAttributeError,
 )
+from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.attributes.places import Places
 from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Entity, Process, Profile
 
@@ -64,7 +64,7 @@ class Game:
             attributes=attributes,
         )
         fields = {"bases": {"place": A, "old": A}, "code_offsets": {"x": 0x0, "y": 0x20}, **(places or {})}
-        self.table = AttributeTable(self.profile, self.memory, Places(**fields))
+        self.table = AttributeTable(self.profile, self.memory, ResolvedAddresses(**fields))
 
     def put(self, address, *values, form="<f"):
         for i, value in enumerate(values):
@@ -125,7 +125,9 @@ def test_once_decided_it_stays_so_whatever_the_value():
     game.put(A + 8, 0, form="<Q")
     with pytest.raises(PointerError, match="null"):
         game.table.read("speed")
-    assert AttributeTable(game.profile, game.memory, Places(bases={"place": A, "old": A})).read("speed") == 1.0
+    assert (
+        AttributeTable(game.profile, game.memory, ResolvedAddresses(bases={"place": A, "old": A})).read("speed") == 1.0
+    )
 
 
 def test_what_is_decided_is_read_like_any_other_attribute():
@@ -152,7 +154,7 @@ def test_a_game_that_loads_decides_nothing():
         game.table.read("speed")
     assert caught.value.attribute == "speed"
     assert [problem.split(":")[0] for problem in caught.value.problems] == [OWN, FIRST]
-    assert "none of its 2 ways gives a plausible value" in str(caught.value)
+    assert "none of its 2 variants gives a plausible value" in str(caught.value)
     assert all(problem in str(caught.value) for problem in caught.value.problems)
     game.put(A, B, C, form="<Q")
     game.put(B + 0x10, 1.0)
@@ -217,7 +219,7 @@ def test_a_write_decides():
 def test_a_write_that_cannot_be_decided_changes_nothing():
     game = Game(speed=speed(way((8, 0x10))), other=speed(offsets=(8, 0x20)))
     game.put(C + 0x20, 1.5)
-    with pytest.raises(UndecidedAttributeError, match="none of its 2 ways"):
+    with pytest.raises(UndecidedAttributeError, match="none of its 2 variants"):
         game.table.write({"other": 1.0, "speed": 1.0})
     assert game.table.read("other") == 1.5
     with pytest.raises(UnknownAttributeError):

@@ -18,8 +18,8 @@ from soulslab.errors import (
     ReadOnlyError,
     UnknownAttributeError,
 )
+from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import MAX_PLANS, AttributeTable
-from soulslab.siphon.attributes.places import Places
 from soulslab.siphon.attributes.read_plan import N_ATTEMPTS, N_READS_TO_PACK
 from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.profile import Attribute, Base, Entity, Process, Profile
@@ -64,7 +64,7 @@ class Game:
         self.put(C + 0x10, 100)
         self.put(D + 0x10, 200)
         self.profile = profile_of(**attributes or {"hp": fact()})
-        self.table = AttributeTable(self.profile, self.memory, Places(bases={"place": A, "cell": A}))
+        self.table = AttributeTable(self.profile, self.memory, ResolvedAddresses(bases={"place": A, "cell": A}))
 
     def point(self, at: int, to: int) -> None:
         self.memory.write(at, struct.pack("<Q", to % 2**64))
@@ -195,7 +195,7 @@ def test_unknown_names_are_told():
 def test_a_base_without_address_is_told():
     game = Game()
     with pytest.raises(PatternError, match="no address") as caught:
-        AttributeTable(game.profile, game.memory, Places(bases={})).read("hp")
+        AttributeTable(game.profile, game.memory, ResolvedAddresses(bases={})).read("hp")
     assert caught.value.base == "place"
 
 
@@ -366,7 +366,7 @@ def test_an_id_that_does_not_fit_its_type():
     entity = Entity(base="place", begin=(0,), end=(8,), id_offsets=(0,), id_type="u8", id=256, source="x")
     profile = Profile(name="x", process=Process(executable="x"), entities={"e": entity})
     with pytest.raises(ProfileError, match="does not fit u8") as caught:
-        AttributeTable(profile, game.memory, Places(bases={}))
+        AttributeTable(profile, game.memory, ResolvedAddresses(bases={}))
     assert caught.value.path == "entities.e.id"
 
 
@@ -386,7 +386,7 @@ def test_what_changes_with_every_read_is_an_error():
     memory = Restless()
     for page in (A, B, C):
         memory.map(page, bytearray(0x1000))
-    table = AttributeTable(profile_of(hp=fact((0x0, 0x10))), memory, Places(bases={"place": A}))
+    table = AttributeTable(profile_of(hp=fact((0x0, 0x10))), memory, ResolvedAddresses(bases={"place": A}))
     with pytest.raises(PointerError, match="changes while it is read") as caught:
         table.read("hp")
     assert (caught.value.attribute, caught.value.level, caught.value.address) == ("hp", 0, A)
@@ -409,7 +409,7 @@ def test_plans_do_not_pile_up():
 @given(st.randoms(use_true_random=True))
 def test_reads_what_a_plain_walk_reads_whatever_moves(random: Random):
     layout = Layout(random)
-    table = AttributeTable(layout.profile, layout.memory, Places(bases=layout.bases))
+    table = AttributeTable(layout.profile, layout.memory, ResolvedAddresses(bases=layout.bases))
     names = list(layout.profile.attributes)
     some = random.sample(names, random.randint(1, len(names)))
     for _ in range(12):

@@ -6,8 +6,8 @@ import struct
 import pytest
 
 from soulslab.errors import AttributeVersionError, EntityNotFoundError, PointerError
+from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.attributes.places import Places
 from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.profile import Attribute, Base, Entity, ListPlace, Process, Profile
 
@@ -38,7 +38,7 @@ class Game:
             entities={"boss": boss},
             attributes={"boss.hp": hp, "boss.mp": Attribute(entity="boss", offsets=(0x14,), type="bool", source="x")},
         )
-        self.table = AttributeTable(profile, self.memory, Places(bases={"place": A}, version=version))
+        self.table = AttributeTable(profile, self.memory, ResolvedAddresses(bases={"place": A}, version=version))
 
     def ends(self, at, begin, end):
         self.memory.write(A + 0x100 + at, struct.pack("<2Q", begin, end))

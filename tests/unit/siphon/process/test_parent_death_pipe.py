@@ -4,14 +4,14 @@ import signal
 import subprocess
 import sys
 
-from soulslab.siphon.process.parent_death_pipe import Lifeline
+from soulslab.siphon.process.parent_death_pipe import ParentDeathPipe
 
 DEADLINE_S = 20
 # A process that starts a group of two, ties it to itself, says so and is killed.
 OWNER = """
 import os, signal, subprocess, sys
-from soulslab.siphon.process.parent_death_pipe import Lifeline
-line = Lifeline()
+from soulslab.siphon.process.parent_death_pipe import ParentDeathPipe
+line = ParentDeathPipe()
 command = ["sh", "-c", "sleep 600 & echo started; wait"]
 child = subprocess.Popen(command, stdout=1, pass_fds=[line.fd], start_new_session=True)
 line.tie(-child.pid, signal.SIGKILL)
@@ -45,7 +45,7 @@ def test_a_whole_group_is_killed_when_we_are():
 
 
 def test_one_that_was_released_lives_on():
-    line = Lifeline()
+    line = ParentDeathPipe()
     child = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[line.fd])
     line.tie(child.pid, signal.SIGKILL)
     line.release()
@@ -55,7 +55,7 @@ def test_one_that_was_released_lives_on():
 
 
 def test_it_fires_when_our_end_closes():
-    line = Lifeline()
+    line = ParentDeathPipe()
     child = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, pass_fds=[line.fd])
     line.tie(child.pid, signal.SIGTERM)
     os.close(line._our_end)

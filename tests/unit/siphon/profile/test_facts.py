@@ -11,8 +11,8 @@ from soulslab.siphon.profile.facts import (
     is_for_all,
     numbers,
     place_of,
+    variants_of,
     versions_of,
-    ways_of,
     with_numbers,
 )
 
@@ -46,7 +46,7 @@ PROFILE = Profile(
 
 
 def test_alternatives_are_completed():
-    own, world, old = ways_of(HP)
+    own, world, old = variants_of(HP)
     assert own == msgspec.structs.replace(HP, alternatives=())
     assert (world.base, world.entity, world.offsets, world.source) == ("world", "", (8, "hp"), "from the world")
     assert (old.base, old.entity, old.offsets, old.type, old.versions) == ("", "boss", ("hp", 0), "u16", (OLD,))
@@ -57,7 +57,7 @@ def test_alternatives_are_completed():
 def test_alternatives_of_a_list_are_completed():
     other = ListPlace(begin=(16,), end=(24,), versions=(NEW,), source="elsewhere")
     boss = msgspec.structs.replace(PROFILE.entities["boss"], begin=(8,), versions=(MIDDLE,), alternatives=(other,))
-    own, elsewhere = ways_of(boss)
+    own, elsewhere = variants_of(boss)
     assert own == msgspec.structs.replace(boss, alternatives=())
     assert (elsewhere.begin, elsewhere.end, elsewhere.versions, elsewhere.source) == ((16,), (24,), (NEW,), "elsewhere")
     assert (elsewhere.base, elsewhere.id_offsets, elsewhere.id) == ("list", (0, 8), 7)
@@ -77,11 +77,11 @@ def test_what_starts_from_an_entity_is_for_the_versions_of_all_of_its_lists():
         profile = msgspec.structs.replace(PROFILE, entities={"boss": known})
         assert versions_of(profile, profile.attributes["hp"]) == all_of_it
         # Its base is for those two only.
-        assert versions_of(profile, ways_of(known)[0]) == (versions or (NEW, MIDDLE))
+        assert versions_of(profile, variants_of(known)[0]) == (versions or (NEW, MIDDLE))
 
 
 def test_a_way_needs_all_that_it_leads_through():
-    own, world, _ = ways_of(HP)
+    own, world, _ = variants_of(HP)
     assert {place for place, _ in facts_behind(PROFILE, own)} == {
         "", "entities.boss", "bases.list", "code_offsets.begin", "code_offsets.hp",
     }  # fmt: skip
@@ -89,9 +89,9 @@ def test_a_way_needs_all_that_it_leads_through():
 
 
 def test_a_way_is_for_the_versions_that_all_of_it_is_for():
-    assert [versions_of(PROFILE, way) for way in ways_of(HP)] == [(MIDDLE,), (NEW, MIDDLE, OLD), ()]
-    assert [is_for(PROFILE, ways_of(HP)[0], version) for version in (NEW, MIDDLE, OLD)] == [False, True, False]
-    assert all(is_for(PROFILE, way, "4.0") for way in ways_of(HP))
+    assert [versions_of(PROFILE, way) for way in variants_of(HP)] == [(MIDDLE,), (NEW, MIDDLE, OLD), ()]
+    assert [is_for(PROFILE, variants_of(HP)[0], version) for version in (NEW, MIDDLE, OLD)] == [False, True, False]
+    assert all(is_for(PROFILE, way, "4.0") for way in variants_of(HP))
     assert is_for_all(PROFILE, "hp")
     limited = msgspec.structs.replace(HP, alternatives=())
     assert not is_for_all(msgspec.structs.replace(PROFILE, attributes={"hp": limited}), "hp")
@@ -99,7 +99,7 @@ def test_a_way_is_for_the_versions_that_all_of_it_is_for():
 
 def test_names_become_numbers_as_far_as_they_are_known():
     known = with_numbers(PROFILE, {"hp": 0x138})
-    assert [way.offsets for way in ways_of(known.attributes["hp"])] == [(8, 0x138), (8, 0x138), (0x138, 0)]
+    assert [way.offsets for way in variants_of(known.attributes["hp"])] == [(8, 0x138), (8, 0x138), (0x138, 0)]
     assert known.attributes["hp"].alternatives[0].offsets is None
     assert known.entities["boss"].begin == ("begin",)
     assert numbers(known.attributes["hp"].offsets) == (8, 0x138)

@@ -14,9 +14,9 @@ from soulslab.arena.binding import Binding
 from soulslab.errors import ConfigError, ProfileError, SiphonError
 from soulslab.siphon.fake import TOY_PROFILE
 from soulslab.siphon.profile import Alternative, Attribute, Base, Entity, Profile, load_profile
-from soulslab.siphon.profile.facts import ways_of
+from soulslab.siphon.profile.facts import variants_of
 from soulslab.siphon.profile.loading import parse_profile
-from soulslab.siphon.profile.validation import mistakes_of, representable
+from soulslab.siphon.profile.validation import find_mistakes, representable
 from support.long_form import IS_LONG
 from support.profiles import FULL, PUBLIC
 
@@ -79,7 +79,7 @@ def test_a_profile_survives_the_wire():
 
 
 def test_the_toy_has_no_mistakes():
-    assert list(mistakes_of(TOY_PROFILE)) == []
+    assert list(find_mistakes(TOY_PROFILE)) == []
 
 
 def test_what_numbers_can_be():
@@ -256,7 +256,7 @@ def test_the_examples_of_the_documentation_load():
     flipper = world.replace("world", "flipper")
     more = parse_profile(tomllib.loads("\n".join((versions, flipper, code_offset, alternatives))), "docs")
     assert more.attributes["game.speed"].offsets == ("flipper.game_speed",)
-    assert [way.offsets for way in ways_of(more.attributes["frame_s"])] == [(0x264,), (0x26C,)]
+    assert [way.offsets for way in variants_of(more.attributes["frame_s"])] == [(0x264,), (0x26C,)]
     stored = {
         "player.hp": Attribute(base="b", offsets=(0,), type="i32", range=(0, 1), source="made up"),
         "iudex.hp": Attribute(base="b", offsets=(4,), type="i32", range=(0, 1), source="made up"),

@@ -10,7 +10,7 @@ from soulslab.errors import ProfileError
 from soulslab.siphon.profile import Attribute, Base, CodeOffset, Entity, Process, Profile, load_profile
 from soulslab.siphon.profile.facts import versions_of
 from soulslab.siphon.profile.public_format import from_public, is_public, resolve_injected
-from soulslab.siphon.profile.validation import mistakes_of, representable
+from soulslab.siphon.profile.validation import find_mistakes, representable
 from support.profiles import FULL, PUBLIC
 
 I32 = (-2147483648.0, 2147483647.0)
@@ -65,7 +65,7 @@ def test_what_a_public_profile_becomes():
     assert (attributes["Inventory"].type, attributes["Inventory"].length) == ("bytes", 16)
     assert attributes["Inventory"].offsets == (0,)
     assert list(result.injected) == ["NpcHp"]
-    assert list(mistakes_of(profile)) == []
+    assert list(find_mistakes(profile)) == []
 
 
 def test_all_attributes_as_pysiphon_sends_them():
@@ -128,7 +128,7 @@ def test_injected_attributes_start_from_the_only_entity(name):
     assert profile.entities == {name: msgspec.structs.replace(BOSS, base="known.world")}
     assert profile.bases["known.world"] == known().bases["world"]
     assert profile.code_offsets == {}
-    assert list(mistakes_of(profile)) == []
+    assert list(find_mistakes(profile)) == []
 
 
 def test_what_the_entity_needs_comes_with_it_for_its_versions():
@@ -144,7 +144,7 @@ def test_what_the_entity_needs_comes_with_it_for_its_versions():
     assert profile.process.versions == ("1.0", "2.0")
     assert versions_of(profile, profile.attributes["NpcHp"]) == ("1.0",)
     assert versions_of(profile, profile.attributes["Hp"]) == ("1.0", "2.0")
-    assert list(mistakes_of(profile)) == []
+    assert list(find_mistakes(profile)) == []
 
 
 def test_of_several_entities_the_target_is_taken():

@@ -17,7 +17,7 @@ from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.connection import make_endpoint
 from soulslab.siphon.rpc.server import ServerOptions, serve
-from soulslab.siphon.rpc.values import encode, make_decoder
+from soulslab.siphon.rpc.wire_encoding import encode, make_decoder
 from soulslab.siphon.session import Step
 
 N_UNARY = 1500

@@ -14,7 +14,7 @@ from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.access import bearer
 from soulslab.siphon.rpc.connection import make_endpoint
 from soulslab.siphon.rpc.server import ServerOptions, serve
-from soulslab.siphon.rpc.values import encode, make_decoder
+from soulslab.siphon.rpc.wire_encoding import encode, make_decoder
 from soulslab.siphon.session import SessionOptions, Step
 
 TOKEN = "0123456789abcdef"  # noqa: S105  (of this test)

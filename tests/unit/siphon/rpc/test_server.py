@@ -22,9 +22,9 @@ from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.connection import make_endpoint
-from soulslab.siphon.rpc.failures import from_call
+from soulslab.siphon.rpc.error_mapping import from_call
 from soulslab.siphon.rpc.server import ServerOptions, serve
-from soulslab.siphon.rpc.values import encode, make_decoder
+from soulslab.siphon.rpc.wire_encoding import encode, make_decoder
 from soulslab.siphon.session import Step
 from support.waiting import wait_for
 

@@ -248,9 +248,9 @@ class Attachment:
         return info
 
     def _is_alive(self, title: str | None) -> bool:
-        """Tell whether the session can go on: the process lives, and so does the window of that title, if one is asked.
+        """Return whether the process runs and, if a title is asked for, its window exists.
 
-        A session without a window cannot get one, so it is not enough where one is asked for.
+        A session without a window cannot get one, so it does not suffice where a title is asked for.
         """
         if self._session is None or (title is not None and (title != self._title or self._parts <= {"memory"})):
             return False

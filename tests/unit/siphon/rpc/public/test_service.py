@@ -18,8 +18,8 @@ from soulslab.siphon.profile import Attribute
 from soulslab.siphon.recording.reading import read_recording
 from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
-from soulslab.siphon.rpc.public.streams import MAX_STREAMS
-from soulslab.siphon.rpc.public.values import response_of
+from soulslab.siphon.rpc.public.frame_streams import MAX_STREAMS
+from soulslab.siphon.rpc.public.value_messages import response_of
 from soulslab.siphon.session import SessionOptions
 from support.public_siphon import PATTERN, TYPES, public_server, with_entity
 from support.waiting import wait_for

@@ -73,7 +73,7 @@ class _Fragments:
         os.close(self._handle)
 
     def _has_frames(self, start: int) -> bool:
-        """Tell whether the box that starts there is complete."""
+        """Return whether the box that starts there is complete."""
         header = self._pending[start : start + 4]
         return len(header) == 4 and start + int.from_bytes(header, "big") <= len(self._pending)
 

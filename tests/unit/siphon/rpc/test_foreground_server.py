@@ -7,7 +7,7 @@ import pytest
 
 from soulslab.config import Secret
 from soulslab.siphon.fake import FakeSession
-from soulslab.siphon.rpc.running import _how_to_connect
+from soulslab.siphon.rpc.foreground_server import _how_to_connect
 from soulslab.siphon.rpc.server import ServerOptions
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from soulslab.errors import RecordingError
 from soulslab.siphon.recording.hdf5 import Layout, RecordingFile, Sample
-from soulslab.siphon.recording.video import RecordingVideo
+from soulslab.siphon.recording.recording_video import RecordingVideo
 
 #: A crash may cost a second: half of one here, a quarter in the muxer of the film, and what the commit itself takes.
 COMMIT_S = 0.5

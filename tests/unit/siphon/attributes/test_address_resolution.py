@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from soulslab.errors import ImageError, MemoryAccessError, PatternError
-from soulslab.siphon.attributes import places as places_module
+from soulslab.siphon.attributes import address_resolution as places_module
+from soulslab.siphon.attributes.address_resolution import CompleteCode, resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.attributes.places import CompleteCode, resolve_places
 from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.process.image import Image, Section
 from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Process, Profile
@@ -32,7 +32,7 @@ def program(code, *, size=0x3000, version="1.2", kind="pe"):
 
 def resolve_all(profile, code, *, size=0x3000, version="1.2", **options):
     """Find the places of a profile in a program that has this code at START."""
-    return resolve_places(profile, *program(code, size=size, version=version), **options)
+    return resolve_addresses(profile, *program(code, size=size, version=version), **options)
 
 
 def make(versions=(), **tables):
@@ -283,10 +283,10 @@ def test_a_session_may_be_opened_without_the_patterns_that_are_missing():
     for base in ("here", "stale", "weak"):
         fact = stale_profile().bases[base]
         with pytest.raises(PatternError, match=f"base '{base}'"):
-            resolve_places(make(bases={base: fact}), memory, image)
+            resolve_addresses(make(bases={base: fact}), memory, image)
     profile = stale_profile()
     picked = msgspec.structs.replace(profile, bases={**profile.bases, "here": pattern_base("E8 01", pick=0)})
-    found = resolve_places(picked, memory, image, allow_missing=True)
+    found = resolve_addresses(picked, memory, image, allow_missing=True)
     assert (found.bases, set(found.missing)) == ({"here": START + 0x100}, {"bases.stale", "bases.weak"})
     table = AttributeTable(picked, memory, found)
     assert table.read("hp") == 0xE8

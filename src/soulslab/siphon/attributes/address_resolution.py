@@ -1,9 +1,9 @@
-"""The places that a profile names, found in a running game: all patterns in one pass over its code.
+"""Resolution of the bases and code offsets of a profile in a running game, with one scan of its code.
 
 ::
 
-    places = resolve_places(profile, memory, read_image(memory, profile.process.executable))
-    places.bases["world"], places.code_offsets["last_frame"]
+    addresses = resolve_addresses(profile, memory, read_image(memory, profile.process.executable))
+    addresses.bases["world"], addresses.code_offsets["last_frame"]
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ from soulslab.siphon.attributes.pattern_scan import BLOCK_SIZE, N_SHOWN, CodeSca
 from soulslab.siphon.memory import Memory
 from soulslab.siphon.process.image import Image, module_base
 from soulslab.siphon.profile import Base, CodeOffset, Profile
-from soulslab.siphon.profile.facts import facts_behind, is_for, ways_of
+from soulslab.siphon.profile.facts import facts_behind, is_for, variants_of
 from soulslab.siphon.profile.pattern import Pattern
 
-#: Wall time for which complete code stays the same.
+#: Wall time without a change after which code counts as complete.
 STILL_S = 2.0
 N_BYTES = {"u8": 1, "i8": 1, "u32": 4, "i32": 4}
 
 _log = logging.getLogger(__name__)
 
 
-class Places(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the facts of a profile lead in one process.
+class ResolvedAddresses(msgspec.Struct, frozen=True, kw_only=True):
+    """Addresses of the bases and values of the code offsets of a profile in one process.
 
     Attributes:
-        bases: Address of each base *before* `Base.is_pointer` is followed: a game may set that pointer later, so who
-            reads follows it, as the first level of the chain.
-        code_offsets: Each offset that the code holds, adjusted.
-        missing: Why one was not found that the session can do without, by its place in the profile.
-        version: Of the executable.
+        bases: Address of each base *before* `Base.is_pointer` is followed. A game may set that pointer later, so the
+            reader follows it as the first level of the chain.
+        code_offsets: Value of each code offset, after `adjust`.
+        missing: Error for each base or code offset that was not found and that the session does not need, by its place
+            in the profile.
+        version: Version of the executable.
     """
 
     bases: dict[str, int]
@@ -48,18 +49,20 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
 
 
-def resolve_places(profile: Profile, memory: Memory, image: Image, *, allow_missing: bool = False) -> Places:
+def resolve_addresses(
+    profile: Profile, memory: Memory, image: Image, *, allow_missing: bool = False
+) -> ResolvedAddresses:
     """Find all bases and code offsets of a profile that are known for the version of the game.
 
     Args:
-        profile: The game as data.
-        memory: Its memory.
-        image: Its executable.
-        allow_missing: Note what is not found in `Places.missing`, whatever needs it.
+        profile: Profile of the game.
+        memory: Memory of the game.
+        image: Executable of the game.
+        allow_missing: Record every pattern that is not found in `ResolvedAddresses.missing` instead of raising.
 
     Raises:
-        PatternError: A pattern was found nowhere, in several places of which none is picked, or with a number that is
-            not plausible; and a value that needs it has no other way. Only without `allow_missing`.
+        PatternError: An attribute has no other variant, and a pattern that it needs has no match, has several matches
+            without `pick`, or leads to an implausible number. Not raised with `allow_missing`.
         ImageError: A module is not loaded.
         MemoryAccessError: A displacement or a number could not be read.
         ProcessExitedError: The process has ended.
@@ -80,7 +83,7 @@ def resolve_places(profile: Profile, memory: Memory, image: Image, *, allow_miss
     mistakes = [mistake for place, mistake in missing.items() if place not in may_miss]
     if mistakes:
         raise _explain(mistakes, image, sum(end - start for start, end in ranges), n_unreadable)
-    return Places(
+    return ResolvedAddresses(
         bases={sought[place].name: found[place] for place in found if isinstance(sought[place].fact, Base)},
         code_offsets={
             sought[place].name: found[place] for place in found if isinstance(sought[place].fact, CodeOffset)
@@ -91,15 +94,15 @@ def resolve_places(profile: Profile, memory: Memory, image: Image, *, allow_miss
 
 
 class CompleteCode:
-    """Whether the code of a game that was started is all there, so that a pattern that is not in it never will be.
+    """Detects when the code of a started game is complete, so that a missing pattern is an error.
 
-    Native programs are mapped at once, and those of Windows may unpack or decrypt themselves, some of them after
-    seconds. So the code of a native program, or code in which some patterns are found, counts as complete once it has
-    stayed the same for `STILL_S`.
+    The code of a native program is mapped at once. A Windows program may unpack or decrypt its code, in some games for
+    seconds. The code counts as complete if it has not changed for `STILL_S` and the program is native or some patterns
+    match.
 
     Args:
-        profile: The game as data.
-        memory: Its memory.
+        profile: Profile of the game.
+        memory: Memory of the game.
     """
 
     def __init__(self, profile: Profile, memory: Memory) -> None:
@@ -109,7 +112,7 @@ class CompleteCode:
         self._since_s = 0.0
 
     def is_complete(self, image: Image) -> bool:
-        """Return whether the code is complete; to be asked each time a pattern was not found.
+        """Return whether the code is complete; call it each time a pattern has no match.
 
         Raises:
             ProcessExitedError: The process has ended.
@@ -120,7 +123,7 @@ class CompleteCode:
         return now_s - self._since_s >= STILL_S and (image.kind == "elf" or self._has_some(image))
 
     def _checksum(self, image: Image) -> int:
-        """Return a checksum of the code; pages that cannot be read count as absent."""
+        """Return a checksum of the code; unreadable pages are left out."""
         checksum, page = 0, bytearray(BLOCK_SIZE)
         for start, end in _code_ranges(image):
             for address in range(start, end, BLOCK_SIZE):
@@ -133,18 +136,18 @@ class CompleteCode:
         return checksum
 
     def _has_some(self, image: Image) -> bool:
-        """Return whether some patterns are found, so that the code is not packed."""
-        bases = resolve_places(self._profile, self._memory, image, allow_missing=True).bases
+        """Return whether some patterns match, so that the code is not packed."""
+        bases = resolve_addresses(self._profile, self._memory, image, allow_missing=True).bases
         return any(self._profile.bases[name].pattern for name in bases)
 
 
 class _Sought(msgspec.Struct, frozen=True):
-    """A base or a code offset that is to be found.
+    """A base or a code offset to resolve.
 
     Attributes:
-        place: In the profile.
-        name: In its table.
-        fact: What the profile says.
+        place: Place in the profile.
+        name: Name in its table.
+        fact: Definition in the profile.
     """
 
     place: str
@@ -152,18 +155,18 @@ class _Sought(msgspec.Struct, frozen=True):
     fact: Base | CodeOffset
 
     def error(self, problem: str, addresses: Sequence[int] = (), field: str = "pattern") -> PatternError:
-        """Return the error about it."""
+        """Return an error about this base or code offset."""
         place = f"{self.place}.{field}" if isinstance(self.fact, CodeOffset) else ""
         return PatternError(problem, base=self.name, addresses=addresses, place=place)
 
 
 def _code_ranges(image: Image) -> list[tuple[int, int]]:
-    """Return start and end of each part of the code."""
+    """Return start and end of each executable section."""
     return [(section.start, section.start + section.size) for section in image.sections if section.is_executable]
 
 
 def _sought(profile: Profile, version: str) -> Iterator[_Sought]:
-    """Yield what is to be found in a version."""
+    """Yield the bases and code offsets to resolve for a version."""
     for table in ("bases", "code_offsets"):
         facts: Mapping[str, Base | CodeOffset] = getattr(profile, table)
         for name, fact in facts.items():
@@ -172,12 +175,12 @@ def _sought(profile: Profile, version: str) -> Iterator[_Sought]:
 
 
 def _dispensable(profile: Profile, version: str) -> set[str]:
-    """Return the places that values have another way than through, or that are tried on an unknown version."""
+    """Return the places that are not required: attributes have other variants, or the version is unknown."""
     is_needed: dict[str, bool] = {}
     for attribute in profile.attributes.values():
-        ways = [way for way in ways_of(attribute) if is_for(profile, way, version)]
-        for place in {place for way in ways for place, _ in facts_behind(profile, way)}:
-            is_needed[place] = is_needed.get(place, False) or len(ways) == 1
+        variants = [variant for variant in variants_of(attribute) if is_for(profile, variant, version)]
+        for place in {place for variant in variants for place, _ in facts_behind(profile, variant)}:
+            is_needed[place] = is_needed.get(place, False) or len(variants) == 1
     tried = {one.place for one in _sought(profile, version) if one.fact.versions and version not in one.fact.versions}
     return tried | {place for place, needed in is_needed.items() if not needed}
 
@@ -191,20 +194,20 @@ def _scan(
     """Search for all patterns in one pass.
 
     Args:
-        sought: What is to be found, by its place in the profile.
-        memory: Of the game.
-        ranges: Start and end of each part of its code.
-        missing: Takes the patterns that are found in too many places.
+        sought: Bases and code offsets, by their place in the profile.
+        memory: Memory of the game.
+        ranges: Start and end of each executable section.
+        missing: Receives the errors for patterns with too many matches.
 
     Returns:
-        The matches of each, and how many bytes could not be read.
+        The matches of each pattern, and the number of unreadable bytes.
     """
     patterns = {place: Pattern.parse(one.fact.pattern) for place, one in sought.items() if one.fact.pattern}
     while patterns:
         search = CodeScan(patterns, memory)
         try:
             search.run(ranges)
-        except PatternError as error:  # it knows the place for the name; the others are searched without it
+        except PatternError as error:  # names the place; the other patterns are searched again
             missing[error.base] = sought[error.base].error(error.problem, error.addresses)
             del patterns[error.base]
         else:
@@ -213,7 +216,7 @@ def _scan(
 
 
 def _resolve(one: _Sought, matches: Sequence[int], memory: Memory, image: Image) -> int:
-    """Return the address of a base, or the number of a code offset."""
+    """Return the address of a base or the value of a code offset."""
     fact = one.fact
     start = _pick(one, matches) if fact.pattern else 0
     if isinstance(fact, CodeOffset):
@@ -227,7 +230,7 @@ def _resolve(one: _Sought, matches: Sequence[int], memory: Memory, image: Image)
 
 
 def _pick(one: _Sought, matches: Sequence[int]) -> int:
-    """Return the match that counts."""
+    """Return the match that `pick` selects."""
     pattern, pick = one.fact.pattern, one.fact.pick
     if not matches:
         raise one.error(f"{pattern!r} was found nowhere")
@@ -243,7 +246,7 @@ def _pick(one: _Sought, matches: Sequence[int]) -> int:
 
 
 def _number(one: _Sought, fact: CodeOffset, start: int, memory: Memory) -> int:
-    """Return the offset that the code holds."""
+    """Return the value of a code offset, read from the code."""
     data = memory.read(start + fact.at, N_BYTES[fact.type])
     offset = int.from_bytes(data, "little", signed=fact.type[0] == "i") + fact.adjust
     low, high = fact.range
@@ -256,7 +259,7 @@ def _number(one: _Sought, fact: CodeOffset, start: int, memory: Memory) -> int:
 
 
 def _explain(mistakes: Sequence[PatternError], image: Image, n_bytes: int, n_unreadable: int) -> PatternError:
-    """Return the first of the mistakes, with what was searched and what else is wrong."""
+    """Return the first error, with the searched code and the names of the other errors."""
     first = mistakes[0]
     parts = [
         first.problem,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from soulslab.errors import SessionStateError, SoulslabError, WaitTimeoutError
 from soulslab.siphon.read_only import refuse_change
-from soulslab.siphon.rpc.clients import Client, Clients
+from soulslab.siphon.rpc.client_registry import Client, Clients
 from soulslab.siphon.session import Session
 
 _log = logging.getLogger(__name__)

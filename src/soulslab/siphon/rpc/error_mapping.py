@@ -13,7 +13,7 @@ import grpc
 from soulslab import errors
 from soulslab.errors import RemoteError, SoulslabError
 from soulslab.siphon.rpc.messages import FAILURE_KEY, Failure, decode
-from soulslab.siphon.rpc.values import UNSENDABLE, encode, make_decoder
+from soulslab.siphon.rpc.wire_encoding import UNSENDABLE, encode, make_decoder
 
 _Code = grpc.StatusCode
 

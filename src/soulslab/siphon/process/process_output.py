@@ -1,4 +1,4 @@
-"""What a game prints: kept in a file of bounded size, so that an error can show the end of it."""
+"""The output of a game, in a file of bounded size, so that errors can show the end of it."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ CHECK_INTERVAL_S = 5.0
 
 
 class Output:
-    """A file without a name that a process can write to for as long as it likes.
+    """An unnamed file that a process can write to without limit.
 
-    It is a file and no pipe, as a game that outlives us must not fail at its next line. A thread looks at its size now
-    and then and keeps the end of it.
+    It is a file and not a pipe, because a game that outlives this process must not fail at its next write. A thread
+    checks the size regularly and keeps only the end.
 
     Attributes:
-        fd: Give this to the process as standard output and error.
+        fd: Pass this descriptor to the process as standard output and error.
     """
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="soulslab-output-")  # noqa: SIM115 - closed by `close`
         self.fd = self._file.fileno()
-        # Whoever writes, writes at the end, also after we made the file shorter.
+        # Opened for appending: a process writes at the end, also after the file was shortened.
         fcntl.fcntl(self.fd, fcntl.F_SETFL, fcntl.fcntl(self.fd, fcntl.F_GETFL) | os.O_APPEND)
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="soulslab-output", daemon=True)
         self._thread.start()
 
     def tail(self, max_bytes: int = 2000) -> str:
-        """Return the end of what was printed, whole lines where possible; "" after `close`."""
+        """Return the end of the output, in whole lines where possible; "" after `close`."""
         if self._is_closing.is_set():
             return ""
         size = os.fstat(self.fd).st_size
@@ -42,7 +42,7 @@ class Output:
         return text.strip()
 
     def trim(self, max_bytes: int = MAX_BYTES) -> None:
-        """Keep only the end if more than this was printed; lines that are printed meanwhile can get lost."""
+        """Keep only the end of a long output; lines printed during the call can be lost."""
         size = os.fstat(self.fd).st_size
         if size > max_bytes:
             kept = os.pread(self.fd, KEPT_BYTES, size - min(KEPT_BYTES, size))
@@ -50,7 +50,7 @@ class Output:
             os.write(self.fd, kept)
 
     def close(self) -> None:
-        """Let go of the file; a second call does nothing."""
+        """Close the file; a second call does nothing."""
         if not self._is_closing.is_set():
             self._is_closing.set()
             self._thread.join()

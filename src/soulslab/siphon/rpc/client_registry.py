@@ -7,7 +7,7 @@ import threading
 import time
 
 from soulslab.errors import AccessRefusedError, ControlTakenError
-from soulslab.siphon.rpc.frames import FrameSender
+from soulslab.siphon.rpc.frame_transfer import FrameSender
 from soulslab.siphon.rpc.messages import Hello
 
 

@@ -16,7 +16,15 @@ from soulslab.siphon.profile import Attribute
 from soulslab.siphon.recording.reading import read_recording
 from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.session import Frame, SessionOptions
-from soulslab.siphon.watch import attribute_table, info_table, parse_values, record, save_frame, shown, watch
+from soulslab.siphon.terminal_output import (
+    attribute_table,
+    format_value,
+    info_table,
+    parse_values,
+    record,
+    save_frame,
+    watch,
+)
 
 
 @pytest.fixture
@@ -96,7 +104,7 @@ def test_ctrl_c_ends_watching(session, console, monkeypatch):
     def interrupt(_seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("soulslab.siphon.watch.time.sleep", interrupt)
+    monkeypatch.setattr("soulslab.siphon.terminal_output.time.sleep", interrupt)
     watch(session, console, rate_hz=10)
     assert "hp" in console.file.getvalue()
 
@@ -113,7 +121,7 @@ def test_ctrl_c_ends_watching(session, console, monkeypatch):
     ],
 )
 def test_values_are_shown_as_a_person_reads_them(value, text):
-    assert shown(value) == text
+    assert format_value(value) == text
 
 
 def test_values_are_read_as_they_are_typed():
@@ -181,7 +189,7 @@ def test_ctrl_c_ends_a_recording_and_keeps_it(session, console, tmp_path, monkey
     def interrupt(_seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("soulslab.siphon.watch.time.sleep", interrupt)
+    monkeypatch.setattr("soulslab.siphon.terminal_output.time.sleep", interrupt)
     status = record(session, tmp_path / "toy.h5", RecordingOptions(rate_hz=100, frames="none"), console)
     assert status.end == "stopped"
     assert len(read_recording(tmp_path / "toy.h5")) >= 1

@@ -17,9 +17,9 @@ from soulslab.errors import (
     UnknownAttributeError,
     WireError,
 )
-from soulslab.siphon.rpc.failures import STATUS, classes_by_name, from_failure, status_of, to_failure
+from soulslab.siphon.rpc.error_mapping import STATUS, classes_by_name, from_failure, status_of, to_failure
 from soulslab.siphon.rpc.messages import Failure, decode
-from soulslab.siphon.rpc.values import encode, make_decoder
+from soulslab.siphon.rpc.wire_encoding import encode, make_decoder
 
 SAMPLES = {
     "pid": 4242,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from soulslab.errors import WireError
-from soulslab.siphon.rpc.frames import NAME, FrameReceiver, FrameSender
+from soulslab.siphon.rpc.frame_transfer import NAME, FrameReceiver, FrameSender
 from soulslab.siphon.rpc.messages import FrameData
 from soulslab.siphon.session import Frame
 

@@ -166,7 +166,7 @@ class FrameReceiver:
 
 
 def _is_sealed(fd: int, size: int) -> bool:
-    """Tell whether this is memory of that size which nobody can cut short."""
+    """Return whether this is memory of that size which nobody can cut short."""
     about = os.fstat(fd)
     if not stat.S_ISREG(about.st_mode) or about.st_size != size or size <= HEADER_BYTES:
         return False

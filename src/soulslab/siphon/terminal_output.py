@@ -72,17 +72,17 @@ def attribute_table(game: Session, names: Iterable[str] | None = None) -> tuple[
         if wanted is None:
             values = {name: value for name, value in values.items() if not isinstance(value, AttributeVersionError)}
     for name, value in values.items():
-        text = Text(str(value), style="red") if isinstance(value, SiphonError) else Text(shown(value))
+        text = Text(str(value), style="red") if isinstance(value, SiphonError) else Text(format_value(value))
         table.add_row(Text(name), text, game.profile.attributes[name].unit)
     return table, sum(isinstance(value, SiphonError) for value in values.values())
 
 
-def shown(value: Value) -> str:
+def format_value(value: Value) -> str:
     """Return a value as a person wants to read it."""
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, np.ndarray):
-        return "  ".join(shown(part.item()) for part in value)
+        return "  ".join(format_value(part.item()) for part in value)
     return value.hex(" ") if isinstance(value, bytes) else str(value)
 
 

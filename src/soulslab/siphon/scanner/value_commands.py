@@ -11,8 +11,8 @@ import msgspec
 
 from soulslab.errors import ConfigError, did_you_mean
 from soulslab.siphon.profile import NumberType
-from soulslab.siphon.scanner.game import TAP_S
 from soulslab.siphon.scanner.phrases import TYPE_NAMES
+from soulslab.siphon.scanner.scanned_game import TAP_S
 from soulslab.siphon.scanner.searches import TextType, open_search
 from soulslab.siphon.scanner.workbench import KeyInput, Workbench
 
@@ -111,7 +111,7 @@ def play_input(bench: Workbench, entry: KeyInput) -> None:
 
 
 def _shot(bench: Workbench, words: list[str]) -> None:
-    from soulslab.siphon.watch import save_frame  # noqa: PLC0415  (OpenCV only when it is needed)
+    from soulslab.siphon.terminal_output import save_frame  # noqa: PLC0415  (OpenCV only when it is needed)
 
     file = Path(words[0]).expanduser()
     frame = bench.game.capture()

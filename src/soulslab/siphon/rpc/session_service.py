@@ -11,7 +11,7 @@ import grpc
 
 from soulslab.errors import AccessRefusedError, RemoteError, SoulslabError, WireError
 from soulslab.siphon.rpc import messages as m
-from soulslab.siphon.rpc.clients import Client
+from soulslab.siphon.rpc.client_registry import Client
 from soulslab.siphon.rpc.dispatch import (
     as_attribute,
     changes_game,
@@ -20,10 +20,10 @@ from soulslab.siphon.rpc.dispatch import (
     perform,
     sends_input,
 )
-from soulslab.siphon.rpc.failures import abort, to_failure
-from soulslab.siphon.rpc.frames import FrameSender
-from soulslab.siphon.rpc.served import ServedGame
-from soulslab.siphon.rpc.values import UNSENDABLE, encode, make_decoder
+from soulslab.siphon.rpc.error_mapping import abort, to_failure
+from soulslab.siphon.rpc.frame_transfer import FrameSender
+from soulslab.siphon.rpc.served_game import ServedGame
+from soulslab.siphon.rpc.wire_encoding import UNSENDABLE, encode, make_decoder
 from soulslab.siphon.session import Step
 
 #: How long a unary call that brings no deadline of its own may wait for other calls.

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from soulslab.siphon.rpc.values import (
+from soulslab.siphon.rpc.wire_encoding import (
     ARRAY,
     DTYPES,
     UNSENDABLE,

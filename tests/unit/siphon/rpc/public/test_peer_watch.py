@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from soulslab.siphon.rpc.public import peers
-from soulslab.siphon.rpc.public.peers import PeerWatch
+from soulslab.siphon.rpc.public import peer_watch as peers
+from soulslab.siphon.rpc.public.peer_watch import PeerWatch
 from support.waiting import wait_for
 
 

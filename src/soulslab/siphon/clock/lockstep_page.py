@@ -90,7 +90,7 @@ class LockstepPage:
         return {"LD_PRELOAD": path, VARIABLE: f"{_own_file(self._fd)}#{key:016x}"}
 
     def was_loaded_by(self, pid: int) -> bool:
-        """Tell whether a process has this page; False also for one that has ended."""
+        """Return whether a process has this page; False also for one that has ended."""
         try:
             return PAGE_LINK in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
         except (FileNotFoundError, ProcessLookupError):

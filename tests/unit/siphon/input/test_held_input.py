@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from soulslab.errors import DisplayError, InputError, WindowGoneError
-from soulslab.siphon.input.held import HeldInput
+from soulslab.siphon.input.held_input import HeldInput
 
 
 class BrokenSender:

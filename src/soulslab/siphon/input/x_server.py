@@ -59,14 +59,14 @@ def stop_repetition(x: XConnection) -> None:
 
 
 def has_window_manager(x: XConnection) -> bool:
-    """Tell whether somebody manages the windows: only one client may have the map requests of the root window."""
+    """Return whether somebody manages the windows: only one client may have the map requests of the root window."""
     with x.using("look for a window manager"):
         masks = x.core.GetWindowAttributes(x.root).reply().all_event_masks
     return bool(masks & xcffib.xproto.EventMask.SubstructureRedirect)
 
 
 def is_alone(x: XConnection, window: int) -> bool:
-    """Tell whether this is the only window that is shown on a display without a window manager.
+    """Return whether this is the only window that is shown on a display without a window manager.
 
     Nobody works at such a display, so that focus and pointer may be given to the game.
     """
@@ -83,7 +83,7 @@ def is_alone(x: XConnection, window: int) -> bool:
 
 
 def _holds(x: XConnection, outer: int, inner: int) -> bool:
-    """Tell whether one window lies in another."""
+    """Return whether one window lies in another."""
     while inner not in (0, x.root):
         if inner == outer:
             return True
