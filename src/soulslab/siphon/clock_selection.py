@@ -1,4 +1,4 @@
-"""Choosing the clock of a real game: the best grade that can be had, proven on the running game."""
+"""Selection of the clock of a real game: the best available grade, verified on the running game."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _log = logging.getLogger(__name__)
 
 
 class ClockSelection:
-    """Chooses the clock of one game.
+    """Selects the clock of one game.
 
     Args:
-        profile: The game as data.
-        options: How its session is opened.
-        pid: The game.
+        profile: Profile of the game.
+        options: Options of its session.
+        pid: Process id of the game.
         servers: See `LockstepClock`.
 
     Attributes:
@@ -41,15 +41,15 @@ class ClockSelection:
         self._servers = servers
 
     def open(self, attributes: AttributeTable, capture: Capture | None, page: LockstepPage | None) -> Clock:
-        """Open the best clock that can be had, or the one that was asked for.
+        """Open the requested clock, or the best available one.
 
         Args:
-            attributes: The values of the game.
-            capture: Its frames; None without a window.
-            page: The page of the clock library, of a game that was started with it; a clock of another grade closes it.
+            attributes: Attributes of the game.
+            capture: Capture of its window; None without a window.
+            page: Page of the clock library in a game started with it; a clock of another grade closes it.
 
         Raises:
-            ClockUnavailableError: The grade that was asked for cannot be had.
+            ClockUnavailableError: The requested grade is not available.
         """
         if self._wants("lockstep"):
             clock = self._open_lockstep(page)
@@ -73,7 +73,7 @@ class ClockSelection:
         return (self._options.clock or self._profile.clock.grade) == grade
 
     def _open_lockstep(self, page: LockstepPage | None) -> LockstepClock | None:
-        """Open the clock of a game that was started with the library; None if there is none and none was asked for."""
+        """Open the lockstep clock of a game with the clock library; None if unavailable and not requested."""
         try:
             if page is not None:
                 return LockstepClock(page, self._pid, self._profile.clock, servers=self._servers)
@@ -82,7 +82,7 @@ class ClockSelection:
                     "the session is read-only, and takes no control of the time of a game that it did not start"
                 )
                 return None
-            # A game that this process did not start is not ended with it.
+            # This process did not start the game, so the game does not end with it.
             on_orphan = "run" if self._options.on_orphan == "end" else self._options.on_orphan
             return attach_lockstep(self._pid, self._profile.clock, on_orphan=on_orphan, servers=self._servers)
         except ClockError as error:  # it has no clock library, or another process controls it
@@ -115,7 +115,7 @@ class ClockSelection:
         return not fault
 
     def _refuse(self, reason: str) -> None:
-        """Note why there is no lockstep clock; raise where one was asked for."""
+        """Record why there is no lockstep clock; raise if one was requested."""
         if self._options.clock == "lockstep" or self._options.deterministic:
             raise ClockUnavailableError(f"{reason}. See docs/clock.md, or use the grade realtime or scaled")
         self.reason = reason
@@ -130,6 +130,6 @@ def _read_if_loaded(attributes: AttributeTable, name: str) -> object:
 
 
 def _game_time(profile: Profile, attributes: AttributeTable) -> Callable[[], float] | None:
-    """Return what reads the game's own time in seconds; None if the profile names no attribute for it."""
+    """Return a function that reads the game's own time in seconds; None if the profile names no attribute for it."""
     name, unit_s = profile.clock.game_time_attribute, profile.clock.game_time_s
     return (lambda: float(attributes.read(name)) * unit_s) if name else None

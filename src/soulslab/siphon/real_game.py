@@ -1,4 +1,4 @@
-"""Finding or starting a real game, and waiting until it is ready: memory, window, keys, frames, time."""
+"""Finding or starting a real game, and waiting until memory, window, input, capture and clock are ready."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from soulslab.siphon.session import LOADING, SessionInfo, SessionOptions
 
 POLL_S = 0.02
 SECOND_NS = 1_000_000_000
-#: Ticks for which a game has to keep its window, to count as started.
+#: Number of ticks without a change of window after which a game counts as started.
 STABLE_TICKS = 3
 CHOICES = {
     "launch": ("auto", "always", "never"),
@@ -59,15 +59,15 @@ class RealGame:
     """The parts of a running game (`soulslab.siphon.local.Game`).
 
     Attributes:
-        info: What it is.
-        attributes: Its values.
-        clock: Its time.
-        input: Its keys; None without a window.
-        capture: Its pictures; None without a window.
-        servers: The processes without our clock that it may wait for; None if they are not known.
-        process: What was started; None for a game that was found.
-        start: Gives it time while it starts; None if its time is not held.
-        parts: What closes them, the last that was opened first.
+        info: Session info of the game.
+        attributes: Its attributes.
+        clock: Its clock.
+        input: Its keyboard and mouse; None without a window.
+        capture: Its window capture; None without a window.
+        servers: Processes without the clock library that it may wait for; None if they are unknown.
+        process: Started process; None for a game that was found.
+        start: Advances it while it starts; None if its time is not held.
+        parts: Closes the parts, the last opened one first.
     """
 
     info: SessionInfo
@@ -88,10 +88,10 @@ class RealGame:
             self.parts.callback(start.close)
 
     def find(self, executable: str, deadline: float) -> None:
-        """Wait until the command that was started has started the game.
+        """Wait until the command has started the game.
 
         Raises:
-            LaunchError: It has not.
+            LaunchError: It did not start the game.
         """
         process = self.process
         if process is None:
@@ -105,19 +105,19 @@ class RealGame:
             self.start.pid = process.pid
 
     def wait(self) -> None:
-        """Wait for a moment, while the game starts."""
+        """Wait for a moment while the game starts."""
         if self.start is not None:
             self.start.wait()
         else:
             time.sleep(POLL_S)
 
     def check_alive(self) -> None:
-        """Raise `ProcessExitedError` if it has ended."""
+        """Raise `ProcessExitedError` if the game has ended."""
         if has_ended(self.pid) if self.process is None else self.process.has_ended:
             raise self.explain_exit(ProcessExitedError(f"process {self.pid} has ended", pid=self.pid))
 
     def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:
-        """Return the error with the exit status and what the game printed last, if we started it."""
+        """Return the error, extended by the exit status and the last output if the game is a child."""
         if self.process is None or error.status is not None:
             return error
         status, tail = self.process.status(), self.process.output_tail()
@@ -126,7 +126,7 @@ class RealGame:
         return ProcessExitedError(f"{error}{how}{printed}", pid=self.pid, status=status)
 
     def close(self) -> None:
-        """Release keys and time, end the game if we started it; a second call does nothing."""
+        """Release keys and time, and end the game if it is a child; a second call does nothing."""
         self.parts.close()
 
 
@@ -214,10 +214,10 @@ class RealGameOpener:
     def _complete(
         self, game: RealGame, profile: Profile, options: SessionOptions, page: LockstepPage | None, deadline: float
     ) -> None:
-        """Open all the parts of a process that runs."""
+        """Open all parts of a running process."""
         refuse_anti_cheat(game.pid, profile.process)
         if options.controller:
-            # Before the clock or the keys are touched: the other one is not to notice anything.
+            # Before the clock and the keys are touched, so that another controller is not disturbed.
             game.parts.callback(ControlClaim(game.pid, options.controller).release)
         memory = LinuxMemory(game.pid)
         game.parts.callback(memory.close)
@@ -246,11 +246,11 @@ class RealGameOpener:
         )
 
     def _connect(self, game: RealGame, options: SessionOptions) -> XConnection:
-        """Connect to the display that the game is on."""
+        """Connect to the display of the game."""
         if game.process is None:
             name = _given_display(options) or display_of(game.pid)
         else:
-            # Where the display is not ours, the profile's environment may name another one.
+            # On a display that is not private, the profile's environment may name another display.
             name = self._display.name if self._display else display_of(game.pid)
         connection = XConnection(name)
         game.parts.callback(connection.close)
@@ -261,7 +261,7 @@ class RealGameOpener:
     def _open_window(
         self, game: RealGame, connection: XConnection, profile: Profile, options: SessionOptions, deadline: float
     ) -> None:
-        """Wait for the window; open its keys and frames."""
+        """Wait for the window; open its input and capture."""
         title = _title(profile, options)
         while True:
             if game.start is not None:
@@ -272,18 +272,18 @@ class RealGameOpener:
             try:
                 self._open_parts(game, window, options, options.input_backend or profile.input.backend)
             except WindowGoneError:
-                # Many games close their first window soon, to open another one for the renderer that they settle for.
+                # Many games soon close their first window and open another one for their renderer.
                 if time.monotonic() >= deadline:
                     raise
             else:
                 return
 
     def _open_parts(self, game: RealGame, window: Window, options: SessionOptions, backend: str) -> None:
-        """Open the keys and frames of a window; neither stays open if it is closed meanwhile."""
+        """Open the input and capture of a window; if one fails, the other is closed."""
         with ExitStack() as undo:
             game.capture = open_capture(window, self._display if game.process else None)
             undo.callback(game.capture.close)
-            # Only keys that die with us need no guard: the game ends, and the display with it.
+            # On a private display no guard is needed: game and display end with this process.
             is_private = game.process is not None and self._display is not None and options.on_orphan == "end"
             game.input = open_input(window, backend, is_private=is_private)
             undo.callback(game.input.close)
@@ -291,7 +291,7 @@ class RealGameOpener:
 
 
 def _x_servers(pid: int) -> tuple[int, ...] | None:
-    """Return the X server of a game whose window is not opened; empty without a display, None on another machine."""
+    """Return the X server of a game whose window is not opened; empty without a display, None for a remote one."""
     try:
         connection = XConnection(display_of(pid))
     except DisplayError:
@@ -304,7 +304,7 @@ def _x_servers(pid: int) -> tuple[int, ...] | None:
 
 
 def _make_page(options: SessionOptions) -> LockstepPage:
-    """Return the page of a game that is about to be started; its time is held."""
+    """Return the clock page for a game that is about to start with its time held."""
     page = LockstepPage.create(options.on_orphan, is_held=True)
     if options.deterministic:
         page.fix_start((EPOCH_S + options.seed) * SECOND_NS, BOOT_S * SECOND_NS, options.seed)
@@ -312,9 +312,9 @@ def _make_page(options: SessionOptions) -> LockstepPage:
 
 
 def _step_to_window(game: RealGame, start: HeldStart, connection: XConnection, title: str, deadline: float) -> Window:
-    """Give a game time until it has had the same window for some ticks.
+    """Advance a game until it has had the same window for some ticks.
 
-    Many games close their first window soon, to open another one for the renderer that they settle for.
+    Many games soon close their first window and open another one for their renderer.
     """
     started = time.monotonic()
     seen, n_ticks, reason = None, 0, ""
@@ -339,17 +339,17 @@ def _step_to_window(game: RealGame, start: HeldStart, connection: XConnection, t
 
 
 def _given_display(options: SessionOptions) -> str:
-    """Return the display that a game which runs already is looked for on; "" for the one it was started with."""
+    """Return the display of a running game; "" for the display that it was started with."""
     return "" if options.display == "private" else options.display
 
 
 def _title(profile: Profile, options: SessionOptions) -> str:
-    """Return the text that the title of the window has to contain."""
+    """Return the text that the title of the window must contain."""
     return options.window_title or profile.process.window_title
 
 
 def _check(options: SessionOptions) -> None:
-    """Raise `ConfigError` for an option that is none of its choices."""
+    """Raise `ConfigError` for an option with an invalid value."""
     for name, choices in CHOICES.items():
         if getattr(options, name) not in choices:
             known = ", ".join(repr(choice) for choice in choices)
@@ -361,14 +361,14 @@ def _check(options: SessionOptions) -> None:
 
 
 def _is_to_start(profile: Profile, options: SessionOptions) -> bool:
-    """Return whether the game is to be started, and not to be found."""
+    """Return whether to start the game instead of finding it."""
     if options.launch == "auto":
         return not options.pid and bool(profile.process.command)
     return options.launch == "always"
 
 
 def _find(profile: Profile, options: SessionOptions) -> RealGame:
-    """Find the game among the processes that run; of several, the one with the window that is named."""
+    """Find the running process of the game; of several, the one with a matching window."""
     if options.options:
         _log.warning("%s is not started by us, so its options %s are left alone", profile.name, options.options)
     try:
@@ -382,7 +382,7 @@ def _find(profile: Profile, options: SessionOptions) -> RealGame:
 
 
 def _wants_lockstep(profile: Profile, options: SessionOptions) -> bool:
-    """Return whether a game that is started gets the clock library."""
+    """Return whether a started game gets the clock library."""
     if not _is_to_start(profile, options):
         return False
     return (options.clock or profile.clock.grade) == "lockstep"
@@ -391,11 +391,11 @@ def _wants_lockstep(profile: Profile, options: SessionOptions) -> bool:
 def _wait_for_memory(
     game: RealGame, profile: Profile, options: SessionOptions, memory: LinuxMemory, deadline: float
 ) -> tuple[Image, AttributeTable]:
-    """Wait until the executable is mapped and all of its patterns are in it.
+    """Wait until the executable is mapped and all of its patterns match.
 
     Raises:
-        PatternError: The code is complete, and a pattern is not in it.
-        WaitTimeoutError: It is not complete at the deadline.
+        PatternError: The code is complete, and a pattern has no match.
+        WaitTimeoutError: The code is not complete at the deadline.
     """
     started = time.monotonic()
     code = CompleteCode(profile, memory)
@@ -406,8 +406,9 @@ def _wait_for_memory(
             places = resolve_addresses(profile, memory, image, allow_missing=options.allow_missing)
             return image, AttributeTable(profile, memory, places)
         except (ImageError, PatternError, MemoryAccessError) as error:
-            # A game that has just been started unpacks itself, and Wine maps the program after its own loader;
-            # in one that was found all is there, so its profile does not fit.
+            # A game that has just been started unpacks itself, and Wine maps the program after its own loader. In a
+            # game
+            # that was found the code is complete, so the profile does not fit.
             if game.process is None or (isinstance(error, PatternError) and code.is_complete(image)):
                 raise
             if time.monotonic() >= deadline:
@@ -420,7 +421,7 @@ def _wait_for_memory(
 def _open_clock(
     game: RealGame, profile: Profile, options: SessionOptions, page: LockstepPage | None, deadline: float
 ) -> ClockSelection:
-    """Open the clock once the values can be read that it needs; a game may be loading. Returns how it was chosen."""
+    """Open the clock once the values that it needs can be read; return the selection with its reason."""
     choice = ClockSelection(profile, options, game.pid, game.servers)
     started = time.monotonic()
     while True:

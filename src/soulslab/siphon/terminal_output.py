@@ -1,4 +1,4 @@
-"""What a person sees of a session: tables for the terminal, pictures in files, values as they are typed."""
+"""Terminal output of sessions: tables, images in files, and parsing of typed values."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from soulslab.siphon.session import Frame, Session, SessionInfo
 _log = logging.getLogger(__name__)
 
 MEDIAN_OF = 50
-#: How often to say how a recording goes.
+#: Interval between two reports on a recording.
 LOOK_S = 0.1
 
 
 def info_table(info: SessionInfo) -> Table:
-    """Return what a session is attached to, one fact a row."""
+    """Return a table of the facts about a session."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_row("process", f"{info.pid}, {info.executable}{f' {info.version}' if info.version else ''}")
     table.add_row("loaded at", f"{info.module_base:#x}")
@@ -53,10 +53,10 @@ def info_table(info: SessionInfo) -> Table:
 
 
 def attribute_table(game: Session, names: Iterable[str] | None = None) -> tuple[Table, int]:
-    """Return the attributes of a game with their values, and how many of them could not be read.
+    """Return a table of attributes with their values, and the number of unreadable ones.
 
-    Of all attributes (names is None) those are left out that are not known for the version of the game. An attribute
-    that cannot be read has its error in place of its value; the others are read all the same.
+    With names None, attributes that are not known for the version of the game are left out. An unreadable attribute has
+    its error in place of its value.
     """
     table = Table(box=None, pad_edge=False)
     for title in ("attribute", "value", "unit"):
@@ -78,7 +78,7 @@ def attribute_table(game: Session, names: Iterable[str] | None = None) -> tuple[
 
 
 def format_value(value: Value) -> str:
-    """Return a value as a person wants to read it."""
+    """Return a value as text for people."""
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, np.ndarray):
@@ -87,16 +87,16 @@ def format_value(value: Value) -> str:
 
 
 def watch(game: Session, console: Console, *, rate_hz: float, seconds: float | None = None) -> None:
-    """Show all attributes, again and again, with the time that reading them took.
+    """Show all attributes repeatedly, with the time that reading them took.
 
     Args:
-        game: The game.
-        console: Where to.
-        rate_hz: How often to look.
-        seconds: For how long; None until Ctrl-C, or until the game ends.
+        game: Session of the game.
+        console: Console to print to.
+        rate_hz: Reads per second.
+        seconds: Duration; None until Ctrl-C, or until the game ends.
 
     Raises:
-        ProcessExitedError: The game ended.
+        ProcessExitedError: The game has ended.
     """
     started = next_look = time.monotonic()
     took_s: deque[float] = deque(maxlen=MEDIAN_OF)
@@ -114,16 +114,16 @@ def watch(game: Session, console: Console, *, rate_hz: float, seconds: float | N
 
 
 def record(session: Recordable, file: Path, options: RecordingOptions, console: Console) -> RecordingStatus:
-    """Record until the time is over, the game ends, or Ctrl-C; tell how it goes, and went.
+    """Record until the time is over, the game ends, or Ctrl-C; print the progress and the result.
 
     Args:
-        session: The game.
+        session: Session of the game.
         file: New file.
         options: What to record.
-        console: Where to.
+        console: Console to print to.
 
     Raises:
-        RecordingError: It cannot be written; the file holds everything up to then.
+        RecordingError: The file cannot be written; it holds everything written before.
     """
     with Live(console=console, transient=True, refresh_per_second=4) as live, Recorder(session, file, options) as going:
         try:
@@ -141,7 +141,7 @@ def record(session: Recordable, file: Path, options: RecordingOptions, console: 
 
 
 def _counted(status: RecordingStatus) -> str:
-    """Return what was recorded and what was not."""
+    """Return the numbers of recorded and missing samples."""
     n = status.n_samples
     parts = [f"{n} sample{'' if n == 1 else 's'} at {status.rate_hz:.1f} Hz", f"{status.n_dropped} dropped"]
     if status.n_dropped:
@@ -152,11 +152,11 @@ def _counted(status: RecordingStatus) -> str:
 
 
 def parse_values(profile: Profile, texts: Mapping[str, str]) -> dict[str, Value]:
-    """Read values as they are typed: TOML; a plain word for a text attribute is text.
+    """Parse typed values as TOML; a plain word for a text attribute is text.
 
     Raises:
         UnknownAttributeError: No such attribute.
-        ConfigError: Not a value.
+        ConfigError: A text is not a value.
     """
     values: dict[str, Value] = {}
     for name, text in texts.items():
@@ -175,9 +175,9 @@ def parse_values(profile: Profile, texts: Mapping[str, str]) -> dict[str, Value]
 
 
 def save_frame(frame: Frame, file: Path) -> None:
-    """Write a frame as a picture; the ending of the file says of which kind.
+    """Write a frame as an image; the suffix of the file name selects the format.
 
-    A warning says so where all of its pixels are alike, as in a game that has just been started.
+    A warning is logged if all of its pixels are equal, as in a game that has just been started.
 
     Raises:
         ConfigError: The file cannot be written.
@@ -205,7 +205,7 @@ def _read_or_error(game: Session, name: str) -> Value | SiphonError:
 
 
 def _bytes(name: str, value: Value) -> bytes:
-    """Return bytes from a hex text."""
+    """Return the bytes of a hex text."""
     try:
         return bytes.fromhex(value)
     except (TypeError, ValueError) as error:

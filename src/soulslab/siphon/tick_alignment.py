@@ -1,8 +1,9 @@
-"""The phase of a step: where in a tick of the game's simulation it begins and ends.
+"""Tick alignment: where in a tick of the game's simulation a step begins and ends.
 
 ::
 
-    TickAlignment(game.profile).align(game)   # once after each start; then steps of whole ticks make exactly so many
+    TickAlignment(game.profile).align(game)   # once after each start; then a step of n tick lengths makes exactly n
+    ticks
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from soulslab.errors import WaitTimeoutError
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import LOADING, Session, Step
 
-#: Game time in which the count of ticks has to get on, and steps in which its edge is looked for.
+#: Game time within which the tick count must grow, and step length for finding its edge.
 SEARCH_S = 5.0
 FINE_S = 0.001
-#: Two edges are a tick apart if they are so up to this part of one: they are rounded, and seen in steps of `FINE_S`.
+#: Tolerance for the distance of two edges, in ticks: edges are rounded, and observed in steps of `FINE_S`.
 SLACK = 0.25
 
 
 class TickAlignment:
-    """Brings a lockstep game to the middle of a tick of its simulation, once after each of its starts.
+    """Advances a lockstep game to the middle of a tick of its simulation, once after each start.
 
-    Games count ticks in rounded time. From the edge of a tick, steps of exactly one would see now none and now two;
-    from its middle, half a tick is to spare, for ever, as no part of a nanosecond of game time is lost.
+    Games count ticks in rounded time. From the edge of a tick, a step of one tick length may see no tick or two. From
+    its middle, the margin of half a tick remains, because no fraction of a nanosecond of game time is lost.
 
     Attributes:
-        attribute: The count of ticks; "" if the profile names none, and nothing can be done.
+        attribute: Attribute with the tick count; "" if the profile names none, and the game cannot be aligned.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -38,10 +39,10 @@ class TickAlignment:
         self._aligned: tuple[int, int] | None = None
 
     def align(self, session: Session) -> None:
-        """Align the game if that was not done since it started, and its clock is one that can be.
+        """Align the game, unless it was aligned since its last start or its clock cannot be aligned.
 
         Raises:
-            WaitTimeoutError: The count of ticks does not get on.
+            WaitTimeoutError: The tick count does not grow.
         """
         info = session.info
         if not self.attribute or info.clock_grade != "lockstep" or self._aligned == (info.pid, info.n_starts):
@@ -51,7 +52,7 @@ class TickAlignment:
         def count(advance_s: float) -> int:
             nonlocal last
             step = Step(advance_s=advance_s, attributes=(self.attribute,))
-            with suppress(*LOADING):  # a game that loads counts nothing
+            with suppress(*LOADING):  # a loading game counts no ticks
                 last = int(session.step(step).snapshot[self.attribute])
             return last
 
@@ -65,20 +66,20 @@ class TickAlignment:
 
 
 def advance_to_tick_middle(count: Callable[[float], int], tick_s: float) -> bool:
-    """Let time pass up to the middle of a tick; return whether there were ticks.
+    """Advance to the middle of a tick; return whether the count grew.
 
     Args:
-        count: Lets so much game time pass, in seconds, and returns the count of ticks then.
-        tick_s: Length of one.
+        count: Advances by a game time in seconds, and returns the tick count then.
+        tick_s: Length of a tick.
     """
     passed_s, last = 0.0, count(0.0)
     while passed_s < SEARCH_S:
-        # A game that stands still, as in a menu, is not worth steps of a millisecond.
+        # A game that stands still, as in a menu, is not advanced in steps of a millisecond.
         before, last = last, count(tick_s)
         passed_s += tick_s
         if last == before:
             continue
-        # Only two ticks in their time prove an edge: a game that was loading makes up for it with ticks out of theirs.
+        # Only two ticks one tick length apart prove an edge: after loading, a game catches up with irregular ticks.
         since_s, has_edge = 0.0, False
         while since_s < 2 * tick_s and passed_s < SEARCH_S:
             before, last = last, count(FINE_S)

@@ -1,4 +1,4 @@
-"""Takes pictures of a real window, each in the cheapest way that is right at that moment."""
+"""Capture of a real window, with the cheapest backend that is correct at the moment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from soulslab.siphon.capture.shm import SharedImage
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import Window, WindowState
 
-# <X11/XWDFile.h>: 25 big-endian 32-bit numbers; these are the places of those that matter.
+# <X11/XWDFile.h>: 25 big-endian 32-bit numbers; these are the indices of the used ones.
 HEADER = struct.Struct(">25I")
 HEADER_SIZE, VERSION, HEIGHT, WIDTH = 0, 1, 5, 4
 BYTE_ORDER, BITS_PER_PIXEL, BYTES_PER_LINE, N_COLOURS = 7, 11, 12, 19
@@ -31,13 +31,13 @@ COLOUR_BYTES = 12
 
 
 class Framebuffer:
-    """A mapped XWD file of Xvfb (``-fbdir``), 32 bits per pixel.
+    """A mapped XWD file of Xvfb (``-fbdir``) with 32 bits per pixel.
 
     Args:
-        path: The file.
+        path: Path of the file.
 
     Raises:
-        DisplayError: It is not of this format.
+        DisplayError: The file has another format.
     """
 
     def __init__(self, path: Path) -> None:
@@ -54,38 +54,39 @@ class Framebuffer:
         self._pixels: NDArray[np.uint8] | None = pixels[:, : header[WIDTH]]
 
     def read(self, left_px: int, top_px: int, width_px: int, height_px: int) -> NDArray[np.uint8]:
-        """Return a part of the screen: (H, W, 4) uint8, BGRX, the file itself, so it changes with the screen."""
+        """Return a part of the screen: (H, W, 4) uint8, BGRX; a view of the file, which changes with the screen."""
         if self._pixels is None:
             raise DisplayError("the framebuffer of the private display was closed")
         return self._pixels[top_px : top_px + height_px, left_px : left_px + width_px]
 
     def close(self) -> None:
-        """Let go of the file; a second call does nothing."""
-        # The map goes with the last array over it.
+        """Release the file; a second call does nothing."""
+        # The map is closed together with the last array over it.
         self._pixels = None
 
 
-#: How often to look again if the window changes between looking at its place and at its pixels.
+#: Number of attempts if the window changes between reading its position and its pixels.
 MAX_TRIES = 5
 
 
 class WindowCapture:
-    """Pictures of a window (`soulslab.siphon.capture.Capture`).
+    """Capture of a window (`soulslab.siphon.capture.Capture`).
 
-    On a private display: its framebuffer file, while nothing covers the window and its colours are the screen's. Else
-    MIT-SHM; else, for what is covered or off the screen, the memory that XComposite has the window drawn into. A window
-    on a display that is not ours is drawn there from the start, as anything may come to lie over it.
+    On a private display, the framebuffer file is read while nothing covers the window and its colour depth is the
+    screen's. Otherwise MIT-SHM is used; for parts that are covered or off the screen, the memory that XComposite
+    redirects the window to. On a display that is not private the window is redirected from the start, because other
+    windows may cover it.
 
-    Every picture is taken after the server has drawn what the game had asked for until then (`Barrier`), and is of the
-    window's size at that moment. A game whose time runs on may draw the next picture while this one is copied; one
-    whose time stands cannot.
+    Every frame is captured after the server has drawn everything that the game had requested before (`Barrier`), and
+    has the size of the window at that moment. A running game may draw the next frame during the copy; a game with held
+    time cannot.
 
     Args:
-        window: The window.
-        display: The private display that it is on; None if it is on another.
+        window: Window.
+        display: Private display of the window; None if it is on another display.
 
     Attributes:
-        backend: How the last picture was taken: ``framebuffer``, ``shm`` or ``composite``.
+        backend: Backend of the last frame: ``framebuffer``, ``shm`` or ``composite``.
     """
 
     def __init__(self, window: Window, display: PrivateDisplay | None) -> None:
@@ -120,7 +121,7 @@ class WindowCapture:
 
         Raises:
             WindowGoneError: The window was closed or unmapped.
-            WindowError: It was covered when we came, and has not been drawn since.
+            WindowError: It was covered at the beginning, and has not been drawn since.
             DisplayError: The display has ended.
         """
         x = self._window.x
@@ -132,7 +133,7 @@ class WindowCapture:
                 try:
                     pixels = self._read(state)
                 except xcffib.xproto.MatchError:
-                    # Moved, resized or hidden since; its events tell how.
+                    # Moved, resized or hidden since; its events contain the change.
                     continue
                 return convert(pixels, frame_format)
         raise WindowError(f"window {self._window.id:#x} on {x.display} changes too fast to take a picture of it")
@@ -143,7 +144,7 @@ class WindowCapture:
         self._parts.close()
 
     def _read(self, state: WindowState) -> NDArray[np.uint8]:
-        """Return the pixels, (H, W, 4) BGRX, in memory that changes."""
+        """Return the pixels, (H, W, 4) BGRX, in memory that may change."""
         window = self._window
         size = (state.width_px, state.height_px)
         if not state.is_covered and self._redirected is None:
@@ -176,14 +177,14 @@ class WindowCapture:
 
 
 def open_capture(window: Window, display: PrivateDisplay | None = None) -> WindowCapture:
-    """Return what takes pictures of a window.
+    """Return a capture of a window.
 
     Args:
-        window: The window.
-        display: The private display that it is on; None if it is on another.
+        window: Window.
+        display: Private display of the window; None if it is on another display.
 
     Raises:
         WindowGoneError: The window was closed or is not mapped.
-        DisplayError: The display cannot share memory with us.
+        DisplayError: The display cannot share memory with this process.
     """
     return WindowCapture(window, display)

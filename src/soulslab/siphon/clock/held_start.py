@@ -1,7 +1,7 @@
-"""Starting a game whose time is held from its first instruction on.
+"""Starting a game whose time is held from its first instruction.
 
-The game gets no time of its own while it starts. Whenever everything in it waits, it gets one tick, and then the caller
-checks again whether the game is ready. So the number of ticks until then does not depend on the speed of the machine.
+Whenever everything in the starting game waits, the game gets one tick, and the caller checks again whether it is ready.
+The number of ticks until then therefore does not depend on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.clock.native_library import BOUNDARIES, FOREVER_NS, PARKED, RUNS, UNIT_SPEED, native_library
 from soulslab.siphon.profile import ClockFacts
 
-#: CLOCK_REALTIME of a deterministic start with seed 0: 2026-01-01T00:00:00Z. The seed counts seconds from there.
+#: CLOCK_REALTIME of a deterministic start with seed 0: 2026-01-01T00:00:00Z. The seed is added in seconds.
 EPOCH_S = 1_767_225_600
 #: CLOCK_MONOTONIC and the other clocks since boot, at a deterministic start.
 BOOT_S = 1000
-#: Wall time of one call of `HeldStart.wait`; callers check their deadlines and the process between two calls.
+#: Wall time of one call of `HeldStart.wait`; callers check their deadlines and the process between calls.
 SLICE_NS = 20_000_000
-#: Wall time before the second look at the threads; each later pause is twice as long.
+#: Wall time before the second check of the threads; each later pause is twice as long.
 FIRST_PAUSE_S = 0.0002
-#: Wall time for threads and processes that do not wait for time, while the others do: they may be loading.
+#: Longest wait for threads and processes that do not wait for time while the others do: they may be loading.
 WORKER_DEADLINE_S = 2.0
-#: The same once one has been seen that never sleeps.
+#: The same after a thread that never sleeps was found.
 SHORT_DEADLINE_S = 0.05
 
 _log = logging.getLogger(__name__)
 
 
 class HeldStart:
-    """Lets a game that is starting have time, one tick at a time, each when the game stands.
+    """Advances a starting game one tick at a time, each when the game stands.
 
     Args:
-        page: Its page, made with ``is_held=True``.
-        facts: The profile's facts about its time.
-        servers: See `LockstepClock`; those that are known before the game runs.
+        page: Clock page of the game, created with ``is_held=True``.
+        facts: Clock facts of the profile.
+        servers: See `LockstepClock`; the servers that are known before the game runs.
 
     Attributes:
-        pid: The process that is waited for: of the command, later of the game.
-        processes: Returns all processes that the start has made; one that has not loaded the library yet is waited for.
-        n_ticks: Ticks that have passed.
+        pid: Process to wait for: the command, later the game.
+        processes: Returns all processes of the start; also a process that has not loaded the library yet is waited for.
+        n_ticks: Number of ticks that have passed.
     """
 
     def __init__(self, page: LockstepPage, facts: ClockFacts, servers: Sequence[int]) -> None:
@@ -58,14 +58,14 @@ class HeldStart:
         self._busy_since_s: float | None = None
         self._patience_s = WORKER_DEADLINE_S
         self._native.set_servers(page.address, (ctypes.c_int * len(servers))(*servers), len(servers))
-        # A game that never sleeps would not stand otherwise.
+        # Otherwise a game that never sleeps would not stand.
         self._native.set_boundary(page.address, BOUNDARIES[facts.boundary], facts.spin_reads)
 
     def wait(self) -> bool:
-        """Wait until the game stands, for 20 ms of wall time at most.
+        """Wait until the game stands, for at most 20 ms of wall time.
 
-        If the call before has returned True then the game gets one tick first: the caller has checked a game that
-        stands, and it was not ready.
+        If the previous call has returned True, the game gets one tick first: the caller has checked the standing game,
+        and it was not ready.
 
         Returns:
             Whether the game stands.
@@ -76,13 +76,13 @@ class HeldStart:
         return self._is_settled
 
     def progress(self) -> str:
-        """Return how much time the game has had, and which of its processes run now, for an error message."""
+        """Return the game time that has passed and the processes that run now, for an error message."""
         busy = [str(pid) for pid in sorted({self.pid, *self.processes()}) if not _is_asleep(pid)]
         running = f"of its processes, {', '.join(busy)} still run" if busy else "all of its processes wait"
         return f"the game has had {self.n_ticks} ticks of game time, and {running}"
 
     def close(self) -> None:
-        """Let time run at 1x, so that the game can end in order; nothing if the page is closed."""
+        """Run the game at 1x, so that it can end in order; does nothing if the page is closed."""
         if self._page.address:
             self._native.publish(self._page.address, UNIT_SPEED, 0, FOREVER_NS)
 
@@ -93,7 +93,7 @@ class HeldStart:
         self._native.publish(self._page.address, 0, after_ns - before_ns, FOREVER_NS)
 
     def _settle(self) -> bool:
-        """Wait for a proof that nothing runs: neither the game nor the processes that it waits for."""
+        """Wait for a proof that neither the game nor the processes that it waits for run."""
         result = self._native.wait(self._page.address, self.pid, SLICE_NS)
         if result != RUNS and self._await_still():
             return True
@@ -110,7 +110,7 @@ class HeldStart:
         return True
 
     def _await_still(self) -> bool:
-        """Return whether all threads come to sleep, in 20 ms of wall time at most."""
+        """Wait until all threads sleep, for at most 20 ms of wall time; return whether they do."""
         deadline_s, pause_s = time.monotonic() + SLICE_NS * 1e-9, FIRST_PAUSE_S
         while True:
             before = _times_of(self.processes())
@@ -125,7 +125,7 @@ class HeldStart:
 
 
 def _times_of(pids: Iterable[int]) -> dict[str, str] | None:
-    """Return the time on a processor of all threads (schedstat in proc(5)); None if one of them does not sleep."""
+    """Return the processor time of all threads (schedstat in proc(5)); None if one of them does not sleep."""
     times = {}
     for pid in pids:
         if not _is_asleep(pid):

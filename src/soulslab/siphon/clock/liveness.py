@@ -1,4 +1,4 @@
-"""Noticing the end of a process, without asking for it by an id that somebody else may have by then."""
+"""Detection of the end of a process by a descriptor, because process ids are reused."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from soulslab.errors import ProcessExitedError
 
 
 class ProcessWatch:
-    """Follows one process; a zombie has ended.
+    """Watches one process; a zombie counts as ended.
 
     Args:
-        pid: Its id.
+        pid: Process id.
 
     Raises:
-        ProcessExitedError: There is none.
+        ProcessExitedError: There is no such process.
     """
 
     def __init__(self, pid: int) -> None:
@@ -29,21 +29,21 @@ class ProcessWatch:
         self._poll.register(self._fd, select.POLLIN)
 
     def check(self) -> None:
-        """Raise `ProcessExitedError` if it has ended."""
+        """Raise `ProcessExitedError` if the process has ended."""
         if not self.is_alive():
             raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
 
     def is_alive(self) -> bool:
-        """Return whether it runs."""
+        """Return whether the process runs."""
         return self._fd >= 0 and not self._poll.poll(0)
 
     def wait(self, seconds: float) -> None:
-        """Wait so long in wall time, to the microsecond. Raises as `check`, as soon as it ends."""
+        """Wait for a wall time, exact to a microsecond. Raises as `check`, as soon as the process ends."""
         if select.select([self._fd], [], [], max(seconds, 0.0))[0]:
             raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
 
     def close(self) -> None:
-        """Let go; a second call does nothing."""
+        """Close the descriptor; a second call does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

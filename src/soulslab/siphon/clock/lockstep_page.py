@@ -1,4 +1,4 @@
-"""The page of memory that a game with the clock library and its controller share (see ``native/clock_page.h``)."""
+"""The memory page that a game with the clock library and its controller share (see ``native/clock_page.h``)."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _ORPHAN = {"end": 0, "run": 1, "paused": 2}
 
 
 class LockstepPage:
-    """The memory that the clock library in the game and we share. It goes away with the last process that has it.
+    """Memory shared with the clock library in the game; freed with the last process that maps it.
 
     Args:
-        fd: Descriptor of the page; ours from now on.
+        fd: Descriptor of the page; the new object owns it.
         on_orphan: See `create`.
 
     Attributes:
-        address: Where it is mapped; 0 after `close`.
+        address: Address of the mapping; 0 after `close`.
 
     Raises:
         ClockError: Another process controls it.
-        ClockUnavailableError: It was made by another version of soulslab, or the library was not built.
+        ClockUnavailableError: Another version of soulslab created it, or the library was not built.
     """
 
     def __init__(self, fd: int, on_orphan: OnOrphan | str) -> None:
@@ -54,11 +54,11 @@ class LockstepPage:
 
     @classmethod
     def create(cls, on_orphan: OnOrphan | str = "end", *, is_held: bool = False) -> Self:
-        """Make a page for a game that is about to be started.
+        """Create a page for a game that is about to be started.
 
         Args:
-            on_orphan: What the game does when we die: ``end``, ``run`` on at 1x, or stay ``paused``.
-            is_held: No game time passes from the start of the program on; otherwise it runs at 1x.
+            on_orphan: What the game does when this process dies: ``end``, ``run`` on at 1x, or stay ``paused``.
+            is_held: Whether no game time passes from the start of the program; otherwise it runs at 1x.
 
         Raises:
             ClockUnavailableError: The library was not built.
@@ -69,7 +69,7 @@ class LockstepPage:
         return cls(fd, on_orphan)
 
     def fix_start(self, epoch_ns: int, boot_ns: int, seed: int) -> None:
-        """Set what the game sees of time and chance when it starts; call it before the start.
+        """Set the initial times and random sources of the game; call it before the start.
 
         Args:
             epoch_ns: CLOCK_REALTIME at game time 0.
@@ -79,10 +79,10 @@ class LockstepPage:
         self._native.fix_start(self.address, epoch_ns, boot_ns, seed)
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that the game must be started with, while this page is open."""
+        """Return the environment variables for the start of the game, while this page is open."""
         path = str(library_path("_preload"))
         if any(character in path for character in " :;"):
-            # The loader would take it for several; it follows links.
+            # The loader would split such a path; it follows links.
             if self._preload_fd < 0:
                 self._preload_fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             path = _own_file(self._preload_fd)
@@ -99,7 +99,7 @@ class LockstepPage:
             raise _denied(pid) from error
 
     def close(self) -> None:
-        """Give the control back and let go; a second call does nothing. The game goes on as its time is set."""
+        """Release the control and the page; a second call does nothing. The game continues with its time as set."""
         if self.address:
             self._native.disown(self.address, self._fd)
         self._release()
@@ -132,12 +132,12 @@ class LockstepPage:
 
 
 def open_page_of(pid: int) -> int:
-    """Open the page of a running game anew, as the lock belongs to whoever opened it. Returns a file descriptor.
+    """Open the page of a running game again, because a lock belongs to the open file. Returns a file descriptor.
 
     Raises:
         ClockUnavailableError: The game was not started with the library.
-        AttachDeniedError: We may not look into it.
-        ProcessExitedError: It has ended.
+        AttachDeniedError: The operating system denies access.
+        ProcessExitedError: The game has ended.
     """
     fds = Path(f"/proc/{pid}/fd")
     try:

@@ -1,8 +1,8 @@
-"""Proof on the running game that a lockstep clock holds it.
+"""Verification on the running game that a lockstep clock holds it.
 
-A program may take its time from a source that the clock library does not see. So before a session reports
-``lockstep``, the game has to stand for a while of wall time while game time stands, and has to make the expected ticks
-in a few steps.
+A program may take its time from a source that the clock library does not cover. Therefore, before a session reports
+``lockstep``, the game must stand for some wall time while game time is held, and must make the expected ticks in a few
+steps.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ import msgspec
 from soulslab.errors import ClockStalledError
 from soulslab.siphon.clock.lockstep import LockstepClock
 
-#: Wall time for which the game has to stand.
+#: Wall time for which the game must stand.
 STAND_S = 0.1
 POLL_S = 0.01
-#: Consecutive steps of one tick that have to make as many ticks, one more or one less: a step may begin at the edge of
-#: a tick. A game that starts loads for some ticks and makes up for others, so these steps may come late.
+#: Consecutive steps of one tick that must make as many ticks, plus or minus one: a step may begin at the edge of a
+#: tick.
+#: A starting game loads for some ticks and catches up later, so these steps may come late.
 N_STEPS = 4
 SLACK_TICKS = 1
 MAX_STEPS = 100
-#: Steps after which a count of ticks that does not grow is taken for one that does not count yet, as in a menu.
+#: Steps after which a tick count that does not grow is ignored, as in a menu.
 N_SILENT = 3
-#: Wall time for the game to come to rest. A game that loads computes for long without reading the time.
+#: Longest wait until the game stands. A loading game computes for long without reading the time.
 REST_S = 10.0
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """What can be seen of a game that stands.
+    """Observable state of a standing game.
 
     Attributes:
         values: Attributes that were read, by name.
@@ -47,10 +48,10 @@ def find_lockstep_fault(
     """Return why a lockstep clock does not hold its game; "" if it does.
 
     Args:
-        clock: Of the game; the game is held afterwards.
+        clock: Clock of the game; the game is held afterwards.
         observe: Reads the game.
-        tick_s: Game time of a step; 0 makes no step, for a game whose time is not to be changed.
-        tick_attribute: Name of the count of ticks in `Observation.values`; "" if there is none.
+        tick_s: Game time of a step; 0 for no steps, if the game's time must not change.
+        tick_attribute: Attribute with the tick count in `Observation.values`; "" if there is none.
 
     Raises:
         ProcessExitedError: The game has ended.
@@ -64,7 +65,7 @@ def find_lockstep_fault(
 
 
 def _find_motion(clock: LockstepClock, observe: Callable[[], Observation]) -> str:
-    """Return what changes while game time stands."""
+    """Return a description of changes while game time is held."""
     before, n_reads = observe(), clock.n_time_reads
     deadline = time.monotonic() + STAND_S
     while time.monotonic() < deadline:
@@ -81,11 +82,11 @@ def _find_motion(clock: LockstepClock, observe: Callable[[], Observation]) -> st
 
 
 def _find_unheld_thread(clock: LockstepClock) -> str:
-    """Return which threads go on, and what they wait in."""
+    """Return a description of the threads that run, and what they wait in."""
     found = clock.find_unheld_threads()
     if not found:
         return ""
-    # A thread that has just been woken by the X server runs once.
+    # A thread that was just woken by the X server runs once.
     tids = {thread.tid for thread in clock.find_unheld_threads()}
     names = [f"{thread.reason} in thread {thread.name!r}" for thread in found if thread.tid in tids]
     return f"while time stands, threads go on that the clock library does not hold: {', '.join(names)}" if names else ""
@@ -94,7 +95,7 @@ def _find_unheld_thread(clock: LockstepClock) -> str:
 def _find_wrong_ticks(
     clock: LockstepClock, observe: Callable[[], Observation], tick_s: float, tick_attribute: str
 ) -> str:
-    """Return how the ticks differ from those that steps of one tick have to make."""
+    """Return how the ticks differ from those expected of steps of one tick."""
     growth: list[int] = []
     last = observe().values.get(tick_attribute)
     while len(growth) < MAX_STEPS:

@@ -1,4 +1,4 @@
-"""Programs that cannot load the clock library, found by the headers of their executable (man 5 elf, man 8 ld.so)."""
+"""Detection of programs that cannot load the clock library, by their headers (man 5 elf, man 8 ld.so)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ADVICE = "Use the grade realtime, or scaled if the profile has an attribute for
 def check_can_preload(pid: int) -> None:
     """Refuse a process whose executable cannot load the clock library.
 
-    Only a program that the dynamic loader starts can load it. The loader ignores ``LD_PRELOAD`` for programs that run
-    with the privileges of another user or group. A process that has ended is not refused.
+    Only a program that the dynamic loader starts can load it. The loader ignores ``LD_PRELOAD`` for programs with the
+    privileges of another user or group. A process that has ended is not refused.
 
     Args:
-        pid: The process, which has not loaded the library.
+        pid: Process that has not loaded the library.
 
     Raises:
         ClockUnavailableError: It is a 32-bit, a statically linked, or a setuid or setgid program.
@@ -33,11 +33,11 @@ def check_can_preload(pid: int) -> None:
     name = reason = ""
     with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
         if _has_privileges(pid):
-            reason = "a program with privileges of its own (setuid or setgid)"
+            reason = "a program with additional privileges (setuid or setgid)"
         name = str(path.readlink())
         with path.open("rb") as file:
             reason = reason or _find_reason(file.fileno())
-        if str(path.readlink()) != name:  # the process has replaced its program meanwhile
+        if str(path.readlink()) != name:  # the process has executed another program in the meantime
             return
     if reason:
         raise ClockUnavailableError(
@@ -53,7 +53,7 @@ def _has_privileges(pid: int) -> bool:
 
 
 def _find_reason(file: int) -> str:
-    """Return what the executable is that keeps it from loading the library; "" for nothing."""
+    """Return the property of the executable that prevents loading the library; "" for none."""
     header = os.pread(file, _HEADER.size, 0)
     if header[:4] != MAGIC or len(header) < _HEADER.size:
         return ""

@@ -1,8 +1,8 @@
-"""Finds the threads of a held game that the clock library does not hold.
+"""Detection of threads of a held game that the clock library does not hold.
 
-The library sees calls of libc. A program that makes system calls by itself waits in real time, and one that reads the
-counter of the processor runs on. Both show in ``/proc`` while game time stands (proc(5): ``syscall``, ``schedstat``,
-``timers``, ``fdinfo``).
+The library intercepts calls of libc. A program that makes system calls directly waits in real time, and one that reads
+the counter of the processor runs on. Both are visible in ``/proc`` while game time is held (proc(5): ``syscall``,
+``schedstat``, ``timers``, ``fdinfo``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HELPER_NAME = "soulslab-clock"
 #: Futex operations that wait: WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2 (linux/futex.h).
 _FUTEX_WAITS = {0, 6, 9, 11, 13}
 _FUTEX_COMMAND = 0x7F
-#: System calls of x86-64 that wait until a time: the number, the name, and the argument with the time-out.
+#: System calls of x86-64 with a time-out: number, name, and index of the time-out argument.
 _ALWAYS = -1
 _CALLS = {
     7: ("poll", 2), 23: ("select", 4), 35: ("nanosleep", _ALWAYS), 128: ("rt_sigtimedwait", 2), 202: ("futex", 3),
@@ -32,19 +32,19 @@ _CALLS = {
     270: ("pselect6", 4), 271: ("ppoll", 2), 281: ("epoll_pwait", 3), 299: ("recvmmsg", 4), 441: ("epoll_pwait2", 3),
     449: ("futex_waitv", 3),
 }  # fmt: skip
-#: Their time-out is a number of milliseconds; a negative one is none.
+#: System calls whose time-out is a number of milliseconds; negative for none.
 _MILLISECONDS = {"poll", "epoll_wait", "epoll_pwait"}
 
 
 @dataclass(frozen=True)
 class UnheldThread:
-    """A thread that goes on while game time stands.
+    """A thread that runs while game time is held.
 
     Attributes:
-        tid: Its id; that of the process for a timer of the kernel.
-        name: Its name, as the kernel shows it.
-        reason: The system call that it waits in with a time-out, ``timer_create`` or ``timerfd`` for a timer of the
-            kernel, or ``runs``.
+        tid: Thread id; the process id for a kernel timer.
+        name: Name, as the kernel shows it.
+        reason: System call with a time-out that it waits in, ``timer_create`` or ``timerfd`` for a kernel timer, or
+            ``runs``.
     """
 
     tid: int
@@ -55,15 +55,15 @@ class UnheldThread:
 def find_unheld_threads(page: LockstepPage, pid: int, *, watch_s: float = 0.05) -> tuple[UnheldThread, ...]:
     """Find the threads that wait in real time or run although the game is held.
 
-    The numbers of system calls are those of x86-64.
+    The system call numbers are those of x86-64.
 
     Args:
-        page: The page of the game, which is paused.
-        pid: The game.
+        page: Clock page of the game, which is paused.
+        pid: Process id of the game.
         watch_s: Wall time in which a thread must not run, in seconds.
 
     Returns:
-        Threads in the order of their ids, then timers. It is empty if the game is held as far as can be seen.
+        Threads in the order of their ids, then timers; empty if no such thread was found.
     """
     before = dict(_read_all(pid, "schedstat"))
     time.sleep(watch_s)
@@ -93,14 +93,14 @@ def _find_parked(page: LockstepPage, pid: int) -> set[int]:
 
 
 def _read_all(pid: int, name: str) -> Iterator[tuple[int, str]]:
-    """Read one file of each thread; those that end meanwhile are left out."""
+    """Read one file of each thread; threads that end during the call are skipped."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(FileNotFoundError, ProcessLookupError):
             yield int(task.name), (task / name).read_text(encoding="utf-8", errors="replace").strip()
 
 
 def _find_wait(call: str) -> str:
-    """Return the name of the system call if it ends by itself; "" if it does not, or the thread runs."""
+    """Return the name of the system call if it has a time-out; "" if it has none, or the thread runs."""
     fields = call.split()
     number = int(fields[0]) if fields[0].lstrip("-").isdigit() else -1
     name, position = _CALLS.get(number, ("", _ALWAYS))
@@ -128,6 +128,6 @@ def _find_timers(pid: int) -> Iterator[str]:
 
 
 def _is_armed(text: str) -> bool:
-    """Return whether a timer has time left or a period, given its ``fdinfo``."""
+    """Return whether a timer is armed, given its ``fdinfo``."""
     lines = [line for line in text.splitlines() if line.startswith(("it_value", "it_interval"))]
     return any(digit in "123456789" for line in lines for digit in line)

@@ -1,4 +1,4 @@
-"""What every backend shares: which keys are down, and sending only what changes."""
+"""Input logic common to all backends: the held keys, and sending only changes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _log = logging.getLogger(__name__)
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A key that goes down or up.
+    """A press or release of a key.
 
     Attributes:
-        key: Which.
-        is_press: Down, else up.
+        key: Key.
+        is_press: Whether it is pressed.
     """
 
     key: Key
@@ -28,27 +28,27 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def pressed_keys(changes: Sequence[Change]) -> list[Key]:
-    """Return the keys that go down, if only for a moment."""
+    """Return the keys that are pressed, even if only for a moment."""
     return list({change.key.name: change.key for change in changes if change.is_press}.values())
 
 
 def released_keys(changes: Sequence[Change]) -> list[Key]:
-    """Return the keys that are up in the end."""
+    """Return the keys that are released in the end."""
     last = {change.key.name: change for change in changes}
     return [change.key for change in last.values() if not change.is_press]
 
 
 class Sender(Protocol):
-    """One way of sending keys and mouse to one game; it need not remember anything.
+    """A stateless backend that sends keys and mouse to one game.
 
     Attributes:
-        backend: Its name (`Input.backend`).
+        backend: Name of the backend (`Input.backend`).
     """
 
     backend: str
 
     def check(self, keys: Collection[Key]) -> None:
-        """Raise what speaks against sending these keys (`InputError`, `WindowGoneError`), before anything is sent."""
+        """Raise if these keys cannot be sent (`InputError`, `WindowGoneError`), before anything is sent."""
         ...
 
     def send(self, changes: Sequence[Change]) -> None:
@@ -60,15 +60,15 @@ class Sender(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go; whatever was held has been released before."""
+        """Close the backend; all keys have been released before."""
         ...
 
 
 class HeldInput:
-    """Keys and mouse of one game over a `Sender` (`soulslab.siphon.input.Input`); may be called from several threads.
+    """Keyboard and mouse of one game on a `Sender` (`soulslab.siphon.input.Input`); thread-safe.
 
     Attributes:
-        backend: How it sends.
+        backend: Name of the backend.
     """
 
     def __init__(self, sender: Sender) -> None:
@@ -80,11 +80,11 @@ class HeldInput:
 
     @property
     def held(self) -> frozenset[str]:
-        """The keys and mouse buttons that are down now."""
+        """Keys and mouse buttons that are held now."""
         return self._held
 
     def set_held(self, keys: Collection[str], again: Collection[str] = ()) -> None:
-        """Hold these and no others; see `Input.set_held`. Keys go up and down in the order of the alphabet."""
+        """Hold exactly these keys; see `Input.set_held`. Keys change in alphabetical order."""
         wanted = {name: key_named(name) for name in keys}
         anew = {name for name in again if key_named(name).name in wanted}
         with self._lock:
@@ -98,12 +98,12 @@ class HeldInput:
             try:
                 self._sender.send([*releases, *presses])
             except BaseException:
-                # Whatever may be down by now, also after Ctrl-C, has to be released at the end.
+                # Every key that may be pressed by now, also after Ctrl-C, must be released at the end.
                 self._held = before | self._held
                 raise
 
     def type(self, keys: Collection[str]) -> None:
-        """Press and release keys one after another; see `Input.type`. One that is held goes up first and stays down."""
+        """Press and release keys one after another; see `Input.type`. A held key is released first and stays held."""
         typed = [key_named(name) for name in keys]
         with self._lock:
             self._check_open()
@@ -116,7 +116,7 @@ class HeldInput:
                 self._sender.send(changes)
 
     def move_mouse(self, dx_px: int, dy_px: int) -> None:
-        """Move the mouse relative to where it is; see `Input.move_mouse`."""
+        """Move the mouse relative to its position; see `Input.move_mouse`."""
         with self._lock:
             self._check_open()
             if dx_px or dy_px:
@@ -124,7 +124,7 @@ class HeldInput:
                 self._sender.move_mouse(dx_px, dy_px)
 
     def close(self) -> None:
-        """Release everything that is held and let go; a second call does nothing."""
+        """Release all held keys and close the backend; a second call does nothing."""
         with self._lock:
             if self._is_closed:
                 return
@@ -139,7 +139,7 @@ class HeldInput:
 
     @staticmethod
     def _unless_gone(part: Callable[[], None]) -> None:
-        """Do a part of closing; keys are held by a window and a server, and where these have ended, none is down."""
+        """Run a part of closing; if the window or the server has ended, no key is held any more."""
         try:
             part()
         except (WindowGoneError, DisplayError) as error:

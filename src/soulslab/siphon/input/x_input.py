@@ -1,4 +1,4 @@
-"""Choosing how keys get to a window."""
+"""Selection of the X input backend for a window."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ _log = logging.getLogger(__name__)
 
 
 class XInput(HeldInput):
-    """Keys and mouse of a window, released at the end of the interpreter at the latest."""
+    """Keyboard and mouse of a window; keys are released at the end of the interpreter at the latest."""
 
     def __init__(self, sender: Sender) -> None:
         super().__init__(sender)
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Release everything that is held and let go; a second call does nothing."""
+        """Release all held keys and close the backend; a second call does nothing."""
         atexit.unregister(self.close)
         super().close()
 
 
 def open_input(window: Window, backend: str = "auto", *, is_private: bool = False) -> Input:
-    """Open the keys and the mouse of a window.
+    """Open keyboard and mouse of a window.
 
     Args:
-        window: The game's.
-        backend: ``xtest``, ``xsendevent``, or ``auto``: XTest where the game has the display to itself, as every
-            program takes its keys; else XSendEvent, which reaches a window without the focus and leaves the user's
-            own windows alone.
-        is_private: The display ends when we do, so that no process has to stand by to release keys.
+        window: Window of the game.
+        backend: ``xtest``, ``xsendevent``, or ``auto``: XTest if the game has the display to itself, because every
+            program accepts it; otherwise XSendEvent, which reaches a window without the focus and does not affect other
+            windows.
+        is_private: Whether the display ends with this process, so that no guard process is needed.
 
     Raises:
         ConfigError: There is no such backend.
@@ -71,13 +71,13 @@ _CORE_KEYBOARD = 0x100  # XkbUseCoreKbd
 
 
 def read_keycodes(x: XConnection) -> dict[str, int]:
-    """Ask the server for its keycodes.
+    """Query the keycodes of the server.
 
     Args:
-        x: The connection.
+        x: Connection.
 
     Returns:
-        Keycode of each key of `soulslab.siphon.keys.KEYS` that the server has, by our name.
+        Keycode of each key of `soulslab.siphon.keys.KEYS` that the server has, by its name in `KEYS`.
 
     Raises:
         DisplayError: The connection is broken, or the server has no XKB.
@@ -94,11 +94,11 @@ def read_keycodes(x: XConnection) -> dict[str, int]:
 
 
 def match_keycodes(codes: Mapping[str, int], aliases: Mapping[str, str]) -> dict[str, int]:
-    """Return the keycode of each of our keys that is there.
+    """Return the keycode of each available key.
 
     Args:
         codes: Keycodes by XKB name.
-        aliases: Other names of the same places: ``MENU`` for ``COMP`` (or the other way round).
+        aliases: Alternative XKB names: ``MENU`` for ``COMP`` (or the other way round).
     """
     codes = dict(codes)
     for alias, real in aliases.items():
@@ -110,5 +110,5 @@ def match_keycodes(codes: Mapping[str, int], aliases: Mapping[str, str]) -> dict
 
 
 def _text(characters: Iterable[bytes]) -> str:
-    """Return a name of XKB: four characters, filled up with zeros."""
+    """Return an XKB name: four characters, padded with zeros."""
     return b"".join(characters).rstrip(b"\0").decode("latin-1")

@@ -1,4 +1,4 @@
-"""What both X backends ask of the server."""
+"""Queries of the X server that both X backends use."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from soulslab.siphon.process.x11 import XConnection
 
 
 def deliver(x: XConnection, *, has_delay: bool = False) -> None:
-    """Wait until the events that were caused by the requests so far lie in the socket of the program that gets them.
+    """Wait until the events caused by the requests so far are in the socket of the receiving program.
 
-    A server that is idle has handled all requests and has written all events. Where that cannot be seen, two round
-    trips are made. One proves only that the server has made the events. It writes them out when it has handled the
-    requests of a client, to every client but those that have requests of their own waiting (``Dispatch`` in
-    dix/dispatch.c and ``FlushAllOutput`` in os/io.c of the X server); to such a client when its own turn ends. Turns
-    go round, so before the second request is answered the game has had its turn. Only a game that is just sending more
-    than the server handles in one turn may get its events later, and it does not look for any before that is done.
+    An idle server has handled all requests and has written all events. Where idleness cannot be observed, two round
+    trips are made. One round trip only proves that the server has created the events. The server writes them out when
+    it has handled the requests of a client: to every client except those with pending requests (``Dispatch`` in
+    dix/dispatch.c and ``FlushAllOutput`` in os/io.c of the X server), and to such a client when its own turn ends.
+    Turns rotate, so before the second request is answered the game has had its turn. Only a game that sends more than
+    the server handles in one turn may get its events later, and it does not poll for events before that is done.
 
     Use it inside `XConnection.using`.
 
     Args:
-        x: The connection that made the requests.
-        has_delay: A request among them is delayed by the server, which is idle meanwhile.
+        x: Connection that made the requests.
+        has_delay: Whether the server delays one of the requests and is idle in the meantime.
     """
     if not has_delay and x.wait_until_idle():
         return
@@ -34,10 +34,10 @@ def deliver(x: XConnection, *, has_delay: bool = False) -> None:
 
 
 def details_of(keys: Iterable[Key], keycodes: dict[str, int], display: str) -> dict[str, int]:
-    """Return the keycode or the button of each key, by its name.
+    """Return the keycode or the button of each key, by key name.
 
     Raises:
-        InputError: The server's keyboard lacks one.
+        InputError: The server's keyboard lacks a key.
     """
     details = {}
     for key in keys:
@@ -49,26 +49,26 @@ def details_of(keys: Iterable[Key], keycodes: dict[str, int], display: str) -> d
 
 
 def stop_repetition(x: XConnection) -> None:
-    """Stop the server from repeating keys that are held.
+    """Stop the server from repeating held keys.
 
-    The repetition comes in wall time, so a game whose time we control would see it at random. It is a setting of the
-    whole display, and stays; so this is for displays that end with us.
+    The repetition follows wall time, so a game whose time is controlled would see it at random. It is a permanent
+    setting of the whole display, so this is for displays that end with this process.
     """
     with x.using("switch off the repetition of keys"):
         x.core.ChangeKeyboardControl(xcffib.xproto.KB.AutoRepeatMode, [0], is_checked=True).check()
 
 
 def has_window_manager(x: XConnection) -> bool:
-    """Return whether somebody manages the windows: only one client may have the map requests of the root window."""
+    """Return whether a window manager runs: only one client may redirect the map requests of the root window."""
     with x.using("look for a window manager"):
         masks = x.core.GetWindowAttributes(x.root).reply().all_event_masks
     return bool(masks & xcffib.xproto.EventMask.SubstructureRedirect)
 
 
 def is_alone(x: XConnection, window: int) -> bool:
-    """Return whether this is the only window that is shown on a display without a window manager.
+    """Return whether this is the only visible window on a display without a window manager.
 
-    Nobody works at such a display, so that focus and pointer may be given to the game.
+    No person uses such a display, so focus and pointer may be given to the game.
     """
     if has_window_manager(x):
         return False
@@ -83,7 +83,7 @@ def is_alone(x: XConnection, window: int) -> bool:
 
 
 def _holds(x: XConnection, outer: int, inner: int) -> bool:
-    """Return whether one window lies in another."""
+    """Return whether a window contains another one."""
     while inner not in (0, x.root):
         if inner == outer:
             return True

@@ -1,4 +1,4 @@
-"""The clients of a server: who is attached, and who of them controls the game."""
+"""The attached clients of a server, one of which may control the game."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from soulslab.siphon.rpc.messages import Hello
 
 
 def escape_control(text: str) -> str:
-    """Return a text of a client as it may stand in a log or on a terminal: control characters are escaped."""
+    """Return a client's text with escaped control characters, for logs and terminals."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
 class Client:
-    """One attached client.
+    """An attached client.
 
     Attributes:
-        id: Secret that names it.
-        name: For people; control characters are escaped.
-        frames: How it gets pictures.
-        has_input: It has sent keys, so that some may be held.
-        last_s: When it last controlled the game, by `time.monotonic`.
+        id: Secret id.
+        name: Name for people; control characters are escaped.
+        frames: Sender of its frames.
+        has_input: Whether it has sent keys, so that some may be held.
+        last_s: Time at which it last controlled the game, by `time.monotonic`.
     """
 
     def __init__(self, hello: Hello) -> None:
@@ -38,12 +38,12 @@ class Client:
 class Clients:
     """All attached clients of a game, one of which may control it.
 
-    The first that sends anything that changes the game gets control. It keeps it until it leaves, or has sent nothing
-    of the kind for `lease_s` and another one wants it.
+    The first client that sends a request that changes the game gets control. It keeps control until it leaves, or until
+    it has sent no such request for `lease_s` and another client requests control.
 
     Args:
-        lease_s: See above.
-        limit: How many may be attached.
+        lease_s: Lease time.
+        limit: Maximum number of clients.
     """
 
     def __init__(self, lease_s: float, limit: int) -> None:
@@ -60,7 +60,7 @@ class Clients:
         """Attach a client.
 
         Raises:
-            AccessRefusedError: There are too many.
+            AccessRefusedError: The limit is reached.
         """
         with self._lock:
             if len(self._clients) >= self._limit:
@@ -73,10 +73,10 @@ class Clients:
             return client
 
     def find(self, client_id: str) -> Client:
-        """Return the client of that id.
+        """Return the client with an id.
 
         Raises:
-            AccessRefusedError: None has it.
+            AccessRefusedError: There is no such client.
         """
         client = self._clients.get(client_id)
         if client is None:
@@ -84,7 +84,7 @@ class Clients:
         return client
 
     def leave(self, client: Client) -> None:
-        """Detach a client; whatever it controlled is free. Its keys are to be released before."""
+        """Detach a client and release its control. Its keys must be released before."""
         with self._lock:
             self._clients.pop(client.id, None)
             if self._holder is client:
@@ -96,15 +96,15 @@ class Clients:
         return self._holder is client
 
     def check_control(self, client: Client) -> None:
-        """Raise what `take_control` would raise now."""
+        """Raise the error that `take_control` would raise now."""
         with self._lock:
             self._check(client)
 
     def take_control(self, client: Client) -> Client | None:
-        """Give control to a client, or keep it there.
+        """Give control to a client, or confirm its control.
 
         Returns:
-            The client whose control has lapsed by this, if any: its keys are to be released.
+            The client that loses control by this, if any: its keys must be released.
 
         Raises:
             ControlTakenError: Another client has control.

@@ -1,7 +1,7 @@
-"""Errors over the wire: which gRPC status each has, and how the other side raises the same error again.
+"""Errors in transit: the gRPC status of each error, and raising the same error on the other side.
 
-A failure carries the name of the class, its message and its fields; the other side makes an instance of its own class
-of that name. What is no error of soulslab, or one that the other side does not know, arrives as `RemoteError`.
+A failure contains the name of the class, the message and the fields; the other side creates an instance of its own
+class of that name. Errors that are not soulslab's, or that the other side does not know, arrive as `RemoteError`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from soulslab.siphon.rpc.wire_encoding import UNSENDABLE, encode, make_decoder
 
 _Code = grpc.StatusCode
 
-#: The status of an error is that of its class, or of the nearest class above it that stands in here.
+#: Status of each error class; other classes have the status of their nearest listed base class.
 STATUS: dict[type[SoulslabError], grpc.StatusCode] = {
     errors.SoulslabError: _Code.UNKNOWN,
     errors.ConfigError: _Code.INVALID_ARGUMENT,
@@ -71,7 +71,7 @@ STATUS: dict[type[SoulslabError], grpc.StatusCode] = {
     errors.WireError: _Code.INVALID_ARGUMENT,
 }
 
-#: A status line is for people who look at the wire; the whole message is in the failure.
+#: Longest status line, which is for debugging; the failure contains the whole message.
 MAX_DETAILS = 400
 
 _failure_decoder = make_decoder(Failure)
@@ -93,16 +93,16 @@ _value_decoder = make_decoder(object)
 
 
 def to_failure(error: SoulslabError) -> Failure:
-    """Return an error as a message. A field that cannot travel becomes the text that `repr` makes of it."""
+    """Return an error as a message. A field that cannot be encoded is replaced by its `repr`."""
     kind = next(kind for kind in type(error).__mro__ if kind.__name__ in _CLASSES)
     fields = {name: _field(value) for name, value in vars(error).items() if name[0] != "_"}
-    # Names of files and windows may hold what is no Unicode.
+    # Names of files and windows may not be valid Unicode.
     text = str(error).encode("utf-8", "replace").decode()
     return Failure(kind.__name__, text, fields)
 
 
 def from_failure(failure: Failure) -> SoulslabError:
-    """Return the error that a message stands for.
+    """Return the error for a message.
 
     Raises:
         WireError: A field is malformed.
@@ -113,10 +113,10 @@ def from_failure(failure: Failure) -> SoulslabError:
     error = kind.__new__(kind)
     error.args = (failure.text,)
     for name, value in failure.fields.items():
-        # `args` is no field but the message, which is there already.
+        # `args` is the message, which is given already.
         if name.isidentifier() and name[0] != "_" and name != "args":
             found = decode(_value_decoder, value)
-            # No error has a list; all have tuples.
+            # msgpack decodes tuples as lists; errors have only tuples.
             setattr(error, name, tuple(found) if isinstance(found, list) else found)
     return error
 
@@ -130,11 +130,11 @@ def abort(context: grpc.ServicerContext, error: SoulslabError) -> NoReturn:
 
 
 def from_call(call: Any, address: str) -> SoulslabError:
-    """Return why a call failed.
+    """Return the error for a failed call.
 
     Args:
-        call: The `grpc.RpcError`, which is the call as well.
-        address: Of the server, for the message.
+        call: The `grpc.RpcError`, which is also the call.
+        address: Address of the server, for the message.
     """
     for key, value in call.trailing_metadata() or ():
         if key == FAILURE_KEY:

@@ -1,4 +1,4 @@
-"""A server in the foreground: it says how to reach it, and serves until somebody stops it."""
+"""A server in the foreground: it prints how to connect, and serves until it is stopped."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def serve_until_stopped(
     """Serve a game until Ctrl-C or SIGTERM.
 
     Args:
-        session: The game; it stays open.
-        options: How.
-        token_file: Holds the token; made, for this user only, with a new one if it does not exist; None for a token
-            that is only printed.
-        console: Where to say how to connect.
-        public: How to serve clients of the public protocol, too; None for not.
+        session: Session of the game; it stays open.
+        options: Options of the server.
+        token_file: File with the token; created with a new token, for this user only, if it does not exist; None for a
+            token that is only printed.
+        console: Console for the instructions.
+        public: Options for clients of the public protocol; None for no such clients.
 
     Raises:
-        ConfigError: The token file cannot be used, or the address not be listened at.
+        ConfigError: The token file or the address cannot be used.
     """
     if token_file is not None:
         options = msgspec.structs.replace(options, token=_token_of(token_file))
@@ -58,7 +58,7 @@ def serve_until_stopped(
 
 
 def _token_of(file: Path) -> Secret:
-    """Return the token of a file; a new one if there is no such file."""
+    """Return the token of a file; a new token if the file does not exist."""
     if file.exists():
         return read_token(file)
     token = secrets.token_urlsafe(32)
@@ -74,7 +74,7 @@ def _token_of(file: Path) -> Secret:
 def _how_to_connect(
     session: Session, server: RunningServer, options: ServerOptions, token_file: Path | None
 ) -> Iterator[str]:
-    """Yield what the operator wants to know."""
+    """Yield the lines that explain how to connect."""
     yield f"{session.profile.name}, process {session.info.pid}, at {server.address}; Ctrl-C ends it"
     if server.token and token_file is None:
         yield f"token: {server.token.reveal()}"
@@ -89,14 +89,14 @@ def _how_to_connect(
         address = msgspec.structs.replace(address, host="HOST")
     yield f"look at it: soulslab siphon watch {shlex.quote(str(address))}{flags}"
     yield f'in Python:  soulslab.siphon.rpc.client.connect("{address}"{arguments})'
-    # Public clients know neither tokens nor TLS.
+    # Public clients support neither tokens nor TLS.
     if options.extra_handlers is not None and address.is_local:
         yield f"pysiphon:   pysiphon --host {shlex.quote(str(address))} status"
 
 
 @contextmanager
 def _stopped_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end it as Ctrl-C does, so that keys are released and the game is ended."""
+    """Make SIGTERM stop the server as Ctrl-C does, so that keys are released and the game is ended."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -1,9 +1,9 @@
-"""Pictures over the wire: as they are, as JPEG, or past it through memory that both sides have mapped.
+"""Transfer of frames: uncompressed, as JPEG, or through memory that both sides have mapped.
 
-The memory is anonymous, so nothing is left behind whoever is killed when. The client makes it, seals its size and fills
-it with two random numbers. It tells the server its process id, the descriptor and the first number; a server that can
-open ``/proc/PID/fd/FD`` and finds the number there answers with the second one. So it is known, not guessed from an
-address, that both see the same memory, and a server is never led to write into anything else.
+The memory is anonymous, so it never outlives both processes. The client creates it, seals its size and writes two
+random numbers to it. It sends the server its process id, the descriptor and the first number; a server that can open
+``/proc/PID/fd/FD`` and finds the number there answers with the second one. This proves that both sides see the same
+memory, independent of addresses, and that the server writes to no other memory.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ SHARED_BYTES = 32 << 20
 
 
 class FrameSender:
-    """The server's end: turns frames into messages.
+    """The server side: converts frames to messages.
 
     Args:
-        encoding: How they travel where there is no shared memory.
+        encoding: Encoding of frames without shared memory.
         jpeg_quality: 1 to 100.
-        memory: Of a client that hopes to be on this machine.
+        memory: Memory offered by a client that may be on this machine.
 
     Attributes:
-        proof: That the memory was found; empty if it was not, or none was offered.
+        proof: Proof that the memory was found; empty if it was not, or none was offered.
     """
 
     def __init__(self, encoding: FrameEncoding, jpeg_quality: int, memory: SharedMemory | None = None) -> None:
@@ -68,22 +68,22 @@ class FrameSender:
             data = pixels.data
         else:
             data = _to_jpeg(pixels, self._jpeg_quality)
-        # msgpack takes any buffer for bytes; the type is what arrives.
+        # msgpack accepts any buffer as bytes; the annotation is the type on the receiving side.
         return FrameData(pixels.shape, encoding, data, frame.game_time_s, frame.wall_time_s)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """Let go of the memory; a second call does nothing."""
+        """Release the memory; a second call does nothing."""
         fd, self._fd, self._room = self._fd, -1, 0
         if fd >= 0:
             os.close(fd)
 
     def _open(self, memory: SharedMemory) -> None:
-        """Open the memory, if it is there and is what it has to be."""
+        """Open the memory, if it exists and has the expected properties."""
         path = Path(f"/proc/{memory.pid}/fd/{memory.fd}")
         try:
             if not str(path.readlink()).startswith(f"/memfd:{NAME}"):
                 return
-            # A descriptor may have been replaced since: never wait for the other end of a pipe.
+            # The descriptor may have been replaced since, for example by a pipe: never block.
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:  # another machine or container, or another user's process
             return
@@ -99,11 +99,11 @@ class FrameSender:
 
 
 class FrameReceiver:
-    """The client's end: turns messages into frames.
+    """The client side: converts messages to frames.
 
     Args:
         offers_memory: Try to share memory with the server.
-        size: Bytes of that memory.
+        size: Size of that memory in bytes.
     """
 
     def __init__(self, *, offers_memory: bool, size: int = SHARED_BYTES) -> None:
@@ -123,7 +123,7 @@ class FrameReceiver:
             self.offer = SharedMemory(os.getpid(), self._fd, size, self._map[:NONCE_BYTES])
 
     def settle(self, proof: bytes) -> None:
-        """Keep the memory if the server has proved that it sees it, else let it go.
+        """Keep the memory if the server has proved that it sees it; otherwise release it.
 
         Raises:
             WireError: The proof is wrong.
@@ -135,14 +135,14 @@ class FrameReceiver:
 
     @property
     def is_shared(self) -> bool:
-        """Whether frames come through shared memory."""
+        """Whether frames are transferred through shared memory."""
         return self._map is not None
 
     def unpack(self, data: FrameData) -> Frame:
-        """Return the frame of a message, in an array of its own.
+        """Return the frame of a message as a new array.
 
         Raises:
-            WireError: It is malformed.
+            WireError: The message is malformed.
         """
         pixels: NDArray[np.uint8]
         n_bytes = math.prod(data.shape)
@@ -157,7 +157,7 @@ class FrameReceiver:
         return Frame(pixels, data.game_time_s, data.wall_time_s)
 
     def close(self) -> None:
-        """Let go of the memory; a second call does nothing."""
+        """Release the memory; a second call does nothing."""
         shared, self._map, fd, self._fd = self._map, None, self._fd, -1
         self.offer = None
         if shared is not None:
@@ -166,7 +166,7 @@ class FrameReceiver:
 
 
 def _is_sealed(fd: int, size: int) -> bool:
-    """Return whether this is memory of that size which nobody can cut short."""
+    """Return whether this is sealed memory of a size, which cannot be truncated."""
     about = os.fstat(fd)
     if not stat.S_ISREG(about.st_mode) or about.st_size != size or size <= HEADER_BYTES:
         return False

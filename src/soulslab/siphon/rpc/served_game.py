@@ -1,4 +1,4 @@
-"""The game that a server serves: one session, one call at a time."""
+"""The game of a server: one session, used by one call at a time."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from soulslab.siphon.session import Session
 
 _log = logging.getLogger(__name__)
 
-#: How long the keys of a client that has left may wait for the call that uses the game.
+#: Longest wait for the call that uses the game, before the keys of a client that has left are released.
 RELEASE_S = 60.0
 
 
 class ServedGame:
-    """One session with the clients that share it.
+    """A session shared by several clients.
 
     Args:
-        source: The session, which stays its owner's; or what opens one when the first client comes, to be closed by us.
-        clients: Its clients.
-        closes_with_clients: Close a session that we opened when the last client leaves.
+        source: Session that its owner closes, or a function that opens one when the first client arrives.
+        clients: Attached clients.
+        closes_with_clients: Whether to close a session opened here when the last client leaves.
     """
 
     def __init__(self, source: Session | Callable[[], Session], clients: Clients, *, closes_with_clients: bool) -> None:
@@ -38,14 +38,14 @@ class ServedGame:
 
     @contextmanager
     def use(self, wait_s: float) -> Iterator[Session]:
-        """Give the session to one call; open it first where that has to be.
+        """Give one call exclusive use of the session, which is opened first if necessary.
 
         Args:
-            wait_s: How long to wait for other calls.
+            wait_s: Longest wait for other calls.
 
         Raises:
-            WaitTimeoutError: They took longer.
-            SiphonError: It could not be opened.
+            WaitTimeoutError: Other calls took longer.
+            SiphonError: The session cannot be opened.
         """
         with self._locked(wait_s):
             if self._is_closed:
@@ -58,14 +58,14 @@ class ServedGame:
 
     @contextmanager
     def control(self, client: Client, wait_s: float) -> Iterator[Session]:
-        """Give the session to a call that changes the game.
+        """Give a call that changes the game exclusive use of the session.
 
         Raises:
             ControlTakenError: Another client has control.
             ReadOnlyError: The session is read-only.
-            SiphonError: What `use` raises.
+            SiphonError: Any error of `use`.
         """
-        # Asked before the wait as well, so that a client that may not is told at once.
+        # Also checked before the wait, so that a client without control gets the error at once.
         self.clients.check_control(client)
         with self.use(wait_s) as session:
             if not self.clients.is_holder(client):
@@ -79,24 +79,24 @@ class ServedGame:
                 client.last_s = time.monotonic()
 
     def leave(self, client: Client) -> None:
-        """Release what a client holds and forget it; a second call does nothing."""
+        """Release the keys of a client and remove it; a second call does nothing."""
         try:
             if client.has_input:
                 with self._locked(RELEASE_S):
                     if self._session is not None:
                         _release(client, self._session)
-        except SoulslabError as error:  # the game is gone, and with it what was held
+        except SoulslabError as error:  # the game has ended, and the keys with it
             _log.warning("cannot release the keys of %s: %s", client.name, error)
         finally:
             self.clients.leave(client)
         if self._closes_with_clients and not len(self.clients):
             try:
                 self.close_session()
-            except SoulslabError as error:  # who has left cannot be told
+            except SoulslabError as error:  # the client has left, so the error is only logged
                 _log.warning("cannot close the game after its last client: %s", error)
 
     def close(self, wait_s: float) -> None:
-        """Refuse further calls, wait for the one that is under way, and close a session that we opened."""
+        """Refuse further calls, wait for the running one, and close a session that was opened here."""
         try:
             with self._locked(wait_s):
                 self._is_closed = True
@@ -105,12 +105,12 @@ class ServedGame:
             self._is_closed = True
 
     def close_session(self) -> None:
-        """Close the session, if we opened it and no client is left; the next client opens another one."""
+        """Close a session that was opened here if no client is left; the next client opens another one."""
         if self._opener is None:
             return
         with self._locked(RELEASE_S):
             if len(self.clients):
-                return  # one has come in between
+                return  # a client has attached in the meantime
             session, self._session = self._session, None
             if session is not None:
                 session.close()
@@ -132,10 +132,10 @@ def _release(client: Client, session: Session) -> None:
 
 
 def _refuse_read_only(session: Session) -> None:
-    """Raise `ReadOnlyError` for a read-only session, before a client gets a control that it cannot use."""
+    """Raise `ReadOnlyError` for a read-only session, before a client takes control without effect."""
     try:
         info = session.info
-    except SoulslabError:  # the game is gone; what the client wants to do says so, or restarts it
+    except SoulslabError:  # the game has ended; the request itself reports that, or restarts it
         return
     if info.is_read_only:
         refuse_change("change the game")

@@ -1,4 +1,4 @@
-"""The methods of our service: the stream that a client attaches by, unary calls, and streams of looks."""
+"""The methods of our gRPC service: the stream of an attached client, unary calls, and streams of observations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from soulslab.siphon.rpc.served_game import ServedGame
 from soulslab.siphon.rpc.wire_encoding import UNSENDABLE, encode, make_decoder
 from soulslab.siphon.session import Step
 
-#: How long a unary call that brings no deadline of its own may wait for other calls.
+#: Longest wait for other calls, for a unary call without a deadline.
 WAIT_S = 10.0
 
 _log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class SessionService:
     """Serves one game to its clients.
 
     Args:
-        game: It.
+        game: Game to serve.
         allow_raw_writes: See `ServerOptions`.
     """
 
@@ -49,7 +49,7 @@ class SessionService:
         self._allows_raw_writes = allow_raw_writes
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """Return what a gRPC server needs; messages stay bytes, so that mistakes in them are ours to answer."""
+        """Return the gRPC handler; messages stay bytes, so that decoding errors are reported by us."""
         methods = {
             "Attach": grpc.stream_stream_rpc_method_handler(self._attach),
             "Watch": grpc.unary_stream_rpc_method_handler(self._watch),
@@ -60,12 +60,12 @@ class SessionService:
     # --- the stream of a client -----------------------------------------------------------------------------
 
     def _attach(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        """Serve one client until it leaves or vanishes: then its keys are up, and its memory is gone."""
+        """Serve one client until it leaves or disconnects; then release its keys and memory."""
         client = None
         try:
             try:
                 client = self._game.clients.join(_read_hello(next(requests)))
-                # Says that we are there; to open the game may take longer than a client waits for a server.
+                # Confirms the connection: opening the game may take longer than a client waits for a server.
                 context.send_initial_metadata(())
                 yield _encode_answer(self._welcome(client))
             except SoulslabError as error:
@@ -82,7 +82,7 @@ class SessionService:
                 _log.info("%s has left", client.name)
 
     def _welcome(self, client: Client) -> m.Welcome:
-        """Return what a client is told first; a game that has ended does not keep it out, as it may restart it."""
+        """Return the first answer to a client; a game that has ended is no error, because the client may restart it."""
         with self._game.use(WAIT_S) as session:
             try:
                 info = session.info
@@ -92,7 +92,7 @@ class SessionService:
             return m.Welcome(m.VERSION, client.id, session.profile, info, client.frames.proof)
 
     def _answer(self, client: Client, data: bytes) -> tuple[bytes, bool]:
-        """Return the answer to one call of a stream, and whether the stream goes on."""
+        """Return the answer to one call of a stream, and whether the stream continues."""
         number = m.UNREADABLE
         try:
             call = m.decode(_calls, data)
@@ -109,7 +109,7 @@ class SessionService:
     # --- single calls ---------------------------------------------------------------------------------------
 
     def _unary(self, kind: type[m.Request]) -> Callable[[bytes, grpc.ServicerContext], bytes]:
-        """Return what serves the unary calls of one kind of request."""
+        """Return the handler of the unary calls of one kind of request."""
         decoder = make_decoder(kind)
 
         def serve(data: bytes, context: grpc.ServicerContext) -> bytes:
@@ -127,7 +127,7 @@ class SessionService:
         return serve
 
     def _do(self, client: Client | None, request: m.Request, wait_s: float, frames: FrameSender) -> m.AnyAnswer:
-        """Do what a request asks, with the game for ourselves."""
+        """Execute a request with exclusive use of the game."""
         if not changes_game(request):
             with self._game.use(wait_s) as session:
                 return perform(request, session, frames)
@@ -145,7 +145,7 @@ class SessionService:
     # --- looking on -----------------------------------------------------------------------------------------
 
     def _watch(self, data: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
-        """Look at the game at a rate until the client has enough."""
+        """Stream observations of the game at a rate until the client ends the stream."""
         is_over = threading.Event()
         if not context.add_callback(is_over.set):
             return
@@ -161,7 +161,7 @@ class SessionService:
                     result = session.step(step)
                 frame = None if result.frame is None else frames.pack(result.frame)
                 yield _encode_answer(m.Look(pack_values(result.snapshot), frame))
-                # A client that is too slow for the rate gets fewer looks, not late ones.
+                # A client that is too slow for the rate gets fewer observations, not late ones.
                 due_s = max(due_s + 1.0 / watch.rate_hz, time.monotonic())
         except SoulslabError as error:
             abort(context, error)
@@ -176,11 +176,11 @@ def _read_hello(data: bytes) -> m.Hello:
 
 
 def _encode_answer(answer: m.Message) -> bytes:
-    """Return an answer as bytes.
+    """Encode an answer.
 
     Raises:
-        RemoteError: It holds what cannot travel.
-        WireError: It is too large.
+        RemoteError: The answer contains a value that cannot be encoded.
+        WireError: The answer is too large.
     """
     try:
         data = encode(answer)
@@ -192,6 +192,6 @@ def _encode_answer(answer: m.Message) -> bytes:
 
 
 def _as_bug(error: Exception) -> RemoteError:
-    """Log what should not have happened; return what the client is told."""
+    """Log an unexpected error; return the error for the client."""
     _log.error("a request failed in a way that it should not", exc_info=error)
     return RemoteError(f"the server failed: {type(error).__name__}: {error}; its log says where")

@@ -1,7 +1,7 @@
-"""Values of attributes and fields of errors as msgpack; no pickle, and no type that the other side chooses.
+"""Encoding of attribute values and error fields as msgpack, without pickle or types chosen by the other side.
 
-Numbers, bool, text and bytes are msgpack's own. Arrays travel as extension 1: the number of the dtype, the number of
-dimensions, each dimension as 32 bits, the elements, all little endian. File names travel as extension 2, UTF-8.
+Numbers, bool, text and bytes are native msgpack types. Arrays are extension 1: number of the dtype, number of
+dimensions, each dimension as 32 bits, elements; all little-endian. File names are extension 2, UTF-8.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 ARRAY = 1
 PATH = 2
-#: The number of a dtype on the wire is its place in here; new ones go to the end.
+#: The number of a dtype is its index in this list; new dtypes are appended.
 DTYPES = tuple(np.dtype(f"<{name}") for name in ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8", "b1"))
 MAX_DIMENSIONS = 4
 
@@ -28,7 +28,7 @@ def array_to_bytes(array: NDArray[Any]) -> bytes:
     """Return an array as extension 1.
 
     Raises:
-        TypeError: Its dtype or its number of dimensions does not travel.
+        TypeError: Its dtype or its number of dimensions is not supported.
     """
     dtype = array.dtype.newbyteorder("<")
     if dtype not in DTYPES or array.ndim > MAX_DIMENSIONS:
@@ -38,10 +38,10 @@ def array_to_bytes(array: NDArray[Any]) -> bytes:
 
 
 def array_from_bytes(data: bytes | memoryview) -> NDArray[Any]:
-    """Return the array, of its own, that extension 1 holds.
+    """Return the array in extension 1, as a new array.
 
     Raises:
-        ValueError: It is malformed.
+        ValueError: The extension is malformed.
     """
     try:
         number, n_dimensions = struct.unpack_from("<BB", data)
@@ -58,7 +58,7 @@ def array_from_bytes(data: bytes | memoryview) -> NDArray[Any]:
 
 
 def _to_wire(value: object) -> object:
-    """Turn what msgpack does not know into what it does."""
+    """Convert a value that msgpack does not support."""
     match value:
         case np.ndarray():
             return msgspec.msgpack.Ext(ARRAY, array_to_bytes(value))
@@ -71,7 +71,7 @@ def _to_wire(value: object) -> object:
 
 
 def _from_wire(code: int, data: memoryview) -> object:
-    """Turn an extension into what it stands for."""
+    """Convert an extension to its value."""
     if code == ARRAY:
         return array_from_bytes(data)
     if code == PATH:
@@ -80,19 +80,19 @@ def _from_wire(code: int, data: memoryview) -> object:
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_to_wire)
-#: What the encoder raises for what cannot travel: no such type, a number beyond 64 bits, text that is no Unicode, ...
+#: Errors of the encoder for unsupported types, numbers beyond 64 bits, invalid Unicode and similar values.
 UNSENDABLE = (TypeError, ValueError, OverflowError, RecursionError)
 
 
 def encode(message: object) -> bytes:
-    """Return a message as msgpack.
+    """Encode a message as msgpack.
 
     Raises:
-        TypeError, ValueError, OverflowError, RecursionError: It holds what cannot travel (`UNSENDABLE`).
+        TypeError, ValueError, OverflowError, RecursionError: It contains a value that cannot be encoded (`UNSENDABLE`).
     """
     return _encoder.encode(message)
 
 
 def make_decoder(kind: type[T]) -> msgspec.msgpack.Decoder[T]:
-    """Return a decoder that checks messages against a type; it raises `msgspec.MsgspecError` or a ValueError."""
+    """Return a decoder that validates messages by type; it raises `msgspec.MsgspecError` or a ValueError."""
     return msgspec.msgpack.Decoder(kind, ext_hook=_from_wire)

@@ -61,7 +61,7 @@ def test_what_cannot_be_told_yet_is_told_so(game):
     toys, remote = game
     toys.toy.memory.write(OWNER_AT + OWNER_OFFSET, bytes(8))
     for use in (lambda: remote.read("hp"), lambda: remote.write({"hp": 50})):
-        with pytest.raises(UndecidedAttributeError, match="none of its 2 ways") as caught:
+        with pytest.raises(UndecidedAttributeError, match="none of its 2 variants") as caught:
             use()
         assert caught.value.attribute == "hp"
         assert [problem.partition(":")[0] for problem in caught.value.problems] == [WRONG, RIGHT]

@@ -1,7 +1,7 @@
-"""What is around every call of the public service: reading the request, and telling what went wrong.
+"""Handlers of the public service: decoding of requests and conversion of errors.
 
-Failure is an answer with ``success=false`` and a message. Only streams, whose messages have no such field, end with a
-gRPC status, and bytes that are no message get INVALID_ARGUMENT.
+A failure is an answer with ``success=false`` and a message. Only streams, whose messages have no such field, end with a
+gRPC status, and malformed bytes get INVALID_ARGUMENT.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def unary_handler(
     answer: Callable[[Request, Any], Response],
     note: Callable[[str], None],
 ) -> grpc.RpcMethodHandler:
-    """Return what gRPC needs to serve a call with one answer.
+    """Return the gRPC handler of a call with one answer.
 
     Args:
-        request_type: Its message.
-        response_type: Makes the answer to a failure.
-        answer: Makes the answer of a request and the context of the call.
-        note: Told which client called.
+        request_type: Message type of the request.
+        response_type: Creates the answer for a failure.
+        answer: Creates the answer from the request and the context of the call.
+        note: Called with the client of each call.
     """
 
     def call(data: bytes, context: Any) -> Response:
@@ -51,7 +51,7 @@ def stream_handler(
     answer: Callable[[Request, Any], Iterator[Response]],
     note: Callable[[str], None],
 ) -> grpc.RpcMethodHandler:
-    """Return what gRPC needs to serve a call with a stream of answers; see `unary_handler`."""
+    """Return the gRPC handler of a call with a stream of answers; see `unary_handler`."""
 
     def call(data: bytes, context: Any) -> Iterator[Response]:
         request = _parsed(request_type, data, context)
@@ -66,7 +66,7 @@ def stream_handler(
 
 
 def gone_event(context: Any) -> threading.Event:
-    """Return what is set when a call ends, however it does."""
+    """Return an event that is set when a call ends for any reason."""
     gone = threading.Event()
     if not context.add_callback(gone.set):
         gone.set()
@@ -74,7 +74,7 @@ def gone_event(context: Any) -> threading.Event:
 
 
 def text_of(text: str) -> str:
-    """Return text that protobuf takes: file names may hold what is no Unicode."""
+    """Return valid text for protobuf: file names may contain invalid Unicode."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Frame streams: pictures at a fixed rate until the client is gone."""
+"""Frame streams at a fixed rate, until the client disconnects."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ MAX_STREAMS = 8
 class FrameStreams:
     """All frame streams of a server.
 
-    A client that stops a stream that is stalled leaves it open until its connection ends (so does pysiphon), and each
-    one holds a thread. So there may be `MAX_STREAMS`; one more ends the one that has been still for the longest time.
+    A client that stops a stalled stream (as pysiphon does) leaves it open until its connection ends, and each stream
+    occupies a thread. Therefore their number is limited to `MAX_STREAMS`; one more ends the stream that has been
+    stalled longest.
 
     Args:
-        capture: Takes a picture.
-        rate_hz: Pictures per second, at most.
+        capture: Captures a frame.
+        rate_hz: Maximum number of frames per second.
     """
 
     def __init__(self, capture: Callable[[], Frame], rate_hz: float) -> None:
@@ -43,15 +44,15 @@ class FrameStreams:
     def frames(
         self, request: messages.StreamFramesRequest, context: Any, gone: threading.Event
     ) -> Iterator[messages.FrameData]:
-        """Yield pictures.
+        """Yield frames.
 
         Args:
-            request: ``jpeg`` or ``raw``, and the quality of the former.
-            context: Of the call.
-            gone: Is set when the client is.
+            request: Format (``jpeg`` or ``raw``) and JPEG quality.
+            context: Context of the call.
+            gone: Event that is set when the client has disconnected.
 
         Raises:
-            SiphonError: The request makes no sense, or there is no picture any more.
+            SiphonError: The request is not valid, or the window cannot be captured any more.
         """
         kind, quality = _checked(request)
         token = object()
@@ -64,7 +65,7 @@ class FrameStreams:
                 now = time.perf_counter()
                 with self._lock:
                     self._open[token] = (now, context)
-                # Pictures that are late are left out; they would only be later.
+                # Late frames are skipped.
                 due_s = max(due_s + self._period_s, now)
         finally:
             with self._lock:
@@ -82,7 +83,7 @@ class FrameStreams:
 
 
 def bgra_of(pixels: NDArray[np.uint8]) -> bytes:
-    """Return a picture as raw BGRA, row by row from the top."""
+    """Return a frame as raw BGRA, row by row from the top."""
     return cv2.cvtColor(pixels, cv2.COLOR_RGB2BGRA).tobytes()
 
 

@@ -1,4 +1,4 @@
-"""Keys that public clients hold: who pressed what, taps that take their time, and what a client leaves behind."""
+"""Keys held by public clients: toggled keys, timed taps, and release after a disconnect."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ MAX_TAP_S = 60.0
 
 
 class HeldKeys:
-    """The keys that are down, over all public clients.
+    """The held keys of all public clients.
 
     Args:
-        send: Sends the keys to hold to the game, all of them, in the order in which they were pressed.
+        send: Sends the keys to hold to the game, all of them in the order in which they were pressed.
     """
 
     def __init__(self, send: Callable[[Sequence[str]], None]) -> None:
         self._send = send
         self._lock = threading.Lock()
-        self._toggled: dict[str, str] = {}  # key -> the client that pressed it
+        self._toggled: dict[str, str] = {}  # from the key to the client that pressed it
         self._tapped: Counter[str] = Counter()
 
     @property
     def down(self) -> frozenset[str]:
-        """The keys that are down now."""
+        """The keys that are held now."""
         return frozenset(self._down())
 
     @property
@@ -37,7 +37,7 @@ class HeldKeys:
         return set(self._toggled.copy().values())
 
     def toggle(self, name: str, *, is_down: bool, peer: str) -> None:
-        """Press or release a key; whoever pressed it.
+        """Press or release a key, independent of the client that pressed it.
 
         Raises:
             InputError: There is no such key, or it cannot be sent.
@@ -52,21 +52,21 @@ class HeldKeys:
             try:
                 self._send(self._down())
             except SoulslabError:
-                # A press that failed is none; what cannot be released is gone with the game.
+                # A failed press is discarded; a key that cannot be released has ended with the game.
                 self._toggled = before if is_down else self._toggled
                 raise
 
     def tap(self, names: Sequence[str], hold_ms: int, delay_ms: int, gone: threading.Event) -> None:
-        """Press keys, hold them, release them; return then.
+        """Press keys, hold them and release them.
 
         Args:
-            names: The keys.
-            hold_ms: How long to hold all of them.
-            delay_ms: Between two presses, and between two releases.
-            gone: Is set when the client is: then they are released at once.
+            names: Names of the keys.
+            hold_ms: Time from the last press to the first release.
+            delay_ms: Time between two presses, and between two releases.
+            gone: Event that is set when the client has disconnected: then the keys are released at once.
 
         Raises:
-            InputError: There is no such key, the times make no sense, or they cannot be sent.
+            InputError: There is no such key, the times are not valid, or the keys cannot be sent.
         """
         keys = list(dict.fromkeys(key_named(name) for name in names))
         _check_tap(keys, hold_ms, delay_ms)
@@ -90,7 +90,7 @@ class HeldKeys:
                     self._send(self._down())
 
     def release_of(self, peer: str) -> list[str]:
-        """Release what a client that is gone holds; return it. Raises what sending raises."""
+        """Release the keys of a disconnected client; return them. Raises the errors of sending."""
         with self._lock:
             keys = [key for key, owner in self._toggled.items() if owner == peer]
             for key in keys:
@@ -100,12 +100,12 @@ class HeldKeys:
         return keys
 
     def forget(self) -> None:
-        """Forget what is toggled, as the window that had it is gone."""
+        """Forget the toggled keys, because their window is closed."""
         with self._lock:
             self._toggled.clear()
 
     def send_again(self) -> None:
-        """Hold what is held in a window that was found anew."""
+        """Hold the keys again in a window that was found again."""
         with self._lock:
             if down := self._down():
                 self._send(down)
@@ -121,10 +121,10 @@ class HeldKeys:
 
 
 def key_named(name: str) -> str:
-    """Return our name of a key of the public protocol, in capitals or not.
+    """Return our name of a key of the public protocol, without regard to case.
 
     Raises:
-        UnknownKeyError: There is none.
+        UnknownKeyError: There is no such key.
     """
     return key_of_public_name(name.upper()).name
 

@@ -1,7 +1,7 @@
-"""Which clients are still connected: the public protocol has no call that says good-bye.
+"""Detection of disconnected clients, because the public protocol has no call for leaving.
 
-gRPC for Python tells a server when a call ends, but not when a connection does, and a client that holds a key is in no
-call. So the process looks at its own sockets, only while there is something to clean up.
+gRPC for Python reports the end of a call to a server, but not the end of a connection, and a client that holds a key
+has no active call. Therefore the process examines its own sockets, but only while a client holds resources.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import psutil
 from soulslab.siphon.rpc.peer_user import address_of_peer, plain_host
 
 POLL_S = 0.25
-#: Unix sockets do not tell one client from another; without a call for so long all of them count as gone.
+#: Clients of Unix sockets cannot be distinguished; after this long without a call all of them count as disconnected.
 UNIX_STILL_S = 10.0
 
 
 class PeerWatch:
-    """Tells which clients have gone, for as long as anybody wants to know.
+    """Reports disconnected clients while there are clients to watch.
 
     Args:
-        wanted: Returns the clients that somebody wants to know about; the watch rests while there are none.
-        gone: Called again and again with a client that is gone and for how long, in seconds.
+        wanted: Returns the clients to watch; the watch pauses while there are none.
+        gone: Called repeatedly with a disconnected client and the time since, in seconds.
     """
 
     def __init__(self, wanted: Callable[[], Iterable[str]], gone: Callable[[str, float], None]) -> None:
@@ -37,19 +37,19 @@ class PeerWatch:
         self._gone_since: dict[str, float] = {}
 
     def wake(self) -> None:
-        """Start to watch, if it rests."""
+        """Resume the watch, if it is paused."""
         with self._lock:
             if self._thread is None and not self._stopping.is_set():
                 self._thread = threading.Thread(target=self._watch, name="siphon: peers", daemon=True)
                 self._thread.start()
 
     def called(self, peer: str) -> None:
-        """Note that a client is there."""
+        """Record a call of a client."""
         if _is_unix(peer):
             self._last_call_s[peer] = time.monotonic()
 
     def close(self) -> None:
-        """End it; a second call does nothing."""
+        """End the watch; a second call does nothing."""
         self._stopping.set()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -84,7 +84,7 @@ def _is_unix(peer: str) -> bool:
 
 
 def _connected() -> set[tuple[str, int]]:
-    """Return the addresses at the other ends of this process's connections."""
+    """Return the remote addresses of this process's connections."""
     return {
         (plain_host(connection.raddr.ip), connection.raddr.port)
         for connection in psutil.Process().net_connections("tcp")
