@@ -115,7 +115,7 @@ class ClockSelection:
         return not fault
 
     def _refuse(self, reason: str) -> None:
-        """Record why there is no lockstep clock; raise if one was requested."""
+        """Record why the lockstep clock is unavailable; raise if one was requested."""
         if self._options.clock == "lockstep" or self._options.deterministic:
             raise ClockUnavailableError(f"{reason}. See docs/clock.md, or use the grade realtime or scaled")
         self.reason = reason

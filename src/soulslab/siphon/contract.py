@@ -350,7 +350,7 @@ class SessionContract:
             session.snapshot()
 
     def test_threads_may_share_it(self, session: Session, game: ContractGame) -> None:
-        """Each thread gets the result of its own call."""
+        """Each thread gets the result that belongs to its call."""
         _hold_time(session)
         names = [game.number, game.other, game.tick, game.fixed]
         expected = session.snapshot(names)

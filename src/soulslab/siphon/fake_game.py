@@ -1,4 +1,4 @@
-"""Parts of fake games, which run in this process instead of their own."""
+"""Parts of fake games, which run inside this process."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ Sources: evdev codes from Linux ``input-event-codes.h``; XKB names from xkeyboar
 are looked up by them, see `soulslab.siphon.input.x_input`); scan codes (set 1, make) from Microsoft, "Keyboard Input
 Overview", table of scan codes; virtual-key codes from Microsoft, "Virtual-Key Codes"; X buttons from the X protocol and
 the convention that 4 and 5 are the wheel, 8 and 9 the side buttons. The names are those of the public Siphon protocol
-as far as it has them (`PUBLIC_MOUSE_NAMES` holds the ones that differ).
+as far as it has them (`PUBLIC_MOUSE_NAMES` lists the differences).
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def key_named(name: str) -> Key:
         name: A name of `KEYS`, in capitals.
 
     Raises:
-        UnknownKeyError: There is no such key; the error suggests a similar name.
+        UnknownKeyError: The key does not exist; the error suggests a similar name.
     """
     key = KEYS.get(name)
     if key is None:
@@ -180,6 +180,6 @@ def key_of_public_name(name: str) -> Key:
     """Return the key with a name of the public Siphon protocol: a name of `KEYS` or of `PUBLIC_MOUSE_NAMES`.
 
     Raises:
-        UnknownKeyError: There is no such key.
+        UnknownKeyError: The key does not exist.
     """
     return key_named(PUBLIC_MOUSE_NAMES.get(name, name))

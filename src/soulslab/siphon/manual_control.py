@@ -80,7 +80,7 @@ class ManualControl:
             delay_s: Time between two presses and between two releases, s.
 
         Raises:
-            UnknownKeyError: There is no such key; nothing was sent.
+            UnknownKeyError: The key does not exist; nothing was sent.
             InputError: A key cannot be sent.
         """
         names = self._names(keys)
@@ -227,7 +227,7 @@ class Shell:
         """Execute one line.
 
         Raises:
-            ConfigError: There is no such command, or its arguments are wrong.
+            ConfigError: The command does not exist, or its arguments are wrong.
             SiphonError: The command failed.
         """
         try:

@@ -167,7 +167,7 @@ def parse_values(profile: Profile, texts: Mapping[str, str]) -> dict[str, Value]
             values[name] = tomllib.loads(f"value = {text}")["value"]
         except (ValueError, RecursionError) as error:
             if kind not in ("utf8", "utf16"):
-                raise ConfigError(f"is no value of type {kind}: {error}", path=name, source=text) from error
+                raise ConfigError(f"is not a value of type {kind}: {error}", path=name, source=text) from error
             values[name] = text
         if kind == "bytes":
             values[name] = _bytes(name, values[name])
@@ -186,7 +186,7 @@ def save_frame(frame: Frame, file: Path) -> None:
     try:
         is_encoded, data = cv2.imencode(file.suffix, pixels)
     except cv2.error as error:
-        raise ConfigError("is no name of a picture that can be written; end it in .png", source=file) from error
+        raise ConfigError("is not the name of a supported image file; end it in .png", source=file) from error
     if not is_encoded:
         raise ConfigError("could not be encoded; end it in .png", source=file)
     try:
@@ -209,4 +209,4 @@ def _bytes(name: str, value: Value) -> bytes:
     try:
         return bytes.fromhex(value)
     except (TypeError, ValueError) as error:
-        raise ConfigError("is no hex text, such as '90 90'", path=name, source=str(value)) from error
+        raise ConfigError("is not hex text, such as '90 90'", path=name, source=str(value)) from error

@@ -142,7 +142,7 @@ def test_bytes_are_typed_in_hex():
     )
     assert parse_values(profile, {"raw": '"90 ff"'}) == {"raw": b"\x90\xff"}
     for text in ('"9"', "90", '"xy"'):
-        with pytest.raises(ConfigError, match="no hex text"):
+        with pytest.raises(ConfigError, match="not hex text"):
             parse_values(profile, {"raw": text})
 
 
@@ -150,7 +150,7 @@ def test_what_is_typed_wrongly_is_told():
     with pytest.raises(UnknownAttributeError, match="did you mean 'hp'"):
         parse_values(TOY_PROFILE, {"hpp": "5"})
     for text in ("five", "5 = 6", "[" * 5000):
-        with pytest.raises(ConfigError, match="no value of type i32"):
+        with pytest.raises(ConfigError, match="not a value of type i32"):
             parse_values(TOY_PROFILE, {"hp": text})
 
 

@@ -39,7 +39,7 @@ def find_entity(memory: Memory, name: str, entity: Entity, begin: int, end: int)
         end: Address after the last pointer.
 
     Raises:
-        EntityNotFoundError: No entity of the list has the id, or there is no list.
+        EntityNotFoundError: No entity of the list has the id, or the list is invalid.
         MemoryAccessError: The list cannot be read.
         ProcessExitedError: The process has ended.
     """

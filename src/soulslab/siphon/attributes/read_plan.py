@@ -326,7 +326,7 @@ class ReadPlan:
         for cell in self._chains.cells[self._n_bases : until]:
             pointer = int(self._pointers[cell.index])
             if cell.is_followed and not MIN_POINTER <= pointer < MAX_POINTER:
-                is_what = f"holds {pointer:#x}, which is no address" if pointer else "is a null pointer"
+                is_what = f"holds {pointer:#x}, which is not an address" if pointer else "is a null pointer"
                 raise self._pointer_error(cell, f"{is_what}; the game may be loading", is_null=not pointer)
 
     def _unreadable(self, parts: list[Cell | Part]) -> PointerError:

@@ -110,7 +110,7 @@ class Codec:
         try:
             return raw.decode(encoding)
         except UnicodeDecodeError as error:
-            problem = f"which is no {self._type} text"
+            problem = f"which is not {self._type} text"
             raise ImplausibleValueError(self.name, raw, math.nan, math.nan, problem=problem) from error
 
     def _decode_numbers(self, raw: bytes) -> Value:

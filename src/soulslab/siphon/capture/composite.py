@@ -25,7 +25,7 @@ class RedirectedWindow:
     """A window that the server draws into separate memory, and from there to the screen.
 
     The server does not have the pixels that were covered when the redirection began. The game is asked to draw them (an
-    Expose event); until it has done so, there is no frame.
+    Expose event); until it has done so, frames are not available.
 
     Args:
         window: Window.

@@ -48,7 +48,7 @@ class Framebuffer:
         start, stride = header[HEADER_SIZE] + header[N_COLOURS] * COLOUR_BYTES, header[BYTES_PER_LINE]
         if not known or start + header[HEIGHT] * stride > len(mapped):
             mapped.close()
-            raise DisplayError(f"{path} is no XWD file of 32 little-endian bits per pixel; is this Xvfb's own?")
+            raise DisplayError(f"{path} is not an XWD file of 32 little-endian bits per pixel; is this Xvfb's own?")
         rows = np.frombuffer(mapped, np.uint8, header[HEIGHT] * stride, start)
         pixels = rows.reshape(header[HEIGHT], stride // 4, 4)
         self._pixels: NDArray[np.uint8] | None = pixels[:, : header[WIDTH]]

@@ -15,7 +15,7 @@ class ProcessWatch:
         pid: Process id.
 
     Raises:
-        ProcessExitedError: There is no such process.
+        ProcessExitedError: The process does not exist.
     """
 
     def __init__(self, pid: int) -> None:

@@ -71,9 +71,9 @@ def library_path(name: str) -> Path:
     found = sorted(Path(__file__).parent.glob(f"{name}*.so"))
     if not found:
         raise ClockUnavailableError(
-            "the clock library was not built when soulslab was installed, as there was no C compiler; install gcc and "
-            "libc6-dev (on Debian: sudo apt-get install gcc libc6-dev), then install soulslab again from its clone, "
-            "wheel or git address: pip install --force-reinstall --no-deps PLACE"
+            "the clock library was not built when soulslab was installed, because no C compiler was found; install gcc "
+            "and libc6-dev (on Debian: sudo apt-get install gcc libc6-dev), then install soulslab again from its "
+            "clone, wheel or git address: pip install --force-reinstall --no-deps PLACE"
         )
     return found[0]
 

@@ -30,7 +30,7 @@ class Input(Protocol):
             again: Keys of `keys` that are released first if they are held already, so that the game sees a new press.
 
         Raises:
-            UnknownKeyError: There is no such key; nothing was sent.
+            UnknownKeyError: The key does not exist; nothing was sent.
             WindowGoneError: The game's window is closed.
             InputError: The events cannot be sent.
         """

@@ -48,7 +48,7 @@ def open_input(window: Window, backend: str = "auto", *, is_private: bool = Fals
         is_private: Whether the display ends with this process, so that no guard process is needed.
 
     Raises:
-        ConfigError: There is no such backend.
+        ConfigError: The backend does not exist.
         DisplayError: The display lacks XTest or XKB.
         WindowGoneError: The window has been closed.
     """
@@ -85,7 +85,7 @@ def read_keycodes(x: XConnection) -> dict[str, int]:
     xkb = x.extension(xcffib.xkb.key)
     with x.using("ask for the names of the keys"):
         if not xkb.UseExtension(1, 0).reply().supported:
-            raise DisplayError(f"X display {x.display} has no XKB 1.0, so its keys cannot be told apart")
+            raise DisplayError(f"X display {x.display} has no XKB 1.0, so its keys cannot be identified")
         which = xcffib.xkb.NameDetail.KeyNames | xcffib.xkb.NameDetail.KeyAliases
         reply = xkb.GetNames(_CORE_KEYBOARD, which).reply()
     names = [_text(item.name) for item in reply.keyNames]

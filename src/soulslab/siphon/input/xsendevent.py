@@ -1,4 +1,4 @@
-"""Keys and mouse as events sent to the game's window: they reach it without the focus, and nobody else sees them.
+"""Keys and mouse as events sent to the game's window: they reach it without the focus, and no other program sees them.
 
 Such events are marked as sent. SDL accepts them; programs that check the mark may ignore them, as xterm does, and a
 program that reads keys only through XInput 2 never gets them. The server does not know of these keys: a program that

@@ -47,7 +47,7 @@ class FakeMemory:
         """Map bytes at an address and return them; changing them changes the memory.
 
         Raises:
-            ValueError: The address range is mapped already, or there are no bytes.
+            ValueError: The address range is mapped already, or the bytes are empty.
         """
         region = Region(address, address + len(data), is_readable, is_writable, is_executable, path)
         index = bisect_right(self._starts, address)

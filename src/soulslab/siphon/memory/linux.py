@@ -49,7 +49,7 @@ class LinuxMemory:
         pid: Process id.
 
     Raises:
-        ProcessNotFoundError: There is no such process.
+        ProcessNotFoundError: The process does not exist.
         ProcessExitedError: It has ended, and its parent has not reaped it yet.
         AttachDeniedError: The operating system denies access; the message explains how to get it.
     """
@@ -211,7 +211,7 @@ def _open_pidfd(pid: int) -> int:
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        raise ProcessNotFoundError(f"{pid} is no id of a process", pid=pid) from error
+        raise ProcessNotFoundError(f"{pid} is not a process id", pid=pid) from error
 
 
 def _check_permission(pid: int) -> None:

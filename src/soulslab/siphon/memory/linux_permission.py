@@ -11,7 +11,7 @@ YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 _ADVICE = {
     1: (
-        "kernel.yama.ptrace_scope is 1, so a process may only read those that it started: let soulslab start the game, "
+        "kernel.yama.ptrace_scope is 1, so a process may only read its children: let soulslab start the game, "
         "or run `sudo sysctl kernel.yama.ptrace_scope=0` (until the next boot), "
         "or give this Python the right: `sudo setcap cap_sys_ptrace=ep {python}`"
     ),

@@ -114,7 +114,7 @@ def _start_ticks(pid: int) -> str:
     """Return the start time of a process in clock ticks since boot; process ids are reused.
 
     Raises:
-        ProcessExitedError: There is no such process.
+        ProcessExitedError: The process does not exist.
     """
     try:
         # The name of the program, in parentheses, may contain spaces.

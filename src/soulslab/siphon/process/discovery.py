@@ -95,7 +95,7 @@ def find_process(process: Process, pid: int = 0) -> int:
         pid: Id of the process to check; 0 to find the only one.
 
     Raises:
-        ProcessNotFoundError: There is no such process, or the given one runs another program.
+        ProcessNotFoundError: The process does not exist, or the given one runs another program.
         AmbiguousProcessError: There are several; the message lists them.
     """
     wanted = process.executable

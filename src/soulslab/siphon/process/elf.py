@@ -43,12 +43,12 @@ def read_elf(memory: Memory, base: int, path: str = "") -> Headers:
         path: Path of its file, which may name its sections; "" for none.
 
     Raises:
-        ImageError: There is no header, or it is malformed.
+        ImageError: The header is missing or malformed.
         MemoryAccessError: It cannot be read.
     """
     header = memory.read(base, _HEADER.size)
     if header[:4] != MAGIC or header[4] != _CLASS_64 or header[5] != _LITTLE_ENDIAN:
-        raise ImageError(f"at {base:#x} is no header of a 64-bit ELF program", pid=memory.pid)
+        raise ImageError(f"at {base:#x} is not a header of a 64-bit ELF program", pid=memory.pid)
     table_at, _, entry_size, n_segments = _HEADER.unpack(header)[:4]
     if entry_size != _SEGMENT.size or not n_segments or table_at > _PAGE:
         raise ImageError(f"the ELF header at {base:#x} is malformed", pid=memory.pid)

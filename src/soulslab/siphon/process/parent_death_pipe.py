@@ -41,7 +41,7 @@ class ParentDeathPipe:
         fcntl.fcntl(self.fd, fcntl.F_SETFL, fcntl.fcntl(self.fd, fcntl.F_GETFL) | os.O_ASYNC)
 
     def release(self) -> None:
-        """Let the child outlive this process; a second call does nothing."""
+        """Allow the child to outlive this process; a second call does nothing."""
         if self._our_end >= 0:
             # Before our end is closed, which would send the signal.
             fcntl.fcntl(self.fd, fcntl.F_SETFL, fcntl.fcntl(self.fd, fcntl.F_GETFL) & ~os.O_ASYNC)

@@ -43,13 +43,13 @@ def read_pe(memory: Memory, base: int) -> Headers:
         base: Address of its header.
 
     Raises:
-        ImageError: There is no header, or it is malformed.
+        ImageError: The header is missing or malformed.
         MemoryAccessError: It cannot be read.
     """
     start = memory.read(base, _PE_AT.size)
     (header_at,) = _PE_AT.unpack(start)
     if start[:2] != MAGIC or not _PE_AT.size <= header_at <= 4096 - _FILE_HEADER.size:
-        raise ImageError(f"at {base:#x} is no header of a Windows program", pid=memory.pid)
+        raise ImageError(f"at {base:#x} is not a header of a Windows program", pid=memory.pid)
     header = memory.read(base + header_at, _FILE_HEADER.size)
     signature, n_sections, optional_size, characteristics = _FILE_HEADER.unpack(header)
     optional_at = base + header_at + _FILE_HEADER.size

@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 class PrivateDisplay:
     """A running Xvfb with one screen of 24-bit colours.
 
-    Only this user can connect, by the cookie in `environment` or by user id; there is no TCP port. The pointer is not
+    Only this user can connect, by the cookie in `environment` or by user id; no TCP port is open. The pointer is not
     drawn and the screen saver is off. The server ends with `close`. If this process dies without it, even by SIGKILL,
     the server ends when its last client disconnects: at once, or together with the game.
 

@@ -26,7 +26,7 @@ from soulslab.errors import DisplayError, ProcessExitedError, WaitTimeoutError, 
 from soulslab.siphon.process.rectangle import Rectangle, around, bounds, overlap
 from soulslab.siphon.process.x11 import GONE_ERRORS, XConnection
 
-#: A window manager nests a window in two or three others; the game's window is no deeper than this.
+#: A window manager nests a window in two or three others; the game's window is at most this deep.
 MAX_DEPTH = 6
 #: Interval between checks for changes without an event, such as a new title.
 LOOK_INTERVAL_S = 0.25
@@ -228,7 +228,7 @@ def find_window(x: XConnection, pid: int, title: str = "") -> Window:
         title: Text that its title must contain; "" for any.
 
     Raises:
-        WindowNotFoundError: There is none; the message lists the visible windows.
+        WindowNotFoundError: No such window exists; the message lists the visible windows.
         DisplayError: The display has ended.
     """
     found = list(_visible(x, pid))
@@ -254,7 +254,7 @@ def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: fl
 
     Raises:
         ProcessExitedError: The process has ended.
-        WaitTimeoutError: There is none in time; the message lists the visible windows.
+        WaitTimeoutError: None appears in time; the message lists the visible windows.
         DisplayError: The display has ended.
     """
     started = time.monotonic()

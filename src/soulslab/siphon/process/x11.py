@@ -323,14 +323,14 @@ def _connect_in_time(display: str, cookie: bytes | None) -> Any:
 
     Raises:
         DisplayError: The server accepts connections but does not answer.
-        xcffib.XcffibException: There is no server, or it refuses.
+        xcffib.XcffibException: No server listens, or it refuses.
     """
     connected: Future[Any] = Future()
 
     def connect() -> None:
         try:
             raw = _connect(display, cookie)
-        except BaseException as error:  # noqa: BLE001  (raised by whoever waits for it)
+        except BaseException as error:  # noqa: BLE001  (raised in the waiting thread)
             connected.set_exception(error)
         else:
             connected.set_result(raw)

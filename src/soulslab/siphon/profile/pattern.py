@@ -74,7 +74,7 @@ def _split(text: str) -> list[str]:
             parts += [word[at : at + 2] for at in range(0, len(word), 2)]
     for part in parts:
         if not _BYTE.fullmatch(part):
-            raise ProfileError(f"{part!r} is no byte; a byte is two characters: hex digits or '?'")
+            raise ProfileError(f"{part!r} is not a byte; a byte is two characters: hex digits or '?'")
     return parts
 
 

@@ -199,7 +199,7 @@ def _without_unknown(data: Mapping[str, Any], error: Callable[[str, str], Profil
     attributes: dict[Any, Any] = {}
     for name, attribute in tables["attributes"].items():
         if not isinstance(attribute, dict):
-            _log.warning("attributes.%s is no table and is ignored", name)
+            _log.warning("attributes.%s is not a table and is ignored", name)
             continue
         for key in (key for key in attribute if key not in known):
             if isinstance(key, str) and get_close_matches(key, known, n=1):

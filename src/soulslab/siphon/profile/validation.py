@@ -72,7 +72,7 @@ def _name_mistakes(table: str, names: Iterable[str]) -> Iterator[Mistake]:
     for name in names:
         if not _NAME.fullmatch(name):
             yield (
-                "is no name: it starts with a letter or '_', and has only letters, digits, '_', '.' and '-'",
+                "is not a name: it starts with a letter or '_', and has only letters, digits, '_', '.' and '-'",
                 join_place(table, name),
             )
 
@@ -90,14 +90,14 @@ def _process_mistakes(process: Process) -> Iterator[Mistake]:
             )
     for name in process.environment:
         if not name or "=" in name or "\0" in name:
-            yield "is no name of an environment variable", join_place("process.environment", name)
+            yield "is not a name of an environment variable", join_place("process.environment", name)
     known = (*process.options, *_KNOWN_OPTIONS)
     for place, text in _process_texts(process):
         if "\0" in text:
             yield "holds a zero character, which no system takes", place
         for name in _FILLED_IN.findall(text):
             if name not in known and place.startswith(("process.command", "process.environment")):
-                yield f"{{{name}}} is none of process.options{did_you_mean(name, known)}", place
+                yield f"{{{name}}} is not one of process.options{did_you_mean(name, known)}", place
 
 
 def _process_texts(process: Process) -> Iterator[tuple[str, str]]:
@@ -259,7 +259,7 @@ def _clock_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> I
         attribute = attributes[name]
         variants = variants_of(attribute)
         if not is_number(attribute) or attribute.length != 1:
-            yield f"{name} is no single number", place
+            yield f"{name} is not a single number", place
         elif field == "tick_attribute" and any(variant.type in _FLOATS or variant.scale != 1.0 for variant in variants):
             yield f"{name} must be a whole number, with no scale, that counts the steps of the simulation", place
         elif field == "speed_attribute" and any(variant.type not in _FLOATS for variant in variants):
@@ -389,13 +389,13 @@ def _version_mistakes(place: str, variant: Fact, profile: Profile) -> Iterator[M
     known = profile.process.versions
     for index, version in enumerate(variant.versions):
         if version not in known:
-            problem = f"{short(version)} is none of process.versions{did_you_mean(version, known) if known else ''}"
+            problem = f"{short(version)} is not one of process.versions{did_you_mean(version, known) if known else ''}"
             yield problem, f"{place}.versions[{index}]"
             return
     if known and not versions_of(profile, variant):
         needed = [f"{of or place} for {', '.join(stated)}" for of, fact in facts_behind(profile, variant)
                   if (stated := stated_versions(fact))]  # fmt: skip
-        yield f"there is no version for which all is known that it needs: {'; '.join(needed)}", place
+        yield f"no version has all the facts that it needs: {'; '.join(needed)}", place
 
 
 def _variants(fact: Fact) -> Sequence[Fact]:

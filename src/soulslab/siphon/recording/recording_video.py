@@ -1,7 +1,8 @@
-"""The frames of a recording as a film that can be played up to its last commit, whatever happens to its writer.
+"""Video of the frames of a recording, which can be played up to its last commit after a crash of its writer.
 
-An ordinary MP4 keeps its table of frames at the end, so one that was not closed is lost. This one is fragmented
-(ISO/IEC 14496-12, 8.8): each part of it carries its own table, and only whole parts are written to the disk.
+An ordinary MP4 file has its index of frames at the end, so an unfinished file cannot be played. This video is
+fragmented (ISO/IEC 14496-12, 8.8): each fragment has its own index, and only complete fragments are written to the
+disk.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
     from av.video.stream import VideoStream
 
-#: Encoders in the order of choice, with their options: none of them may look ahead, as that would be lost in a crash.
+#: Encoders in the order of preference, with their options: look-ahead is disabled, because it would be lost in a crash.
 CODECS: Final = {
     "libx264": {"crf": "23", "preset": "veryfast", "tune": "zerolatency"},
     "mpeg4": {"qscale": "4", "bf": "0"},
 }
 FRAGMENT_US = 250_000
-#: MP4's usual clock: divisible by all rates that are in use.
+#: Usual time base of MP4: divisible by all common rates.
 CLOCK_HZ = 90_000
 _BOX_HEADER = 8
 
 
 class _Fragments:
-    """Takes what the muxer writes, and writes whole boxes of it when it is told to."""
+    """Buffers the output of the muxer, and writes complete boxes on `commit`."""
 
     def __init__(self, path: Path) -> None:
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -40,12 +41,12 @@ class _Fragments:
         self._n_written = 0
 
     def write(self, data: ReadableBuffer) -> int:
-        """Keep it until `commit`."""
+        """Buffer data until `commit`."""
         self._pending += data
         return memoryview(data).nbytes
 
     def commit(self) -> None:
-        """Write the boxes that are complete; all of them or none.
+        """Write all complete boxes, or none of them.
 
         Raises:
             OSError: They do not fit on the disk.
@@ -54,7 +55,7 @@ class _Fragments:
         while end + _BOX_HEADER <= len(self._pending):
             size = int.from_bytes(self._pending[end : end + 4], "big")
             kind = bytes(self._pending[end + 4 : end + 8])
-            # A fragment's table (moof) is of no use without its frames (mdat).
+            # The index of a fragment (moof) is useless without its frames (mdat).
             if end + size > len(self._pending) or (kind == b"moof" and not self._has_frames(end + size)):
                 break
             end += size
@@ -69,21 +70,21 @@ class _Fragments:
         del self._pending[:end]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._handle)
 
     def _has_frames(self, start: int) -> bool:
-        """Return whether the box that starts there is complete."""
+        """Return whether the box at a position is complete."""
         header = self._pending[start : start + 4]
         return len(header) == 4 and start + int.from_bytes(header, "big") <= len(self._pending)
 
 
 class RecordingVideo:
-    """Writes frames as a film; none counts before `commit`.
+    """Writes frames as a video; they are valid after `commit`.
 
     Args:
-        path: A new file, ``.mp4``.
-        rate_hz: Frames per second, about; each frame has its own time.
+        path: Path of a new file, ``.mp4``.
+        rate_hz: Approximate frames per second; each frame has its own time.
 
     Raises:
         OSError: It cannot be created.
@@ -103,8 +104,8 @@ class RecordingVideo:
         """Add a frame.
 
         Args:
-            frame: (H, W, 3) RGB; all of one size. A row or a column is repeated where its number is odd.
-            time_s: Since the start.
+            frame: (H, W, 3) RGB; all of one size. An odd last row or column is repeated.
+            time_s: Time since the start.
         """
         height, width = frame.shape[:2]
         if height % 2 or width % 2:
@@ -118,22 +119,22 @@ class RecordingVideo:
         self._container.mux(self._stream.encode(picture))
 
     def commit(self) -> None:
-        """Let what the muxer has finished count: all but the last quarter of a second.
+        """Commit the output of the muxer: all but the last quarter of a second.
 
         Raises:
-            OSError: It does not fit on the disk; the film stays as it was.
+            OSError: It does not fit on the disk; the video stays unchanged.
         """
         self._file.commit()
 
     def finish(self) -> None:
-        """Let all frames count. Raises as `commit`."""
+        """Commit all frames. Raises as `commit`."""
         if self._stream is not None:
             self._container.mux(self._stream.encode(None))
         self._container.close()
         self._file.commit()
 
     def close(self) -> None:
-        """Let go of the film; a second call does nothing."""
+        """Close the video; a second call does nothing."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -150,6 +151,6 @@ class RecordingVideo:
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         stream.codec_context.time_base = stream.time_base = Fraction(1, CLOCK_HZ)
         stream.codec_context.gop_size = self._rate
-        # With more threads the encoder keeps frames back, one for each.
+        # With several threads the encoder would delay one frame per thread.
         stream.codec_context.thread_count = 1
         return stream

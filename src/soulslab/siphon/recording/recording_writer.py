@@ -1,4 +1,4 @@
-"""The writing half of a recorder: samples from a queue to the file and the film, a commit every half second."""
+"""The writing thread of a recorder: samples from a queue to the file and the video, with a commit every half second."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from soulslab.errors import RecordingError
 from soulslab.siphon.recording.hdf5 import Layout, RecordingFile, Sample
 from soulslab.siphon.recording.recording_video import RecordingVideo
 
-#: A crash may cost a second: half of one here, a quarter in the muxer of the film, and what the commit itself takes.
+#: A crash may lose a second: half of one here, a quarter in the muxer of the video, and the time of the commit itself.
 COMMIT_S = 0.5
 
 
 class Destination:
-    """The file and the film of one recording.
+    """The file and the video of one recording.
 
     Args:
-        path: The file.
-        video: The film; None for frames in the file, or none.
-        layout: What the file is made of.
-        rate_hz: Samples per second, about.
+        path: Path of the file.
+        video: Path of the video; None for frames in the file, or none.
+        layout: Layout of the file.
+        rate_hz: Approximate samples per second.
 
     Raises:
-        RecordingError: They exist or cannot be created; then there is neither.
+        RecordingError: The files exist or cannot be created; neither remains.
     """
 
     def __init__(self, path: Path, video: Path | None, layout: Layout, rate_hz: float) -> None:
@@ -51,19 +51,19 @@ class Destination:
         self._file.append(sample)
 
     def commit(self) -> None:
-        """Let all so far count. Raises `OSError`."""
+        """Commit all samples so far. Raises `OSError`."""
         self._file.commit()
         if self._video is not None:
             self._video.commit()
 
     def finish(self) -> None:
-        """Let everything count. Raises `OSError`."""
+        """Commit everything and finish the video. Raises `OSError`."""
         self._file.commit()
         if self._video is not None:
             self._video.finish()
 
     def close(self) -> None:
-        """Let go of both; a second call does nothing."""
+        """Close both; a second call does nothing."""
         try:
             self._file.close()
         finally:
@@ -72,16 +72,16 @@ class Destination:
 
 
 class Writer:
-    """Writes what comes out of a queue until a None comes.
+    """Writes the samples of a queue until it contains None.
 
     Args:
-        destination: Where to; it is closed at the end.
-        samples: Where from.
+        destination: File and video; closed at the end.
+        samples: Queue of samples.
         start_s: ``time.perf_counter()`` at the start of the recording.
 
     Attributes:
-        failure: Why nothing is written any more; what comes then is thrown away.
-        latency_ms: From the start of the last sample until it was written.
+        failure: Error that stopped all writing; later samples are discarded.
+        latency_ms: Time from the start of the last sample until it was written.
     """
 
     def __init__(self, destination: Destination, samples: queue.Queue[Sample | None], start_s: float) -> None:
@@ -95,16 +95,16 @@ class Writer:
 
     @property
     def average_latency_ms(self) -> float:
-        """The mean of `latency_ms` over all samples."""
+        """Mean of `latency_ms` over all samples."""
         return self._sum_ms / self._n_written if self._n_written else 0.0
 
     def run(self) -> None:
-        """Write until the end."""
+        """Write until the end of the queue."""
         try:
             self._write_all()
-        except Exception as error:  # noqa: BLE001  (nobody is above a thread: whatever it is, `Recorder.stop` tells)
+        except Exception as error:  # noqa: BLE001  (a thread has no caller: `Recorder.stop` raises it)
             self._fail(error)
-            # The sampler must not wait for room in the queue.
+            # The sampler must not wait for space in the queue.
             while self._samples.get() is not None:
                 pass
         try:
@@ -144,5 +144,5 @@ class Writer:
 
 
 def why(error: Exception) -> str:
-    """Return what an error says, for another message."""
+    """Return the text of an error, for another message."""
     return getattr(error, "strerror", None) or str(error)

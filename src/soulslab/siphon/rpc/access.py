@@ -88,7 +88,7 @@ def read_pem(path: Path, setting: str) -> bytes:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", path=setting) from error
     if b"-----BEGIN" not in data:
-        raise ConfigError(f"{path} is no PEM file", path=setting)
+        raise ConfigError(f"{path} is not a PEM file", path=setting)
     return data
 
 

@@ -65,7 +65,7 @@ class Clients:
         with self._lock:
             if len(self._clients) >= self._limit:
                 raise AccessRefusedError(
-                    f"{self._limit} clients are attached already, and no more are let in: close one of them, or start "
+                    f"{self._limit} clients are attached already, which is the limit: close one of them, or start "
                     "the server with more (max_clients)"
                 )
             client = Client(hello)
@@ -76,7 +76,7 @@ class Clients:
         """Return the client with an id.
 
         Raises:
-            AccessRefusedError: There is no such client.
+            AccessRefusedError: The client does not exist.
         """
         client = self._clients.get(client_id)
         if client is None:

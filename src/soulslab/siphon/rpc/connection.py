@@ -77,7 +77,7 @@ def make_endpoint(address: str, token: str | Secret, tls: Path | None) -> Endpoi
 
     Raises:
         ConfigError: The address or the file is malformed.
-        AccessRefusedError: The address is on another machine, and there is no TLS: the token, the keys and all read
+        AccessRefusedError: The address is on another machine, and TLS is not used: the token, the keys and all read
             data would be readable on the network.
     """
     place = parse_address(address)

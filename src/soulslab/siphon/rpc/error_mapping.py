@@ -148,7 +148,7 @@ def from_call(call: Any, address: str) -> SoulslabError:
         case _Code.UNAUTHENTICATED | _Code.PERMISSION_DENIED:
             return errors.AccessRefusedError(f"the server at {address} refuses us: {details}")
         case _Code.UNIMPLEMENTED:
-            return errors.WireError(f"what answers at {address} is no soulslab server of this version: {details}")
+            return errors.WireError(f"what answers at {address} is not a soulslab server of this version: {details}")
         case _Code.RESOURCE_EXHAUSTED:
             return errors.WireError(f"the server at {address} cannot take this: {details}")
         case _:

@@ -236,7 +236,7 @@ def _refuse_used_socket(path: str) -> None:
     place = Path(path)
     try:
         if not stat.S_ISSOCK(place.lstat().st_mode):
-            raise ConfigError(f"{path} exists and is no socket; choose another path", path="address")
+            raise ConfigError(f"{path} exists and is not a socket; choose another path", path="address")
     except FileNotFoundError:
         return
     with socket.socket(socket.AF_UNIX) as probe:

@@ -82,7 +82,7 @@ class SessionService:
                 _log.info("%s has left", client.name)
 
     def _welcome(self, client: Client) -> m.Welcome:
-        """Return the first answer to a client; a game that has ended is no error, because the client may restart it."""
+        """Return the first answer to a client; a game that has ended is accepted, because the client may restart it."""
         with self._game.use(WAIT_S) as session:
             try:
                 info = session.info

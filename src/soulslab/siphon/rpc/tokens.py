@@ -63,7 +63,7 @@ def read_token(file: Path) -> Secret:
 def _check_owner(file: Path, about: os.stat_result) -> None:
     """Raise `ConfigError` if another user could have chosen the token in a file."""
     if not stat.S_ISREG(about.st_mode):
-        raise ConfigError("is no regular file", source=file)
+        raise ConfigError("is not a regular file", source=file)
     if sys.platform == "win32":
         return
     if about.st_uid not in (os.geteuid(), 0):

@@ -1,4 +1,4 @@
-"""The game that is scanned: its memory, its program, its time and its keys, over restarts."""
+"""The scanned game: its memory, program, time and keys, across restarts."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from soulslab.siphon.profile import ClockFacts, Process, Profile
 from soulslab.siphon.scanner.pointers import Module, modules_of
 from soulslab.siphon.session import Frame, SessionOptions
 
-#: How long a key is held for a tap; games that look once a frame would miss a shorter one.
+#: Duration of a tap; a game that polls its keys once per frame would miss a shorter one.
 TAP_S = 0.1
-#: Wall time that the game may take beyond what it is asked for.
+#: Wall time that the game may take in addition to the requested time.
 DEADLINE_S = 20.0
-#: SDL uses another driver without an error where it cannot reach the display.
+#: SDL silently uses another driver if it cannot reach the display.
 ON_DISPLAY = {"SDL_VIDEODRIVER": "x11"}
-#: Settings and saved games of the user are not to matter, nor to be changed.
+#: Settings and saved games of the user must neither have an effect nor be changed.
 OWN_FOLDER = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), "{directory}")
 
 _log = logging.getLogger(__name__)
 
 
 class ScannedGame:
-    """A game that nothing is known of yet but its name.
+    """A game of which only the name is known.
 
     Args:
-        profile: Says how it is recognised and started; its bases and attributes need not fit.
-        options: How to open it.
+        profile: Identifies and starts the game; its bases and attributes need not fit.
+        options: Session options.
 
     Attributes:
-        profile: As given, but for the grade of the clock: of a game that cannot be held it is realtime.
-        n_starts: How many runs of the game have been seen.
-        is_child: We started it.
-        memory: Of the run of now.
-        image: Its program.
+        profile: The given profile, with the grade realtime if the game cannot be held.
+        n_starts: Number of runs of the game so far.
+        is_child: Whether it was started here.
+        memory: Memory of the current run.
+        image: Executable of the current run.
     """
 
     def __init__(self, profile: Profile, options: SessionOptions) -> None:
@@ -64,17 +64,17 @@ class ScannedGame:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Process id."""
         return self.memory.pid
 
     @property
     def clock_grade(self) -> str:
-        """How its time can be controlled."""
+        """Grade of its clock."""
         return self._session.clock.grade
 
     @property
     def is_paused(self) -> bool:
-        """Whether its time stands."""
+        """Whether its time is held."""
         return not self._session.clock.speed
 
     @property
@@ -83,17 +83,17 @@ class ScannedGame:
         return has_ended(self.pid)
 
     def modules(self, *, with_libraries: bool = False) -> list[Module]:
-        """Return where pointer paths may start."""
+        """Return the modules in which pointer paths may start."""
         return modules_of(self.memory, self.image, with_libraries=with_libraries)
 
     # --- its life -------------------------------------------------------------------------------------------
 
     def restart(self) -> None:
-        """Start it again, or find it again if we did not start it; a game that was paused is paused again.
+        """Start it again, or find it again if it was not started here; a paused game is paused again.
 
         Raises:
-            ProcessNotFoundError, AmbiguousProcessError: The user has not started it again, or more than once.
-            SiphonError: It did not come back.
+            ProcessNotFoundError, AmbiguousProcessError: The user has not started it again, or several times.
+            SiphonError: The game did not start.
         """
         if self.is_child:
             is_paused = self.is_paused
@@ -107,10 +107,10 @@ class ScannedGame:
             self.attach()
 
     def attach(self, pid: int = 0) -> None:
-        """Go on with another process of the game, which the user has started.
+        """Continue with another process of the game, which the user has started.
 
         Args:
-            pid: Which; 0 for the only one there is.
+            pid: Process id; 0 for the only process.
         """
         old = self._options
         self._parts.close()
@@ -121,7 +121,7 @@ class ScannedGame:
             raise ProcessNotFoundError(f"{error}; start it again, then: attach", pid=pid or None) from error
 
     def close(self) -> None:
-        """Let go of it, and end it if we started it; a second call does nothing."""
+        """Release it, and end it if it was started here; a second call does nothing."""
         self._parts.close()
 
     def __enter__(self) -> Self:
@@ -136,7 +136,7 @@ class ScannedGame:
 
     @contextmanager
     def held_still(self) -> Iterator[None]:
-        """Hold its time, where that is possible, so that what is read belongs together."""
+        """Hold its time if possible, so that values that are read belong together."""
         clock = self._session.clock
         speed = clock.speed
         if clock.grade == "realtime" or not speed:
@@ -150,7 +150,7 @@ class ScannedGame:
                 clock.run(speed)
 
     def pass_time(self, seconds: float) -> None:
-        """Let game time pass; it goes on to run if it ran before."""
+        """Advance game time; afterwards the game runs if it ran before."""
         clock = self._session.clock
         speed = clock.speed
         clock.advance(seconds, deadline_s=seconds + DEADLINE_S)
@@ -161,16 +161,16 @@ class ScannedGame:
         """Hold its time.
 
         Raises:
-            ClockUnavailableError: It was started without the clock.
+            ClockUnavailableError: The game was started without the clock library.
         """
         self._session.clock.pause()
 
     def run(self, speed: float = 1.0) -> None:
-        """Let its time run."""
+        """Run the game."""
         self._session.clock.run(speed)
 
     def configure_clock(self, facts: ClockFacts) -> None:
-        """Use other facts about the clock, in this run and after restarts.
+        """Use other clock facts, in this run and after restarts.
 
         Raises:
             ClockUnavailableError: The clock is not a lockstep clock.
@@ -181,10 +181,10 @@ class ScannedGame:
         clock.configure(facts)
 
     def step(self, keys: Sequence[str], seconds: float) -> None:
-        """Hold exactly these keys from now on and let game time pass; time stands afterwards.
+        """Hold exactly these keys from now on and advance game time; time is held afterwards.
 
         Args:
-            keys: Physical keys, or actions of the profile's ``[keys]``. Without a window, only none can be held.
+            keys: Physical keys, or actions of the profile's ``[keys]``; must be empty without a window.
             seconds: Game time.
         """
         if keys or self._options.with_window:
@@ -203,7 +203,7 @@ class ScannedGame:
 
         Args:
             keys: Physical keys, or actions of the profile's ``[keys]``.
-            seconds: For how long.
+            seconds: Game time.
         """
         keyboard = self._with_window().input
         keyboard.set_held([self.profile.keys.get(key, key) for key in keys])
@@ -214,17 +214,17 @@ class ScannedGame:
                 keyboard.set_held(())
 
     def tap(self, keys: Sequence[str]) -> None:
-        """Press and release keys, one after another."""
+        """Press and release keys one after another."""
         for key in keys:
             self.hold([key], TAP_S)
             self.pass_time(TAP_S)
 
     def capture(self) -> Frame:
-        """Take a picture of its window."""
+        """Capture its window."""
         return self._with_window().capture()
 
     def _with_window(self) -> LocalSession:
-        """Return the session that has the window: of a game that we did not start it is opened when it is needed."""
+        """Return the session with the window, which is opened on demand for a game that was not started here."""
         if self.is_child:
             return self._session
         if self._windowed is None:
@@ -252,7 +252,7 @@ class ScannedGame:
         self._look_into()
 
     def _look_into(self) -> None:
-        """Open the memory of the process that runs now."""
+        """Open the memory of the running process."""
         pid = self._session.info.pid
         try:
             self.memory = LinuxMemory(pid)
@@ -264,17 +264,17 @@ class ScannedGame:
 
 
 def new_profile(pid: int, executable: str, command: Sequence[str], environment: dict[str, str], name: str) -> Profile:
-    """Return a profile that only says how a game is recognised and started.
+    """Return a profile that only identifies and starts a game.
 
     Args:
-        pid: Of the game, if it runs.
-        executable: Name of its program; "" for that of the process, or of the command.
-        command: What starts it; empty if nothing does.
-        environment: Variables that it is started with.
-        name: Of the game; "" for that of its program.
+        pid: Process id of the game, if it runs.
+        executable: Name of its program; "" for that of the process or of the command.
+        command: Command line that starts it; empty for none.
+        environment: Environment variables of the game.
+        name: Name of the game; "" for that of its program.
 
     Raises:
-        ProcessExitedError, AttachDeniedError: The process cannot be looked at.
+        ProcessExitedError, AttachDeniedError: The process cannot be examined.
     """
     if not executable:
         executable = file_name(executable_of(pid) if pid else command[0])
@@ -289,7 +289,7 @@ def new_profile(pid: int, executable: str, command: Sequence[str], environment: 
 
 
 def _without_facts(profile: Profile) -> Profile:
-    """Return the profile without what may not fit the game yet, and without the values that its clock names."""
+    """Return the profile without facts that may not fit the game yet, and without the attributes of its clock."""
     facts = profile.clock
     clock = ClockFacts(
         grade="realtime" if facts.grade == "scaled" else facts.grade,
@@ -306,7 +306,7 @@ def _in_real_time(profile: Profile) -> Profile:
 
 
 def _open(profile: Profile, options: SessionOptions) -> LocalSession:
-    """Open a session; without control of time where that cannot be had and was not asked for."""
+    """Open a session; without control of time if that is not available and was not requested."""
     try:
         return open_session(profile, options)
     except ClockUnavailableError as error:

@@ -1,4 +1,4 @@
-"""The search that a person leads from line to line: for a number, or for a text."""
+"""An interactive search for a number or a text, narrowed down line by line."""
 
 from __future__ import annotations
 
@@ -21,54 +21,54 @@ _SHOWN_BYTES = 32
 
 
 class Search(Protocol):
-    """A search that narrows down from line to line.
+    """A search that is narrowed down line by line.
 
     Attributes:
-        type: Of the value, as in a profile.
+        type: Type of the value, as in a profile.
     """
 
     type: NumberType | TextType
 
     @property
     def n_candidates(self) -> int:
-        """How many places are left."""
+        """Number of remaining places."""
         ...
 
     @property
     def n_rounds(self) -> int:
-        """How many lines have been looked for."""
+        """Number of rounds so far."""
         ...
 
     def look(self, line: str, progress: Progress | None = None, /) -> bool:
-        """Look for what a line states; False if the line states nothing that one could look for."""
+        """Search for the value or change that a line states; return False if the line states none."""
         ...
 
     def undo(self) -> None:
-        """Take the last line back. Raises `ScanError` if there is none."""
+        """Undo the last round. Raises `ScanError` if there is none."""
         ...
 
     def addresses(self, limit: int) -> list[int]:
-        """Return the first places that are left."""
+        """Return the first remaining places."""
         ...
 
     def before(self, limit: int) -> list[str]:
-        """Return what they held in the last round, as text."""
+        """Return their values in the last round, as text."""
         ...
 
     def now(self, address: int) -> str:
-        """Return what a place holds now, as text.
+        """Return the current value of a place, as text.
 
         Raises:
-            MemoryAccessError: It cannot be read.
+            MemoryAccessError: The place cannot be read.
         """
         ...
 
     def fulfils(self, address: int, line: str) -> bool:
-        """Return whether a place holds what a line states; never of one that cannot be read."""
+        """Return whether the value of a place fulfils a line; False for an unreadable place."""
         ...
 
     def encode(self, text: str) -> bytes:
-        """Return the bytes of a value that was typed."""
+        """Return the bytes of a typed value."""
         ...
 
 
@@ -76,8 +76,8 @@ class NumberSearch:
     """A search for a number.
 
     Args:
-        memory: Of the game.
-        value_type: How the game stores it.
+        memory: Memory of the game.
+        value_type: Type of the stored number.
         alignment: As in `ValueScan`.
     """
 
@@ -90,12 +90,12 @@ class NumberSearch:
 
     @property
     def n_candidates(self) -> int:
-        """How many places are left."""
+        """Number of remaining places."""
         return self._scan.n_candidates
 
     @property
     def n_rounds(self) -> int:
-        """How many lines have been looked for."""
+        """Number of rounds so far."""
         return self._scan.n_rounds
 
     def look(self, line: str, progress: Progress | None = None, /) -> bool:
@@ -148,25 +148,25 @@ class TextSearch:
     """A search for a text: ``= Hero``.
 
     Args:
-        memory: Of the game.
-        encoding: How the game stores it.
+        memory: Memory of the game.
+        encoding: Encoding of the stored text.
     """
 
     def __init__(self, memory: Memory, encoding: TextType) -> None:
         self.type: NumberType | TextType = encoding
         self._encoding = encoding
         self._memory = memory
-        #: What was looked for, and where it is, round by round.
+        #: Text and its addresses, for each round.
         self._rounds: list[tuple[str, list[int]]] = []
 
     @property
     def n_candidates(self) -> int:
-        """How many places are left."""
+        """Number of remaining places."""
         return len(self._rounds[-1][1]) if self._rounds else 0
 
     @property
     def n_rounds(self) -> int:
-        """How many lines have been looked for."""
+        """Number of rounds so far."""
         return len(self._rounds)
 
     def look(self, line: str, _progress: Progress | None = None, /) -> bool:
@@ -184,7 +184,7 @@ class TextSearch:
     def undo(self) -> None:
         """See `Search.undo`."""
         if len(self._rounds) < 2:
-            raise ScanError("there is no round to take back; a first round can only be done anew")
+            raise ScanError("no round can be undone; a first round can only be repeated")
         self._rounds.pop()
 
     def addresses(self, limit: int) -> list[int]:
@@ -215,14 +215,14 @@ class TextSearch:
 
 
 def open_search(memory: Memory, value_type: NumberType | TextType, alignment: int = 0) -> Search:
-    """Begin a search for a value of a type."""
+    """Start a search for a value of a type."""
     if value_type == "utf8" or value_type == "utf16":  # noqa: PLR1714  (mypy narrows by this one)
         return TextSearch(memory, value_type)
     return NumberSearch(memory, value_type, alignment)
 
 
 def _condition(line: str, value_type: NumberType) -> Condition:
-    """Return a condition that can be checked without an earlier round."""
+    """Return a condition that does not compare with an earlier round."""
     condition = parse_condition(line, value_type)
     if condition is None or condition.kind in COMPARING:
         raise ConfigError("states no value; give one, as 100 or 10..20", source=line)
@@ -250,17 +250,17 @@ def find_text(
     """Find text in the memory of a game.
 
     Args:
-        memory: Of the game.
-        text: What to find, letter by letter.
-        encoding: How the game stores it; Windows programs mostly use ``utf16``.
-        read_only: Look also where the game cannot write: its code and constants.
-        limit: Most places to return.
+        memory: Memory of the game.
+        text: Text to find, case-sensitive.
+        encoding: Encoding of the stored text; Windows programs mostly use ``utf16``.
+        read_only: Whether to include memory that the game cannot write: its code and constants.
+        limit: Maximum number of addresses.
 
     Returns:
-        The addresses, ascending.
+        Addresses, ascending.
 
     Raises:
-        ScanError: The text is empty, or cannot be stored in that way.
+        ScanError: The text is empty, or cannot be encoded.
         ProcessExitedError: The game has ended.
     """
     try:

@@ -1,4 +1,4 @@
-"""The commands of the scan prompt that find a value and change it, and those that play the game meanwhile."""
+"""Commands of the scan prompt that find and change a value, and that control the game."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Command(msgspec.Struct, frozen=True):
     """A command of the prompt.
 
     Attributes:
-        usage: Its name and arguments, as help shows them.
-        what: What it does.
-        n_arguments: Least and most that it takes.
-        do: Does it.
+        usage: Name and arguments, as help shows them.
+        what: Help text.
+        n_arguments: Minimum and maximum number of arguments.
+        do: Executes the command.
     """
 
     usage: str
@@ -38,12 +38,12 @@ class Command(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What it is called by."""
+        """Name of the command."""
         return self.usage.split()[0]
 
 
 def look(bench: Workbench, line: str) -> bool:
-    """Look for what a line states; False if it states nothing that one could look for."""
+    """Search for the value or change that a line states; return False if it states none."""
     with bench.game.held_still(), bench.progress("searching") as progress:
         is_condition = bench.search.look(line, progress)
     if is_condition:
@@ -81,7 +81,7 @@ def _write(bench: Workbench, words: list[str]) -> None:
     address = bench.address(words[0])
     old = bench.now(bench.search, address)
     bench.game.memory.write(address, bench.search.encode(" ".join(words[1:])))
-    bench.say(f"{bench.where(address)}: {old} -> {bench.now(bench.search, address)}; look whether the game shows it")
+    bench.say(f"{bench.where(address)}: {old} -> {bench.now(bench.search, address)}; check whether the game shows it")
 
 
 # --- playing ------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def _wait(bench: Workbench, words: list[str]) -> None:
 
 
 def play_input(bench: Workbench, entry: KeyInput) -> None:
-    """Press keys, or let time pass, and add it to the inputs since the start of the game."""
+    """Press keys or advance time, and add that to the inputs since the start of the game."""
     if entry.is_tap:
         bench.game.tap(entry.keys)
     elif entry.keys:
@@ -135,7 +135,7 @@ def _run(bench: Workbench, words: list[str]) -> None:
 
 def _whole(text: str, *, least: int) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < least:
-        raise ConfigError(f"is no whole number from {least} on", source=text)
+        raise ConfigError(f"is not a whole number from {least} on", source=text)
     return int(text)
 
 
@@ -145,7 +145,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < 3600:
-        raise ConfigError("is no number above 0 and below 3600", source=text)
+        raise ConfigError("is not a number above 0 and below 3600", source=text)
     return seconds
 
 

@@ -92,7 +92,7 @@ def test_the_own_way_holds_if_it_is_plausible(caplog):
     ("own", "why"),
     [
         ((0, 0x10), "reads 0.0, which is outside its plausible range 0.5 to 2"),
-        ((0x18, 0x10), "holds 0xdddddddddddddddd, which is no address"),
+        ((0x18, 0x10), "holds 0xdddddddddddddddd, which is not an address"),
         ((0, 0x5000), "leads to memory that is not mapped"),
         ((0, 0x40, 0x5000), "is a null pointer"),
     ],

@@ -116,7 +116,7 @@ def test_a_pointer_that_moved_is_noticed(n_before: int, level: int):
 @pytest.mark.parametrize("n_before", [0, 1, N_READS_TO_PACK + 2])
 @pytest.mark.parametrize(
     ("pointer", "says"),
-    [(0, "null"), (8, "no address"), (2**63, "no address"), (-8, "no address"), (0x666000, "mapped")],
+    [(0, "null"), (8, "not an address"), (2**63, "not an address"), (-8, "not an address"), (0x666000, "mapped")],
 )
 @pytest.mark.parametrize("level", [0, 1])
 def test_a_chain_that_leads_nowhere_names_its_place(n_before: int, pointer: int, says: str, level: int):
@@ -194,7 +194,7 @@ def test_unknown_names_are_told():
 
 def test_a_base_without_address_is_told():
     game = Game()
-    with pytest.raises(PatternError, match="no address") as caught:
+    with pytest.raises(PatternError, match="has no address") as caught:
         AttributeTable(game.profile, game.memory, ResolvedAddresses(bases={})).read("hp")
     assert caught.value.base == "place"
 

@@ -159,7 +159,7 @@ def test_text_may_fill_its_place():
 
 @pytest.mark.parametrize(("kind", "raw"), [("utf8", b"\xff\0"), ("utf8", b"\xc3\0a"), ("utf16", b"\0\xdca\0\0\0")])
 def test_malformed_text_is_implausible(kind: str, raw: bytes):
-    with pytest.raises(ImplausibleValueError, match=f"no {kind} text") as caught:
+    with pytest.raises(ImplausibleValueError, match=f"not {kind} text") as caught:
         codec(kind, length=len(raw)).decode(raw)
     assert math.isnan(caught.value.low)
 

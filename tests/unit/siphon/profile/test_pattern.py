@@ -49,9 +49,9 @@ def test_ways_to_write_a_pattern(text, written):
     ("text", "problem"),
     [
         ("48 8", "'8' has an odd number of characters"),
-        ("48 G8", "'G8' is no byte"),
-        ("48 +8", "'+8' is no byte"),
-        ("48 ٤٨", "is no byte"),
+        ("48 G8", "'G8' is not a byte"),
+        ("48 +8", "'+8' is not a byte"),
+        ("48 ٤٨", "is not a byte"),
         ("4? ??", "too weak"),
         ("", "too weak"),
         ("90 " * 257, "257 bytes; 256 at most"),

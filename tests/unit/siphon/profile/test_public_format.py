@@ -106,7 +106,7 @@ def test_what_the_public_reader_ignores_is_ignored_with_a_word(caplog):
     with caplog.at_level(logging.WARNING, "soulslab.siphon.profile.public_format"):
         assert from_public(data, "x") == from_public(tomllib.loads(PUBLIC), "x")
     assert "attributes.Hp.comment is unknown" in caplog.text
-    assert "attributes.version is no table" in caplog.text
+    assert "attributes.version is not a table" in caplog.text
 
 
 def test_loading_says_what_was_left_out(tmp_path, caplog):

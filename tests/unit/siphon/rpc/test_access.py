@@ -220,7 +220,7 @@ def test_a_token_file_without_a_good_token_is_refused(token_file, content):
 def test_a_token_file_has_to_be_a_file(tmp_path):
     with pytest.raises(ConfigError, match=r"cannot be read|no regular file"):
         read_token(tmp_path)
-    with pytest.raises(ConfigError, match="no regular file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         read_token(Path(os.devnull))
 
 

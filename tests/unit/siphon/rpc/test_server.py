@@ -96,7 +96,7 @@ def test_tls_files_have_to_be_such(toys, pem, tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         serve(toys, ServerOptions(tls_certificate=tmp_path / "none", tls_key=pem))
     (tmp_path / "other").write_text("no PEM")
-    with pytest.raises(ConfigError, match="is no PEM file"):
+    with pytest.raises(ConfigError, match="is not a PEM file"):
         serve(toys, ServerOptions(tls_certificate=tmp_path / "other", tls_key=pem))
     with pytest.raises(ConfigError, match="cannot listen"):
         serve(toys, ServerOptions(tls_certificate=pem, tls_key=pem))
@@ -121,7 +121,7 @@ def test_an_address_that_is_taken_is_refused(toys, server):
 def test_a_file_is_not_replaced_by_a_socket(toys, tmp_path):
     path = tmp_path / "file"
     path.write_text("precious")
-    with pytest.raises(ConfigError, match="is no socket"):
+    with pytest.raises(ConfigError, match="is not a socket"):
         serve(toys, ServerOptions(address=f"unix:{path}"))
     assert path.read_text() == "precious"
 
@@ -200,7 +200,7 @@ def test_what_is_no_server_of_ours_is_said(toys, tmp_path):
     port = other.add_insecure_port("127.0.0.1:0")
     other.start()
     try:
-        with pytest.raises(WireError, match="no soulslab server"):
+        with pytest.raises(WireError, match="not a soulslab server"):
             connect(f"127.0.0.1:{port}")
     finally:
         other.stop(None).wait()

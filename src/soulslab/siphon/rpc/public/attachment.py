@@ -174,7 +174,7 @@ class Attachment:
         """Return the definition of an attribute.
 
         Raises:
-            UnknownAttributeError: There is no such attribute.
+            UnknownAttributeError: The attribute does not exist.
             SiphonError: It needs an injected library, which is not supported.
         """
         session = self._session  # another thread may close it in the meantime
@@ -276,7 +276,7 @@ class Attachment:
 
     def _configured(self) -> Profile:
         if self._profile is None:
-            raise SessionStateError("there is no configuration; call SetProcessConfig first")
+            raise SessionStateError("no configuration was sent; call SetProcessConfig first")
         return self._profile
 
     def _current(self) -> Session:

@@ -40,7 +40,7 @@ class HeldKeys:
         """Press or release a key, independent of the client that pressed it.
 
         Raises:
-            InputError: There is no such key, or it cannot be sent.
+            InputError: The key does not exist, or it cannot be sent.
         """
         key = key_named(name)
         with self._lock:
@@ -66,7 +66,7 @@ class HeldKeys:
             gone: Event that is set when the client has disconnected: then the keys are released at once.
 
         Raises:
-            InputError: There is no such key, the times are not valid, or the keys cannot be sent.
+            InputError: The key does not exist, the times are not valid, or the keys cannot be sent.
         """
         keys = list(dict.fromkeys(key_named(name) for name in names))
         _check_tap(keys, hold_ms, delay_ms)
@@ -124,7 +124,7 @@ def key_named(name: str) -> str:
     """Return our name of a key of the public protocol, without regard to case.
 
     Raises:
-        UnknownKeyError: There is no such key.
+        UnknownKeyError: The key does not exist.
     """
     return key_of_public_name(name.upper()).name
 

@@ -67,8 +67,8 @@ class Programs:
             keeps_output: Whether to return the output.
 
         Raises:
-            AccessRefusedError: It is not allowed.
-            LaunchError: It cannot be started.
+            AccessRefusedError: The program is not allowed.
+            LaunchError: The program cannot be started.
         """
         program = self._find(command[0])
         if not 0 <= timeout_s <= MAX_TIMEOUT_S:
@@ -106,7 +106,7 @@ class Programs:
 
 
 class _Reader:
-    """Reads a pipe to its end, and keeps the start of it."""
+    """Reads a pipe to its end, and keeps the beginning of the output."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -116,7 +116,7 @@ class _Reader:
         self._thread.start()
 
     def text(self) -> str:
-        """Return what was kept, once it is all there."""
+        """Return the kept output, once it is complete."""
         self._thread.join(PIPES_S)
         self._stopping.set()
         self._thread.join()
@@ -136,16 +136,16 @@ class _Reader:
 
 
 def _wait(process: subprocess.Popen[bytes], timeout_s: float, gone: threading.Event) -> str:
-    """Wait for the end; return why it had to be made."""
+    """Wait for the end; return why the program was killed."""
     end_s = time.monotonic() + timeout_s
     problem = ""
-    # Not reaped before its group is dead, or the number of the group might be another's by then.
+    # Not reaped before its group is dead, because the id of the group could be reused.
     while not problem and os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
         if time.monotonic() >= end_s:
             problem = f"it took longer than {timeout_s:g} s and was killed"
         elif gone.wait(POLL_S):
             problem = "the client is gone, so it was killed"
-    # What it started and left behind in its group goes with it.
+    # Remaining processes of its group are killed with it.
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     return problem

@@ -1,6 +1,7 @@
-"""Values of attributes as the public protocol carries them: int32, float32, bool or bytes.
+"""Conversion of attribute values to the public protocol: int32, float32, bool or bytes.
 
-What does not fit is an error, never another number. Text travels as UTF-8 bytes, vectors as little-endian float64.
+A value that does not fit is an error, never another number. Text is sent as UTF-8 bytes, vectors as little-endian
+float64.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ _TEXTS = ("utf8", "utf16")
 
 
 def response_of(name: str, value: Value, attribute: Attribute) -> messages.GetSiphonResponse:
-    """Return the answer that carries a value.
+    """Return the answer with a value.
 
     Raises:
-        WireError: It does not fit.
+        WireError: The value does not fit.
     """
     if attribute.type in _TRUTHS:
         return messages.GetSiphonResponse(success=True, message="ok", bool_value=bool(value))
@@ -40,10 +41,10 @@ def response_of(name: str, value: Value, attribute: Attribute) -> messages.GetSi
 
 
 def value_of(request: messages.SetSiphonRequest, attribute: Attribute) -> Value:
-    """Return the value that a request carries, as `Session.write` wants it.
+    """Return the value in a request, as `Session.write` expects it.
 
     Raises:
-        InvalidValueError: It carries none, or one of another type.
+        InvalidValueError: The request has no value, or a value of another type.
     """
     case = request.WhichOneof("value")
     if case is None:
@@ -73,7 +74,7 @@ def value_of(request: messages.SetSiphonRequest, attribute: Attribute) -> Value:
 
 
 def _cases_of(attribute: Attribute) -> tuple[str, ...]:
-    """Return which fields of a request may carry a value for an attribute; the usual one first."""
+    """Return the fields of a request that may contain a value for an attribute; the usual one first."""
     if attribute.type in _TRUTHS:
         return ("bool_value", "int_value")
     if attribute.type in (*_TEXTS, "bytes") or attribute.length > 1:
