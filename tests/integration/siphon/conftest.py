@@ -1,4 +1,4 @@
-"""What the tests of the bridge share: a program to read, a display with somebody who paints on it, Wine's Windows."""
+"""Fixtures of the siphon tests: a program to read, a display with a program that paints on it, Wine's Windows."""
 
 import os
 import subprocess

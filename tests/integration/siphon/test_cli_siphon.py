@@ -80,7 +80,7 @@ def serving(*arguments):
 
 @pytest.fixture(scope="module")
 def doom():
-    """A game that somebody else started."""
+    """A game that another process started."""
     with PrivateDisplay((640, 480)) as display:
         game = start_doom(display)
         try:

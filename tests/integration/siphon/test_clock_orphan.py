@@ -1,4 +1,4 @@
-"""What a game does when its controller is killed."""
+"""Behaviour of a game whose controller is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys and the scanner on Chocolate Doom, which nobody here wrote."""
+"""Keys and the scanner on Chocolate Doom, an unmodified program."""
 
 from __future__ import annotations
 

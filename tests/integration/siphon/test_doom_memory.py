@@ -1,4 +1,4 @@
-"""The memory of chocolate-doom: a program that nobody here wrote."""
+"""The memory of chocolate-doom: an unmodified program."""
 
 import math
 import os

@@ -95,7 +95,7 @@ def test_it_is_found_again_where_the_list_has_moved_and_missed_where_it_is_gone(
 
 
 @pytest.mark.parametrize("executable", [None, "another_program"])
-def test_a_program_that_no_profile_knows_is_told(
+def test_a_program_that_no_profile_knows_is_reported(
     target: Target, known: Profile, tmp_path: Path, executable: str | None
 ) -> None:
     other = [] if executable is None else [_renamed(known, executable)]
@@ -106,7 +106,7 @@ def test_a_program_that_no_profile_knows_is_told(
             assert NAME in answer["message"]
 
 
-def test_a_known_profile_without_the_entity_is_told(target: Target, known: Profile, tmp_path: Path) -> None:
+def test_a_known_profile_without_the_entity_is_reported(target: Target, known: Profile, tmp_path: Path) -> None:
     bare = msgspec.structs.replace(known, entities={})
     with served(tmp_path, target, bare) as server, initialised(server, tmp_path) as client:
         answer = client.get_attribute("NpcHp")

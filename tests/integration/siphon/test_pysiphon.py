@@ -102,7 +102,7 @@ PATIENT = ("InputKeyTap", "InitializeInput", "InitializeCapture")
 def game():
     options = SessionOptions(options={"geometry": "640x400"}, screen_px=(800, 600))
     with open_session(load_profile(profile_path(Path("doom"))), options) as game:
-        # Warped into a level, Doom runs at its own pace until somebody holds its time.
+        # Warped into a level, Doom runs at its own pace until its time is held.
         wait_for(lambda: game.read("level_time") > 5)
         yield game
 

@@ -22,7 +22,7 @@ from support.hoard import compile_hoard, running_hoard
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    # A name of its own: other tests run the same program at the same time.
+    # A unique name: other tests run the same program at the same time.
     program = compile_hoard(tmp_path_factory.mktemp("hoard"))
     return program.rename(program.with_name(f"scanned_{os.getpid()}"))
 
@@ -113,7 +113,7 @@ def test_text_is_found_and_saved(prompt, game, hoard):
     assert load_profile(prompt.bench.file).attributes["name"].length == 32
 
 
-def test_what_is_missing_is_asked_for_where_somebody_is_there(game, hoard, tmp_path):
+def test_missing_values_are_requested_from_an_interactive_user(game, hoard, tmp_path):
     prompt = Prompt(game, tmp_path / "asked.toml", answers=["0..1000000", "points"])
     prompt.type("= 777001", "path 1", "save score", is_interactive=True)
     score = load_profile(tmp_path / "asked.toml").attributes["score"]

@@ -120,12 +120,12 @@ def test_the_entry_reads_the_value_in_the_next_run(program, tmp_path, name, by_p
     assert value == {"health": 31415, "score": 777001}[name]
 
 
-def test_a_place_that_no_instruction_names_is_told(hoard):
+def test_a_place_that_no_instruction_names_is_reported(hoard):
     with pytest.raises(ScanError, match="no instruction"):
         find_signature(hoard.memory, hoard.image, hoard.image.base, reach=0)
 
 
-def test_the_end_of_the_game_is_told(program):
+def test_the_end_of_the_game_is_reported(program):
     with running_hoard(program) as hoard:
         scan = ValueScan(hoard.memory, "i32")
         scan.first(Condition("exact", 31415))

@@ -96,7 +96,7 @@ def test_a_counter_on_the_heap_is_found_and_proven_by_a_restart(program, tmp_pat
         game.pause()
         said = prompt.type("tick count")
         assert "1 counter at 40 Hz" in said
-        assert "pointer path" in said  # and it is none of the counts of the clock library
+        assert "pointer path" in said  # and it does not belong to the clock library
         assert load_profile(file).clock.tick_hz == 40
         assert_counts_ticks(game, file, "count")
         prompt.type("restart", "tick count")  # replaces the entry, whose path may be an accident

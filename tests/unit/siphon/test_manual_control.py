@@ -22,7 +22,7 @@ def session():
 
 @pytest.fixture
 def sent(session, monkeypatch):
-    """What was held, each time that it changed, with the game time (ms)."""
+    """The held keys after each change, with the game time (ms)."""
     log = []
     real = session.input.set_held
 

@@ -1,4 +1,4 @@
-"""What a person sees of a session, on the toy."""
+"""Terminal output of a session with the toy."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_tables_show_what_there_is(session):
     assert all(name in printed(table) for name in TOY_PROFILE.attributes)
 
 
-def test_a_session_without_a_window_tells_of_none():
+def test_a_session_without_a_window_has_no_window_in_its_info():
     with FakeSession(SessionOptions(with_window=False)) as session:
         assert "window" not in printed(info_table(session.info))
 
@@ -146,7 +146,7 @@ def test_bytes_are_typed_in_hex():
             parse_values(profile, {"raw": text})
 
 
-def test_what_is_typed_wrongly_is_told():
+def test_malformed_values_are_reported():
     with pytest.raises(UnknownAttributeError, match="did you mean 'hp'"):
         parse_values(TOY_PROFILE, {"hpp": "5"})
     for text in ("five", "5 = 6", "[" * 5000):
@@ -163,7 +163,7 @@ def test_a_frame_is_written_as_it_is(tmp_path, shape):
 
 
 @pytest.mark.parametrize(("last", "says"), [(7, "all pixels are alike"), (8, "")])
-def test_a_frame_that_shows_nothing_is_told(tmp_path, caplog, last, says):
+def test_a_frame_that_shows_nothing_is_reported(tmp_path, caplog, last, says):
     pixels = np.full((6, 8, 3), 7, np.uint8)
     pixels[-1, -1, -1] = last
     save_frame(Frame(pixels, 0.0, 0.0), tmp_path / "frame.png")
@@ -177,7 +177,7 @@ def test_a_frame_that_cannot_be_written(tmp_path, name):
         save_frame(Frame(np.zeros((2, 2), np.uint8), 0.0, 0.0), tmp_path / name)
 
 
-def test_a_recording_tells_how_it_went(session, console, tmp_path):
+def test_the_result_of_a_recording_is_printed(session, console, tmp_path):
     file = tmp_path / "toy.h5"
     status = record(session, file, RecordingOptions(rate_hz=100, frames="none", max_duration_s=0.1), console)
     assert status.end == "duration"

@@ -186,7 +186,7 @@ def test_a_base_and_a_code_offset_may_share_a_name_and_a_pattern():
         ((0x364,), {}, "code_offsets.x.range", "gives 0x364, which is outside its plausible range 0x200 to 0x300"),
     ],
 )
-def test_what_is_wrong_with_a_code_offset_is_told_with_its_place(code, fields, place, problem):
+def test_errors_of_a_code_offset_name_its_place(code, fields, place, problem):
     parts = [(0x100 * i, flipper(offset)) for i, offset in enumerate(code, start=1)]
     with pytest.raises(PatternError, match=problem) as caught:
         resolve_all(make(code_offsets={"x": code_offset(**fields)}), code_with(*parts))

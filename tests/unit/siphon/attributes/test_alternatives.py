@@ -162,7 +162,7 @@ def test_a_game_that_loads_decides_nothing():
 
 
 def test_a_later_way_is_only_gone_for_the_time_being_while_an_earlier_one_may_be_loading(caplog):
-    """A null pointer is no proof: the later way may give what happens to lie there."""
+    """A null pointer proves nothing: the later variant may read unrelated data."""
     game = Game(speed=speed(way((8, 0x10))), other=speed(offsets=(8, 0x10)))
     game.put(A, 0, form="<Q")
     game.put(C + 0x10, 1.5)

@@ -180,7 +180,7 @@ def test_nan_and_infinity_are_never_plausible(bits: int):
                 game.table.read("y")
 
 
-def test_unknown_names_are_told():
+def test_unknown_names_are_reported():
     game = Game(player_hp=fact())
     for use in (
         lambda: game.table.read("player.hp"),
@@ -192,7 +192,7 @@ def test_unknown_names_are_told():
             use()
 
 
-def test_a_base_without_address_is_told():
+def test_a_base_without_address_is_reported():
     game = Game()
     with pytest.raises(PatternError, match="has no address") as caught:
         AttributeTable(game.profile, game.memory, ResolvedAddresses(bases={})).read("hp")
@@ -333,7 +333,7 @@ def test_no_entity_of_that_id():
 @pytest.mark.parametrize(
     ("begin", "end"), [(LIST, LIST + 9), (LIST, LIST - 8), (0, 80), (2**63, 2**63 + 8), (LIST, LIST + 8 * 2**17)]
 )
-def test_what_is_no_list_is_told(begin: int, end: int):
+def test_an_invalid_list_is_reported(begin: int, end: int):
     game = game_with_list([7])
     game.point(A + 0x30, begin)
     game.point(A + 0x38, end)
@@ -341,7 +341,7 @@ def test_what_is_no_list_is_told(begin: int, end: int):
         game.table.read("boss_hp")
 
 
-def test_a_list_that_is_not_mapped_is_told():
+def test_a_list_that_is_not_mapped_is_reported():
     game = game_with_list([7])
     game.point(A + 0x30, 0x666000)
     game.point(A + 0x38, 0x666010)

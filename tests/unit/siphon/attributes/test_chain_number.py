@@ -1,4 +1,4 @@
-"""Numbers that the profile does not name, by chains of one's own, local and on a server."""
+"""Numbers that the profile does not name, by pointer chains, local and on a server."""
 
 import struct
 

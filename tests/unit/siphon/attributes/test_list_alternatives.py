@@ -98,7 +98,7 @@ def test_while_none_has_it_nothing_is_decided():
     assert game.table.read("boss.hp") == 500
 
 
-def test_a_world_that_is_not_loaded_is_told_as_such():
+def test_a_world_that_is_not_loaded_is_reported():
     game = Game(OLD, BEFORE, SAME)
     game.memory.write(A, bytes(8))
     with pytest.raises(PointerError, match="null") as caught:
@@ -114,7 +114,7 @@ def test_without_a_list_for_the_version_what_starts_from_it_is_refused():
     assert game.table.read_many() == {}
 
 
-def test_a_version_that_nobody_knows_is_tried_with_all_lists():
+def test_an_unknown_version_is_tried_with_all_lists():
     game = Game("9.0.0.0", BEFORE, SAME)
     game.boss_in(LIST)
     game.ends(0x28, LIST, LIST + 8)

@@ -21,7 +21,7 @@ os.kill(os.getpid(), 9)
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A place for temporary folders of its own, as other tests run at the same time."""
+    """A separate place for temporary folders, because other tests run at the same time."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(folder_module, "MIN_AGE_S", -1.0)
     return tmp_path

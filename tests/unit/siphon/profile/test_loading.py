@@ -89,7 +89,7 @@ def test_what_numbers_can_be():
     assert representable("f32")[1] == pytest.approx(3.4028234663852886e38)
 
 
-# --- files that are none ------------------------------------------------------------------------------------
+# --- invalid files ------------------------------------------------------------------------------------
 
 
 def test_files_that_cannot_be_read(tmp_path, write):
@@ -183,7 +183,7 @@ def mutate_bytes(content, chance):
 
 
 def test_mutated_files(write):
-    chance = random.Random(20)  # noqa: S311  (mutants are no secret)
+    chance = random.Random(20)  # noqa: S311  (mutants need no secure random source)
     loaded = [load_or_refuse(mutate_bytes(chance.choice(SEEDS), chance), write) for _ in range(N_MUTANTS)]
     assert 0 < sum(profile is not None for profile in loaded) < N_MUTANTS
 

@@ -102,7 +102,7 @@ def test_without_a_window_name():
 def test_what_the_public_reader_ignores_is_ignored_with_a_word(caplog):
     data = public(comment="hit points")
     data["attributes"]["version"] = 3
-    data["about"] = {"author": "somebody"}
+    data["about"] = {"author": "a name"}
     with caplog.at_level(logging.WARNING, "soulslab.siphon.profile.public_format"):
         assert from_public(data, "x") == from_public(tomllib.loads(PUBLIC), "x")
     assert "attributes.Hp.comment is unknown" in caplog.text

@@ -111,7 +111,7 @@ def silent(channel, method, *, metadata=()):
 
 
 @pytest.mark.parametrize("method", [f"/{m.SERVICE}/Attach", f"/{m.SERVICE}/Read", f"/{m.SERVICE}/Watch", "/o.S/Twice"])
-def test_silent_calls_block_nobody(toys, method):
+def test_silent_calls_do_not_block_other_calls(toys, method):
     def other(_):
         twice = grpc.unary_unary_rpc_method_handler(lambda request, _: request * 2)
         return [grpc.method_handlers_generic_handler("o.S", {"Twice": twice})]

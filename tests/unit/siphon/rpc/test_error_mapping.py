@@ -74,7 +74,7 @@ def test_the_classes_are_all_that_there_are():
 
 @pytest.mark.parametrize("kind", classes_by_name().values(), ids=classes_by_name())
 def test_every_error_has_the_status_of_a_family(kind):
-    """A new family of errors has to be entered into the table; the two roots are no families."""
+    """A new family of errors has to be entered into the table; the two root classes are not families."""
     status = status_of(make(kind))
     assert status not in (grpc.StatusCode.OK, grpc.StatusCode.CANCELLED)
     if kind not in (SoulslabError, SiphonError):
@@ -99,7 +99,7 @@ def test_a_subclass_from_elsewhere_arrives_as_what_we_know():
     assert type(send(OddError("a", ["b"]))) is UnknownAttributeError
 
 
-def test_text_that_is_no_unicode_can_be_told():
+def test_invalid_unicode_in_an_error_can_be_sent():
     assert "?" in str(send(SiphonError("file \udcff")))
 
 

@@ -1,4 +1,4 @@
-"""What the operator of a server is told."""
+"""Instructions printed for the operator of a server."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -55,7 +55,7 @@ def metadata(token=TOKEN, client=""):
 
 
 def ask(channel, request, kind, **keys):
-    """Send a unary call as somebody would who knows the messages and nothing else of ours."""
+    """Send a unary call without our client, only with the messages."""
     call = channel.unary_unary(f"/{m.SERVICE}/{type(request).__name__}")
     try:
         return make_decoder(kind).decode(call(encode(request), timeout=30.0, metadata=metadata(**keys)))
@@ -283,7 +283,7 @@ class Opener:
         return [session._is_closed for session in self.sessions]
 
 
-def test_a_session_of_somebody_else_stays_open(toys):
+def test_a_session_of_another_owner_stays_open(toys):
     with serve(toys) as server, connect(server.address, token=server.token) as remote:
         remote.input.set_held(["W"])
     assert toys.toy.held == frozenset()
@@ -328,7 +328,7 @@ def test_a_game_that_cannot_be_opened_is_said_to_each_client():
         assert server.n_clients == 0
 
 
-def test_a_mistake_in_our_code_is_told_and_costs_nothing(toys, server, caplog):
+def test_a_mistake_in_our_code_is_reported_and_costs_nothing(toys, server, caplog):
     with connect(server.address, token=TOKEN) as remote:
         remote.input.set_held(["W"])
         toys.read = lambda _: 1 / 0

@@ -10,7 +10,7 @@ from support.waiting import wait_for
 
 
 @pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
-def test_a_connection_is_told_from_one_that_has_ended(family, host):
+def test_a_connection_is_distinguished_from_one_that_has_ended(family, host):
     with socket.socket(family) as listener:
         try:
             listener.bind((host, 0))
@@ -31,7 +31,7 @@ def test_a_connection_is_told_from_one_that_has_ended(family, host):
             client.close()
             wait_for(lambda: gone)
         assert gone[0] == (peer, 0.0)
-        thread.join()  # nobody wants to know any more
+        thread.join()  # no client is watched any more
         watch.close()
 
 
