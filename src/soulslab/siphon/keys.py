@@ -31,7 +31,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
         xkb_name: XKB name of the key's position, such as ``AD02``; "" for a mouse button.
         scan_code: Scan code of a PC keyboard (set 1); 0xE0xx for extended keys; 0 for a mouse button.
         virtual_key: Windows virtual-key code on an American layout; it differs on other layouts, the scan code does
-        not.
+            not.
         button: Button of the X protocol; 0 for a key of the keyboard.
     """
 

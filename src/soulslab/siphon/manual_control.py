@@ -205,7 +205,7 @@ class Shell:
         Args:
             lines: Typed lines.
             is_interactive: Whether to print an error and continue with the next line; otherwise the first error ends
-            the shell.
+                the shell.
 
         Raises:
             SoulslabError: A line of a script failed.

@@ -23,7 +23,7 @@ class Cell:
     Attributes:
         parent: Cell whose pointer `offset` is added to; None for a base.
         offset: Offset from the parent's pointer; for a base its address. The offset of an entity's slot is set by a
-        search.
+            search.
         owner: Attribute, entity or base that the cell belongs to.
         level: Index in the offsets of its owner; -1 for the pointer of a base.
         depth: Number of reads before its address is known; 0 for a base.

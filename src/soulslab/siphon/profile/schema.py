@@ -59,7 +59,7 @@ class Process(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         versions: Known versions of the executable (PE version resource); empty for no check.
         anti_cheat: Names of further processes or modules in whose presence soulslab refuses to attach.
         command: Command line that starts the game; empty if soulslab cannot start it. ``{name}`` is filled in from
-        `options`.
+            `options`.
         environment: Environment variables of the game, filled in as `command`.
         directory: Working folder of the game; "" for a new, empty one.
         options: Names in `command` and `environment` with their defaults, as ``skill = "4"``.
@@ -213,10 +213,10 @@ class Attribute(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         type: Type of the value. ``flag`` is one bit of a byte (`bit`), read as bool. ``utf8`` and ``utf16`` end at the
             first zero character or at `length`.
         length: Number of bytes of ``bytes``, ``utf8`` and ``utf16``; for numbers, more than 1 makes a vector of that
-        length.
+            length.
         bit: Bit of the byte that is the flag; 0 is the lowest.
         scale: Factor from the stored number to the value: 1/65536 for 16.16 fixed point. If not 1, the value is a
-        float.
+            float.
         unit: ``hp``, ``m``, ``rad``, ``s``, ...; "" for a pure number.
         range: Smallest and largest plausible value (after `scale`), both included. Reading or writing a value outside
             is an error. Required for numbers.

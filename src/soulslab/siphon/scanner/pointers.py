@@ -68,7 +68,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         max_paths: Maximum number of paths; the shortest are returned. With a `max_offset` above `NEAR_OFFSET`, as many
             paths with smaller offsets can be returned in addition.
         max_holders: Maximum number of pointers to continue with at each level; pointers with the smallest offsets are
-        used.
+            used.
     """
 
     max_depth: int = 4

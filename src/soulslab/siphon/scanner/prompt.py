@@ -40,7 +40,7 @@ def run_prompt(bench: Workbench, lines: Iterable[str], *, is_interactive: bool) 
         bench: State of the scan.
         lines: Typed lines.
         is_interactive: Whether to print an error and continue with the next line; otherwise the first error ends the
-        prompt.
+            prompt.
 
     Raises:
         SoulslabError: A line of a script failed.
