@@ -31,8 +31,8 @@ def freeze_game(env: DuelEnv) -> None:
 
 def close_window(env: DuelEnv) -> None:
     """Close the X connection of the game, as ``xkill`` does."""
-    from soulslab.siphon.window import find_window  # noqa: PLC0415  (X is only needed here)
-    from soulslab.siphon.x11 import XConnection  # noqa: PLC0415
+    from soulslab.siphon.process.window import find_window  # noqa: PLC0415  (X is only needed here)
+    from soulslab.siphon.process.x11 import XConnection  # noqa: PLC0415
 
     connection = XConnection(env.session.info.display)
     try:

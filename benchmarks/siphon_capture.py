@@ -16,10 +16,10 @@ from benchmarks.result import Result, Row
 from benchmarks.timing import interleaved, ms_per_call
 from soulslab.errors import SiphonError
 from soulslab.siphon.capture import NATIVE, FrameFormat
-from soulslab.siphon.capture.open import WindowCapture, open_capture
-from soulslab.siphon.display import PrivateDisplay
-from soulslab.siphon.window import Window
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.capture.window_capture import WindowCapture, open_capture
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.window import Window
+from soulslab.siphon.process.x11 import XConnection
 
 SIZES_PX = ((640, 400), (1280, 720))
 GREY = FrameFormat(84, 84, is_grey=True)

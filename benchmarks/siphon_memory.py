@@ -22,11 +22,11 @@ import msgspec
 from benchmarks.result import Result, Row
 from benchmarks.timing import interleaved, seconds
 from soulslab.errors import SiphonError
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.facts import numbers
+from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
+from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.places import Places
 from soulslab.siphon.profile import Attribute, Base, Process, Profile
+from soulslab.siphon.profile.facts import numbers
 
 N_ATTRIBUTES = 20
 N_POINTERS = 4
@@ -143,7 +143,7 @@ def _holder() -> Iterator[tuple[LinuxMemory, int]]:
 def _ways(memory: LinuxMemory, descriptor: int, layout: _Layout, start: int) -> dict[str, Callable[[], object]]:
     """Write objects and return the methods of reading them; raise `SiphonError` if one reads wrong values."""
     profile, bases, expected = _lay_out(memory, layout, start)
-    table, uncached = (AttributeTable(profile, memory, Places(bases=bases)) for _ in range(2))
+    table, uncached = (AttributeTable(profile, memory, ResolvedAddresses(bases=bases)) for _ in range(2))
     addresses = [(bases[attribute.base], numbers(attribute.offsets)[-1]) for attribute in profile.attributes.values()]
     first = next(iter(expected))
 

@@ -24,7 +24,7 @@ from soulslab.siphon.fake import TICK_HZ, FakeSession
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.client import ClientOptions, connect
 from soulslab.siphon.rpc.connection import make_endpoint
-from soulslab.siphon.rpc.values import encode, make_decoder
+from soulslab.siphon.rpc.wire_encoding import encode, make_decoder
 from soulslab.siphon.session import Session, Step
 
 #: Maximum difference between a step on a server and a local step.

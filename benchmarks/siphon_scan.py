@@ -22,9 +22,9 @@ import numpy as np
 from benchmarks.result import Result
 from benchmarks.timing import interleaved, seconds
 from soulslab.errors import SiphonError
-from soulslab.siphon.code_scan import BLOCK_SIZE
+from soulslab.siphon.attributes.pattern_scan import BLOCK_SIZE, scan
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.pattern import Pattern, scan
+from soulslab.siphon.profile.pattern import Pattern
 
 #: Bases of Elden Ring and Dark Souls III, as published in TarnishedTool, SilkySouls3 and SoulsGym (all MIT).
 PATTERNS = (

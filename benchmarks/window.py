@@ -24,8 +24,8 @@ from soulslab.arena.state import DECISION_S
 from soulslab.errors import LaunchError
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.local import LocalSession, open_session
+from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import SessionOptions, Step
 

@@ -19,8 +19,8 @@ from matplotlib.patches import Rectangle
 
 from soulslab.arena.window.memory.layout import FIGHT, PROGRAM, Layout, Pointer, synthesise
 from soulslab.games.elden_ring import PROFILE_PATH
-from soulslab.siphon.pattern import Pattern
 from soulslab.siphon.profile import load_profile
+from soulslab.siphon.profile.pattern import Pattern
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "memory_layout.svg"
 STARTS = (0x1_4000_0000, 0x7F51_2C00_0000, 0x7F51_2C40_0000)

@@ -7,9 +7,9 @@ import soulslab  # noqa: F401 (registers the environments)
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.errors import SiphonError
 from soulslab.play.window import watch
-from soulslab.siphon.display import PrivateDisplay
-from soulslab.siphon.window import find_window
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.window import find_window
+from soulslab.siphon.process.x11 import XConnection
 
 
 def test_a_policy_fights_until_the_window_is_closed(monkeypatch, caplog):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import xcffib.res
 
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.process.x11 import XConnection
 
 
 def held() -> dict[str, object]:

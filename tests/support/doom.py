@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from soulslab.games import profile_path
-from soulslab.siphon.launch import GameProcess, launch
+from soulslab.siphon.process.launch import GameProcess, launch
 from soulslab.siphon.profile import Process, load_profile
 
 

@@ -15,13 +15,13 @@ import pytest
 from soulslab.envs.doom import DoomEnv
 from soulslab.errors import SoulslabError
 from soulslab.games.doom import PROFILE_PATH
-from soulslab.siphon.image import read_image
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.process.image import read_image
+from soulslab.siphon.process.process_tree import living
+from soulslab.siphon.process.window import find_window
+from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.started import living
-from soulslab.siphon.window import find_window
-from soulslab.siphon.x11 import XConnection
 from support.waiting import wait_for
 
 TESTS = Path(__file__).parents[1]
@@ -57,7 +57,7 @@ def memory_of(pid):
     memory = LinuxMemory(pid)
     try:
         image = read_image(memory, PROFILE.process.executable)
-        yield memory, resolve_places(PROFILE, memory, image).bases
+        yield memory, resolve_addresses(PROFILE, memory, image).bases
     finally:
         memory.close()
 

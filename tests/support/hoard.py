@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
 
-from soulslab.siphon.image import read_image
 from soulslab.siphon.memory.linux import LinuxMemory
+from soulslab.siphon.process.image import read_image
 
 SOURCE = Path(__file__).with_name("hoard.c")
 NAME = "siphon_hoard"

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from soulslab.arena.window.memory.layout import synthesise
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.image import read_image
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
+from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.memory.fake import FakeMemory
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import Attribute, Base, Process, Profile
 
 STARTS = (0x140000000, 0x7F0000000000, 0x7E0000000000)
@@ -49,7 +49,7 @@ def attach(profile, truth=None):
     """Return a table that has found its bases with nothing but the profile."""
     layout, memory = lay_out(profile, truth)
     image = read_image(memory, profile.process.executable)
-    return layout, memory, image, AttributeTable(profile, memory, resolve_places(profile, memory, image))
+    return layout, memory, image, AttributeTable(profile, memory, resolve_addresses(profile, memory, image))
 
 
 def check_same(found, wanted, context=""):

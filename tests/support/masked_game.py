@@ -10,15 +10,15 @@ import struct
 
 from soulslab.arena.window.memory.profile_memory import ProfileMemory
 from soulslab.games.arena.fake import PID, WINDOW_PX, FakeArena
-from soulslab.siphon.attributes import AttributeTable
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.attributes.value_codecs import Codec
 from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
-from soulslab.siphon.image import read_image
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import SessionOptions
-from soulslab.siphon.values import Codec
 
 
 class MaskedArena(FakeArena):
@@ -36,7 +36,7 @@ class MaskedArena(FakeArena):
         self._mapped.publish(self.fight)
         self.process = LinuxMemory(os.getpid())
         image = read_image(self.process, profile.process.executable)
-        self.table = AttributeTable(profile, self.process, resolve_places(profile, self.process, image))
+        self.table = AttributeTable(profile, self.process, resolve_addresses(profile, self.process, image))
         self.on_advance = lambda: None
 
     def pass_time(self, seconds):

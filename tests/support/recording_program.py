@@ -14,7 +14,7 @@ from pathlib import Path
 
 from soulslab.errors import RecordingError
 from soulslab.siphon.fake import FakeSession
-from soulslab.siphon.recording import writing
+from soulslab.siphon.recording import recording_writer as writing
 from soulslab.siphon.recording.recorder import Recorder, RecordingOptions
 from soulslab.siphon.session import Step
 

@@ -19,12 +19,12 @@ from soulslab.arena.window.memory.layout import PROGRAM, Layout, Place, synthesi
 from soulslab.arena.window.memory.program import PREFERRED_BASE
 from soulslab.errors import MemoryAccessError
 from soulslab.games.facts import GAMES
+from soulslab.siphon.attributes.value_codecs import Codec
 from soulslab.siphon.keys import KEYS
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.pattern import Pattern
 from soulslab.siphon.profile import Profile, load_profile
+from soulslab.siphon.profile.pattern import Pattern
 from soulslab.siphon.session import Session, Snapshot
-from soulslab.siphon.values import Codec
 from support.waiting import wait_for
 from support.wine import COMPILER, WindowsInstallation, program
 

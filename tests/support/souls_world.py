@@ -18,13 +18,13 @@ from soulslab.games import profile_path
 from soulslab.games.arena.fake import PID, WINDOW_PX, FakeArena
 from soulslab.games.boss_facts import load_boss_facts, with_boss
 from soulslab.games.warp_points import load_warp_points
-from soulslab.siphon.entities import find_entity
-from soulslab.siphon.facts import is_for, ways_of
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
+from soulslab.siphon.attributes.entities import find_entity
 from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
-from soulslab.siphon.image import read_image
 from soulslab.siphon.local import LocalSession
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import Attribute, load_profile
+from soulslab.siphon.profile.facts import is_for, variants_of
 from soulslab.siphon.session import SessionOptions
 from support.masked_game import MaskedArena, MaskedSession
 from support.scaled_game import step_by_speed
@@ -112,7 +112,7 @@ class SoulsWorld(MaskedArena):
         self._since_s = 0.0
         self._is_fightable = self._has_arrived = False
         self.graves = 0
-        bases = resolve_places(profile, self.process, read_image(self.process, profile.process.executable)).bases
+        bases = resolve_addresses(profile, self.process, read_image(self.process, profile.process.executable)).bases
         self._bases = bases
         self._slot = self._boss_id = None
         self.flags = make_flags(game, self.process, bases, profile)
@@ -308,7 +308,7 @@ class SoulsWorld(MaskedArena):
 
     def _show_entity(self, *, is_there):
         version = self.profile.process.versions[0]
-        entity = next(way for way in ways_of(self.profile.entities["boss"]) if is_for(self.profile, way, version))
+        entity = next(way for way in variants_of(self.profile.entities["boss"]) if is_for(self.profile, way, version))
         world = self.pointer(self._bases[entity.base])
         begin, end = (self.pointer(world + offsets[0]) for offsets in (entity.begin, entity.end))
         if self._boss_id is None or self._boss_id[0] != begin:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from select import select
 
-from soulslab.siphon.places import Places
+from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.profile import Attribute, Base, Entity, Process, Profile
 
 SOURCE = Path(__file__).with_name("target.c")
@@ -127,6 +127,6 @@ PROFILE = Profile(
 )
 
 
-def places_of(target: Target) -> Places:
+def places_of(target: Target) -> ResolvedAddresses:
     """Return the addresses that the patterns of a real game would give."""
-    return Places(bases={"root": target.root, "pointer": target.root_pointer})
+    return ResolvedAddresses(bases={"root": target.root, "pointer": target.root_pointer})

@@ -13,8 +13,8 @@ from shutil import which
 
 import psutil
 
+from soulslab.siphon.process.process_tree import living
 from soulslab.siphon.profile import Profile, load_profile
-from soulslab.siphon.started import living
 
 SOURCE = Path(__file__).with_name("windows_game.c")
 PROFILE: Profile = load_profile(SOURCE.with_suffix(".toml"))

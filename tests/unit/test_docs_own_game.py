@@ -9,9 +9,9 @@ import pytest
 
 from soulslab.envs.process_checks import read_settings
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.scanner.commands import TYPES
 from soulslab.siphon.scanner.phrases import parse_condition
 from soulslab.siphon.scanner.prompt import COMMANDS
+from soulslab.siphon.scanner.value_commands import TYPES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "add_your_own_game.md"

@@ -205,9 +205,9 @@ def test_whether_a_real_game_is_installed(monkeypatch, tmp_path):
 )
 def test_which_version_of_a_real_game_runs(monkeypatch, version, state, told):
     # This very process is the game; only what its executable says of itself is put in.
-    monkeypatch.setattr("soulslab.siphon.process.find_process", lambda *_: os.getpid())
+    monkeypatch.setattr("soulslab.siphon.process.discovery.find_process", lambda *_: os.getpid())
     image = namedtuple("Image", "version")(version)
-    monkeypatch.setattr("soulslab.siphon.image.read_image", lambda *_: image)
+    monkeypatch.setattr("soulslab.siphon.process.image.read_image", lambda *_: image)
     found = real_game("running")
     assert found.state is state
     assert told in found.detail
@@ -233,7 +233,7 @@ def _raising(error):
     ],
 )
 def test_why_a_real_game_cannot_be_attached_to(monkeypatch, error, told, remedy):
-    monkeypatch.setattr("soulslab.siphon.process.find_process", _raising(error))
+    monkeypatch.setattr("soulslab.siphon.process.discovery.find_process", _raising(error))
     found = real_game("running")
     assert found.state is State.WARNING
     assert told in found.detail

@@ -36,8 +36,8 @@ CLIENT = (
     "soulslab.games.self_check_table",
     "soulslab.siphon.recording.reading",
     "soulslab.siphon.rpc.client",
-    "soulslab.siphon.rpc.running",
-    "soulslab.siphon.watch",
+    "soulslab.siphon.rpc.foreground_server",
+    "soulslab.siphon.terminal_output",
 )
 
 

@@ -34,7 +34,7 @@ def attach(game: Path, *, flags: AttachFlags | None = None, client: ClientFlags 
         flags: The game to attach to.
         client: The connection to a server.
     """
-    from soulslab.siphon.watch import attribute_table, info_table
+    from soulslab.siphon.terminal_output import attribute_table, info_table
 
     console = table_console()
     with open_game(game, flags, client, is_read_only=True, with_window=False) as session:
@@ -64,7 +64,7 @@ def watch(
     """
     from rich.console import Console
 
-    from soulslab.siphon.watch import watch as watch_game
+    from soulslab.siphon.terminal_output import watch as watch_game
 
     with open_game(game, flags, client, is_read_only=True, with_window=False) as session:
         watch_game(session, Console(), rate_hz=rate_hz, seconds=seconds)
@@ -99,7 +99,7 @@ def write(game: Path, *assignments: str, flags: AttachFlags | None = None, clien
         flags: The game to attach to.
         client: The connection to a server.
     """
-    from soulslab.siphon.watch import parse_values
+    from soulslab.siphon.terminal_output import parse_values
 
     if not assignments:
         raise ConfigError("needs at least one name=value", source="soulslab siphon write")
@@ -128,7 +128,7 @@ def capture(
         grey: Greyscale.
     """
     from soulslab.siphon.capture import FrameFormat
-    from soulslab.siphon.watch import save_frame
+    from soulslab.siphon.terminal_output import save_frame
 
     with open_game(game, flags, client, is_read_only=True, with_window=True) as session:
         save_frame(session.capture(FrameFormat(*size_px, grey)), file)
@@ -178,7 +178,7 @@ def record(
     from rich.console import Console
 
     from soulslab.siphon.recording.recorder import RecordingOptions
-    from soulslab.siphon.watch import record as record_game
+    from soulslab.siphon.terminal_output import record as record_game
 
     what = what or RecordFlags()
     has_frames = what.frames != "none"
@@ -242,8 +242,8 @@ def scan(profile: Path, *command: str, flags: ScanFlags | None = None) -> None:
 
     from rich.console import Console
 
-    from soulslab.siphon.scanner.game import ScannedGame
     from soulslab.siphon.scanner.prompt import ask, run_prompt, typed_lines
+    from soulslab.siphon.scanner.scanned_game import ScannedGame
     from soulslab.siphon.scanner.workbench import Workbench
     from soulslab.siphon.session import SessionOptions
 
@@ -274,7 +274,7 @@ def _scanned_profile(file: Path, command: tuple[str, ...], flags: ScanFlags) -> 
     import msgspec
 
     from soulslab.siphon.profile import load_profile
-    from soulslab.siphon.scanner.game import ON_DISPLAY, OWN_FOLDER, new_profile
+    from soulslab.siphon.scanner.scanned_game import ON_DISPLAY, OWN_FOLDER, new_profile
 
     if file.suffix != ".toml":
         raise ConfigError("must be the TOML file to create or extend, such as my_game.toml", source=file)

@@ -63,7 +63,7 @@ def serve(profile: Path, *, flags: AttachFlags | None = None, where: ServeFlags 
     """
     from rich.console import Console
 
-    from soulslab.siphon.rpc.running import serve_until_stopped
+    from soulslab.siphon.rpc.foreground_server import serve_until_stopped
     from soulslab.siphon.rpc.server import ServerOptions, check_access
 
     flags, where = flags or AttachFlags(), where or ServeFlags()

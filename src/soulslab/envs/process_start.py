@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from soulslab.envs.game.session_holder import Deadline, SessionHolder
 from soulslab.envs.process_settings import Condition, EnvSettings, ResetStep, tick_s
 from soulslab.errors import SiphonError, WaitTimeoutError
-from soulslab.siphon.phase import Phase
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import LOADING, Session, Step
+from soulslab.siphon.tick_alignment import TickAlignment
 
 
 class EpisodeStart:
@@ -26,7 +26,7 @@ class EpisodeStart:
         self._settings = settings
         self._keys = profile.keys
         self._tick_s = tick_s(profile)
-        self._phase = Phase(profile)
+        self._phase = TickAlignment(profile)
         steps = settings.reset or (ResetStep(restart=True),)
         self._is_read_only = is_read_only
         self._steps = tuple(step for step in steps if step.wait is not None) if is_read_only else steps

@@ -15,7 +15,7 @@ from rich.text import Text
 from soulslab.envs.trace import Difference
 from soulslab.envs.verification import Verification
 from soulslab.siphon.profile import Value
-from soulslab.siphon.watch import shown
+from soulslab.siphon.terminal_output import format_value
 
 #: Attributes of a difference that are named in a sentence.
 MAX_NAMED = 4
@@ -157,7 +157,7 @@ def _keys(held: tuple[str, ...]) -> str:
 
 def _shown(value: Value | None) -> str:
     # Values that differ may look alike with fewer digits.
-    return "unreadable" if value is None else repr(value) if isinstance(value, float) else shown(value)
+    return "unreadable" if value is None else repr(value) if isinstance(value, float) else format_value(value)
 
 
 def _plain(value: Value | None) -> Any:

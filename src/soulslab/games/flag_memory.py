@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from soulslab.games.event_flags import EventFlags
-from soulslab.siphon.chain_number import ChainNumber
+from soulslab.siphon.attributes.chain_number import ChainNumber
 from soulslab.siphon.session import Session
 
 

@@ -21,9 +21,9 @@ import numpy as np
 
 from soulslab.arena.binding import Binding
 from soulslab.errors import ConfigError, SelfCheckError, UnknownAttributeError
-from soulslab.siphon.examination import Finding
-from soulslab.siphon.facts import versions_of, ways_of
+from soulslab.siphon.attributes.examination import Finding
 from soulslab.siphon.profile import Attribute, Profile, Value
+from soulslab.siphon.profile.facts import variants_of, versions_of
 from soulslab.siphon.session import Session
 
 #: Values of two ways that differ by less, relative to them, are the same: one may be stored with fewer bits.
@@ -241,7 +241,7 @@ class _Seen(msgspec.Struct, frozen=True, eq=False):
     @property
     def versions(self) -> tuple[str, ...]:
         """The versions that some way to it is known for."""
-        of = {version for way in ways_of(self.facts) for version in versions_of(self.profile, way)}
+        of = {version for way in variants_of(self.facts) for version in versions_of(self.profile, way)}
         return tuple(version for version in self.profile.process.versions if version in of)
 
     def way(self, held: str) -> int:

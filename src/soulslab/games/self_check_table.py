@@ -12,7 +12,7 @@ from rich.text import Text
 
 from soulslab.games.self_check import AttributeCheck, SelfCheck, Verdict
 from soulslab.siphon.profile import Value
-from soulslab.siphon.watch import shown
+from soulslab.siphon.terminal_output import format_value
 
 #: Characters of a source in the table for the terminal.
 SOURCE_LENGTH = 48
@@ -29,7 +29,7 @@ def check_table(check: SelfCheck) -> Group:
             Text(row.name),
             "yes" if row.is_needed else "",
             f"{row.address:#x}" if row.address else "",
-            Text("" if row.value is None else shown(row.value)),
+            Text("" if row.value is None else format_value(row.value)),
             Text(row.unit),
             Text(row.verdict.value, style=_STYLES.get(row.verdict, "bold red")),
             Text(_notes(row)),

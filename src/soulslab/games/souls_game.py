@@ -20,7 +20,7 @@ from soulslab.games.teleport import TELEPORT, holding, teleport
 from soulslab.games.waiting import Patience, wait_until
 from soulslab.games.warp_points import WarpPoints
 from soulslab.siphon.local import open_session
-from soulslab.siphon.process import refuse_anti_cheat
+from soulslab.siphon.process.discovery import refuse_anti_cheat
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import LOADING, Session, SessionOptions
 

@@ -1,4 +1,4 @@
-"""The process bridge: memory, keyboard and mouse, window capture and game time of a running game.
+"""Access to running games: memory, keyboard and mouse, window capture, and control of game time.
 
-It knows processes, windows and clocks; it knows no game and no reinforcement learning.
+It handles processes, windows and clocks; it contains nothing about a certain game or about reinforcement learning.
 """

@@ -1,4 +1,4 @@
-"""The contract of sessions as tests that every session passes: local, remote, fake, and yours.
+"""Contract suite for sessions: tests that every session passes, whether local, remote, fake, or third-party.
 
 ::
 
@@ -12,7 +12,7 @@
         def game(self):
             return ContractGame(number="hp", number_value=50, outside=10**6, tick="ticks", ...)
 
-Each test gets a session of its own, or one that was restarted.
+Each test gets a new session, or one that was restarted.
 """
 
 # ruff: noqa: S101  (these are tests)
@@ -47,20 +47,20 @@ N_THREADS = 4
 
 
 class ContractGame(msgspec.Struct, frozen=True, kw_only=True):
-    """What the tests have to know of the game that a session is attached to.
+    """Facts about the game that the tests need.
 
     Attributes:
-        number: A number that may be written and that the game leaves as it is while its time stands.
-        number_value: What to write to it; not what it is at the start.
-        outside: A value of it outside its plausible range.
-        other: Another one that may be written.
-        other_value: What to write to it.
-        fixed: An attribute that may not be written.
-        tick: An integer that grows by one with each tick of the game.
+        number: Writable number that the game does not change while its time is held.
+        number_value: Value to write to it; not its initial value.
+        outside: Value outside its plausible range.
+        other: Another writable attribute.
+        other_value: Value to write to it.
+        fixed: Attribute that is not writable.
+        tick: Integer attribute that grows by one with each tick of the game.
         tick_s: Game time of a tick.
-        key: A key that changes something while it is held.
-        changes: The attribute that it changes.
-        n_ticks: In so many ticks at most.
+        key: Key that changes an attribute while it is held.
+        changes: Attribute that it changes.
+        n_ticks: Largest number of ticks until the change.
     """
 
     number: str
@@ -77,9 +77,9 @@ class ContractGame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionContract:
-    """Tests of what `soulslab.siphon.session.Session` promises.
+    """Tests of the interface `soulslab.siphon.session.Session`.
 
-    A subclass gives the fixtures ``session``, an open session that may write and has a window, and ``game``, a
+    A subclass provides the fixtures ``session``, an open session with write access and a window, and ``game``, a
     `ContractGame`.
     """
 
@@ -100,7 +100,7 @@ class SessionContract:
     # --- reading --------------------------------------------------------------------------------------------
 
     def test_a_snapshot_holds_all_attributes_of_the_profile(self, session: Session) -> None:
-        """In the order of the profile, with the time."""
+        """The attributes are in the order of the profile, and the snapshot has its time."""
         _hold_time(session)
         before = time.time()
         snapshot = session.snapshot()
@@ -109,12 +109,12 @@ class SessionContract:
         assert snapshot.game_time_s <= session.clock.game_time_s
 
     def test_a_snapshot_holds_what_was_asked_for(self, session: Session, game: ContractGame) -> None:
-        """In the order of the question."""
+        """The attributes are in the requested order."""
         assert list(session.snapshot([game.tick, game.number])) == [game.tick, game.number]
         assert len(session.snapshot([])) == 0
 
     def test_an_examination_finds_what_the_snapshot_gives(self, session: Session, game: ContractGame) -> None:
-        """Each attribute has at least one way, and nothing that is well has a problem."""
+        """Each attribute has at least one variant, and a plausible value has no problem text."""
         session.clock.pause()
         snapshot, found = session.snapshot(), session.examine()
         assert list(found) == list(session.profile.attributes)
@@ -125,7 +125,7 @@ class SessionContract:
         assert list(session.examine([game.tick, game.number])) == [game.tick, game.number]
 
     def test_reading_one_by_one_gives_what_the_snapshot_gives(self, session: Session) -> None:
-        """Value and type, for every attribute."""
+        """Value and type are equal for every attribute."""
         _hold_time(session)
         for name, value in session.snapshot().items():
             alone = session.read(name)
@@ -133,7 +133,7 @@ class SessionContract:
             assert np.array_equal(alone, value)
 
     def test_an_unknown_attribute_is_named(self, session: Session, game: ContractGame) -> None:
-        """Alone, in a snapshot and in a step; the error knows all that there are."""
+        """In a read, a snapshot and a step; the error lists all attributes."""
         for ask in (
             lambda: session.read("no such"),
             lambda: session.snapshot([game.number, "no such"]),
@@ -149,20 +149,20 @@ class SessionContract:
     # --- writing --------------------------------------------------------------------------------------------
 
     def test_what_is_written_is_read(self, session: Session, game: ContractGame) -> None:
-        """Two at once."""
+        """Two attributes in one call."""
         _hold_time(session)
         session.write({game.number: game.number_value, game.other: game.other_value})
         assert session.read(game.number) == game.number_value
         assert session.read(game.other) == game.other_value
 
     def test_numpy_numbers_can_be_written(self, session: Session, game: ContractGame) -> None:
-        """Values often come out of arrays."""
+        """Values are often elements of arrays."""
         _hold_time(session)
         session.write({game.number: np.asarray(game.number_value)[()]})
         assert session.read(game.number) == game.number_value
 
     def test_nothing_is_written_if_one_value_is_wrong(self, session: Session, game: ContractGame) -> None:
-        """A value of the wrong type, outside of its range, of no attribute, of one that may not be written."""
+        """Wrong type, outside of the range, unknown attribute, attribute that is not writable."""
         _hold_time(session)
         before = session.read(game.number)
         assert before != game.number_value
@@ -185,7 +185,7 @@ class SessionContract:
     # --- pictures -------------------------------------------------------------------------------------------
 
     def test_a_picture_has_the_format_that_was_asked_for(self, session: Session) -> None:
-        """The window's own, smaller, and grey."""
+        """The window's own size, a smaller one, and grey."""
         width, height = session.info.window_px
         for frame_format, shape in (
             (NATIVE, (height, width, 3)),
@@ -198,7 +198,7 @@ class SessionContract:
             assert frame.pixels.dtype == np.uint8
 
     def test_a_picture_is_an_array_of_its_own(self, session: Session, game: ContractGame) -> None:
-        """Later pictures leave it as it is, and it may be written to."""
+        """A later capture does not change it, and it is writable."""
         first = session.step(_look(game)).frame
         assert first is not None
         kept = first.pixels.copy()
@@ -210,7 +210,7 @@ class SessionContract:
     # --- steps ----------------------------------------------------------------------------------------------
 
     def test_a_step_lets_time_pass_as_asked(self, session: Session, game: ContractGame) -> None:
-        """With a lockstep clock exactly so many ticks; with others at least one."""
+        """With a lockstep clock exactly as many ticks; with other clocks at least one."""
         _hold_time(session)
         start = session.step(Step(advance_s=game.tick_s, attributes=(game.tick,))).snapshot
         result = session.step(Step(advance_s=N_TICKS * game.tick_s, attributes=(game.tick,)))
@@ -225,7 +225,7 @@ class SessionContract:
             assert ticks >= 1
 
     def test_a_step_gives_values_and_picture_of_one_moment(self, session: Session, game: ContractGame) -> None:
-        """Where time is held between steps."""
+        """Only where time is held between steps."""
         _hold_time(session)
         result = session.step(_look(game))
         assert result.frame is not None
@@ -235,7 +235,7 @@ class SessionContract:
             assert session.step(Step(attributes=(game.tick,))).snapshot[game.tick] == result.snapshot[game.tick]
 
     def test_a_step_holds_keys_until_the_next(self, session: Session, game: ContractGame) -> None:
-        """A key takes effect, None leaves it down, nothing lets it up."""
+        """A key has an effect, None keeps it held, and an empty tuple releases it."""
         _hold_time(session)
         before = session.read(game.changes)
         result = session.step(Step(held=(game.key,), advance_s=game.n_ticks * game.tick_s))
@@ -246,7 +246,7 @@ class SessionContract:
         assert session.input.held == frozenset()
 
     def test_an_error_leaves_the_session_in_use(self, session: Session, game: ContractGame) -> None:
-        """One after another, then all is as before."""
+        """Several errors in succession change nothing."""
         for _ in range(3):
             with _raises(UnknownKeyError):
                 session.step(Step(held=("NO SUCH KEY",)))
@@ -257,7 +257,7 @@ class SessionContract:
     # --- keys and mouse -------------------------------------------------------------------------------------
 
     def test_keys_are_held_and_released(self, session: Session, game: ContractGame) -> None:
-        """`held` knows which; typing changes nothing about it."""
+        """`held` returns the keys; typing does not change it."""
         session.input.set_held([game.key])
         session.input.type([game.key])
         assert session.input.held == {game.key}
@@ -266,7 +266,7 @@ class SessionContract:
         session.input.move_mouse(3, -2)
 
     def test_an_unknown_key_is_named(self, session: Session, game: ContractGame) -> None:
-        """And nothing else is pressed or released."""
+        """No other key is pressed or released."""
         session.input.set_held([game.key])
         for send in (session.input.set_held, session.input.type):
             with _raises(UnknownKeyError) as caught:
@@ -279,7 +279,7 @@ class SessionContract:
     # --- time -----------------------------------------------------------------------------------------------
 
     def test_time_runs_and_stands(self, session: Session) -> None:
-        """As far as the grade of the clock goes."""
+        """As far as the grade of the clock permits."""
         clock = session.clock
         clock.run()
         assert clock.speed == 1.0
@@ -295,7 +295,7 @@ class SessionContract:
         assert clock.game_time_s == clock.game_time_s
 
     def test_time_never_goes_back(self, session: Session, game: ContractGame) -> None:
-        """Whatever is done with it."""
+        """Under all operations."""
         times = [session.clock.game_time_s]
         for _ in range(3):
             advance = session.clock.advance(game.tick_s)
@@ -309,13 +309,13 @@ class SessionContract:
         assert times[-1] > times[0]
 
     def test_no_time_at_all_may_pass(self, session: Session) -> None:
-        """An advance by nothing is one."""
+        """An advance by 0 s is valid."""
         assert session.clock.advance(0.0).requested_s == 0.0
 
     # --- its life -------------------------------------------------------------------------------------------
 
     def test_a_restart_gives_a_game_that_works(self, session: Session, game: ContractGame) -> None:
-        """Keys are up, and the same session goes on."""
+        """Keys are released, and the same session continues."""
         starts = session.info.n_starts
         session.input.set_held([game.key])
         session.restart()
@@ -325,7 +325,7 @@ class SessionContract:
         assert list(session.snapshot([game.number])) == [game.number]
 
     def test_a_closed_session_says_so(self, session: Session, game: ContractGame) -> None:
-        """Whatever is asked of it; closing it again does nothing."""
+        """For every method; a second close does nothing."""
         session.close()
         session.close()
         for use in (
@@ -343,14 +343,14 @@ class SessionContract:
                 use()
 
     def test_leaving_the_block_closes(self, session: Session) -> None:
-        """`with` gives the session itself."""
+        """`with` returns the session itself."""
         with session as same:
             assert same is session
         with _raises(SessionStateError):
             session.snapshot()
 
     def test_threads_may_share_it(self, session: Session, game: ContractGame) -> None:
-        """Each gets the answer to its own question."""
+        """Each thread gets the result that belongs to its call."""
         _hold_time(session)
         names = [game.number, game.other, game.tick, game.fixed]
         expected = session.snapshot(names)
@@ -373,7 +373,7 @@ class SessionContract:
 
 
 def _hold_time(session: Session) -> None:
-    """Pause the game where that can be done."""
+    """Pause the game if its clock permits that."""
     if session.clock.grade != "realtime":
         session.clock.pause()
 
@@ -388,7 +388,7 @@ class _Caught:
 
 @contextmanager
 def _raises(kind: type[SoulslabError]) -> Iterator[_Caught]:
-    """Check that the block raises an error of this class, as pytest.raises does; this package needs no pytest."""
+    """Check that the block raises an error of a class, as pytest.raises does, without importing pytest."""
     caught = _Caught()
     try:
         yield caught

@@ -1,11 +1,11 @@
-"""A session without a game: a toy behind the fake parts, for tests of whatever stands on a session.
+"""A session without a game: a toy game on fake backends, for tests of code that uses sessions.
 
 The toy is a point that ``W A S D`` move by one unit per tick, and ``SPACE`` costs it one health point per tick::
 
     session = FakeSession()
     session.step(Step(held=("W",), advance_s=0.1))   # 60 ticks per second: six of them
 
-Its values lie in a `FakeMemory`, behind pointers, and are found, read and written there as those of a real game.
+Its values are in a `FakeMemory`, behind pointers, and are accessed as those of a real game.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import ClockStalledError, ProcessExitedError, WindowGoneError
-from soulslab.siphon.attributes import AttributeTable
+from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
+from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
 from soulslab.siphon.input.fake import FakeInput
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.memory.fake import FakeMemory
-from soulslab.siphon.places import Places
 from soulslab.siphon.profile import Attribute, Base, ClockFacts, NumberType, Process, Profile, Value
 from soulslab.siphon.session import SessionOptions
 
@@ -31,12 +31,12 @@ TICK_HZ = 60.0
 WINDOW_PX = (64, 48)
 TOY_PID = 4242
 MODULE_BASE = 0x400000
-#: Places in the toy's memory: the static pointer, the object that it leads to, and the one with the values behind that.
+#: Addresses in the toy's memory: the static pointer, the object that it leads to, and the object with the values.
 ROOT_AT, OWNER_AT, OBJECT_AT = MODULE_BASE + 0x1000, 0x10000, 0x20000
 OWNER_OFFSET = 0x10
 NAME_BYTES = 32
 HURT_BIT = 2
-#: How the values are packed from OBJECT_AT on: struct format and offset of each.
+#: Layout of the values from OBJECT_AT: struct format and offset of each.
 LAYOUT = {
     "hp": ("<i", 0x0),
     "x": ("<f", 0x4),
@@ -87,7 +87,7 @@ TOY_PROFILE = Profile(
 
 
 class ToyValues(MutableMapping[str, Value]):
-    """The values of the toy as its own code sees them: without ranges, and whether its pointers are set or not."""
+    """The values of the toy without range checks, and without regard to whether its pointers are set."""
 
     def __init__(self, data: bytearray) -> None:
         self._data = data
@@ -121,14 +121,14 @@ class ToyValues(MutableMapping[str, Value]):
 
 
 class Toy:
-    """The toy game, with switches for what goes wrong in real ones.
+    """The toy game, with switches for the failures of real games.
 
     Attributes:
         memory: Its memory.
-        input: Its keys and mouse.
-        values: What its attributes are.
-        has_window: False: its window was closed.
-        is_stalled: True: its time does not get on.
+        input: Its keyboard and mouse.
+        values: Values of its attributes.
+        has_window: Whether its window is open.
+        is_stalled: Whether its time is stuck.
     """
 
     def __init__(self, level: int = 1) -> None:
@@ -147,7 +147,7 @@ class Toy:
 
     @property
     def is_loading(self) -> bool:
-        """Whether its pointers lead nowhere."""
+        """Whether its pointers are null, as during loading."""
         return not any(self._root)
 
     @is_loading.setter
@@ -167,7 +167,7 @@ class Toy:
 
     @property
     def held(self) -> frozenset[str]:
-        """Keys that are down."""
+        """Keys that are held."""
         return self.input.held
 
     @held.setter
@@ -175,15 +175,15 @@ class Toy:
         self.input.set_held(keys)
 
     def check_alive(self) -> None:
-        """Raise `ProcessExitedError` after the end of the process."""
+        """Raise `ProcessExitedError` if the process has ended."""
         if not self._is_alive:
             raise ProcessExitedError(f"process {TOY_PID} (toy) has ended", pid=TOY_PID)
 
     def pass_time(self, seconds: float) -> None:
-        """Play as many ticks as fit.
+        """Advance by as many ticks as fit.
 
         Raises:
-            ClockStalledError: It `is_stalled`.
+            ClockStalledError: `is_stalled` is set.
         """
         if self.is_stalled:
             raise ClockStalledError("the toy does not get on; restart the session", 0.0)
@@ -208,10 +208,10 @@ class Toy:
             raise WindowGoneError("the window of the toy was closed; restart the session")
 
     def draw(self) -> NDArray[np.uint8]:
-        """Return its window, RGB: the red of a pixel is the health, the green the tick.
+        """Return the picture of its window, RGB: the red of a pixel is the health, the green the tick.
 
         Raises:
-            WindowGoneError: It has no window.
+            WindowGoneError: The window is closed.
         """
         self.check_window()
         pixels = np.zeros((WINDOW_PX[1], WINDOW_PX[0], 3), np.uint8)
@@ -221,14 +221,14 @@ class Toy:
 
 
 class FakeSession(LocalSession):
-    """A session with the toy: the logic of a local session over parts that need no game.
+    """A session with the toy: the logic of a local session on fake backends.
 
     Args:
-        options: How to open it; `options` may name a ``level``.
+        options: Session options; `options` may name a ``level``.
         env: The profile's ``[env]`` table.
 
     Attributes:
-        toy: The toy of the last start, to look into and to break.
+        toy: The toy of the last start, to inspect and to break.
     """
 
     toy: Toy
@@ -240,4 +240,6 @@ class FakeSession(LocalSession):
     def _start(self, profile: Profile, options: SessionOptions) -> FakeGame:
         self.toy = toy = Toy(level=int({**profile.process.options, **options.options}["level"]))
         info = msgspec.structs.replace(fake_info(TOY_PID, "/toy", WINDOW_PX, options), module_base=MODULE_BASE)
-        return FakeGame(toy, AttributeTable(profile, toy.memory, Places(bases={"toy": ROOT_AT})), options, info)
+        return FakeGame(
+            toy, AttributeTable(profile, toy.memory, ResolvedAddresses(bases={"toy": ROOT_AT})), options, info
+        )

@@ -1,64 +1,108 @@
-"""The parts of a game that is no process: what the sessions with made-up games share."""
+"""Parts of fake games, which run inside this process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.errors import ProcessExitedError
-from soulslab.siphon.capture.fake import FakeCapture
+from soulslab.errors import ProcessExitedError, WindowGoneError
+from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.capture.pixels import convert
 from soulslab.siphon.clock.fake import FakeClock
 from soulslab.siphon.input.fake import FakeInput
-from soulslab.siphon.launch import check_options
 from soulslab.siphon.local import Attributes
+from soulslab.siphon.process.launch import check_options
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import SessionInfo, SessionOptions
 
 
-class MadeUp(Protocol):
-    """A game in this process.
+class FakeCapture:
+    """Capture of pictures that a function draws (`soulslab.siphon.capture.Capture`).
+
+    Args:
+        paint: Returns the current picture: (H, W, 3) RGB, uint8; raises WindowGoneError if there is none.
+        size_px: Returns its current width and height without drawing; None to draw it.
 
     Attributes:
-        input: Its keys.
+        backend: ``fake``.
+    """
+
+    backend = "fake"
+
+    def __init__(
+        self, paint: Callable[[], NDArray[np.uint8]], size_px: Callable[[], tuple[int, int]] | None = None
+    ) -> None:
+        self._paint: Callable[[], NDArray[np.uint8]] | None = paint
+        self._size_px = size_px
+
+    @property
+    def size_px(self) -> tuple[int, int]:
+        """See `Capture.size_px`."""
+        if self._size_px is None or self._paint is None:
+            height, width = self._painted().shape[:2]
+            return width, height
+        return self._size_px()
+
+    def grab(self, frame_format: FrameFormat) -> NDArray[np.uint8]:
+        """See `Capture.grab`."""
+        bgrx = np.asarray(cv2.cvtColor(self._painted(), cv2.COLOR_RGB2BGRA), np.uint8)
+        return convert(bgrx, frame_format)
+
+    def close(self) -> None:
+        """See `Capture.close`."""
+        self._paint = None
+
+    def _painted(self) -> NDArray[np.uint8]:
+        if self._paint is None:
+            raise WindowGoneError("this capture was closed")
+        return self._paint()
+
+
+class MadeUp(Protocol):
+    """A game that runs in this process.
+
+    Attributes:
+        input: Its keyboard and mouse.
     """
 
     input: FakeInput
 
     def check_alive(self) -> None:
-        """Raise `ProcessExitedError` after its end."""
+        """Raise `ProcessExitedError` if it has ended."""
         ...
 
     def pass_time(self, seconds: float) -> None:
-        """Let so much of its time pass."""
+        """Advance its time."""
         ...
 
     def check_window(self) -> None:
-        """Raise `WindowGoneError` if its window was closed."""
+        """Raise `WindowGoneError` if its window is closed."""
         ...
 
     def draw(self) -> NDArray[np.uint8]:
-        """Return its window, (H, W, 3) RGB."""
+        """Return the picture of its window, (H, W, 3) RGB."""
         ...
 
 
 class FakeGame:
-    """The parts of one start of a made-up game (`soulslab.siphon.local.Game`).
+    """The parts of one start of a fake game (`soulslab.siphon.local.Game`).
 
     Args:
-        game: It.
-        attributes: Reads and writes its values.
-        options: How it was opened.
-        info: Process id, path and window of the game; the rest is filled in here.
+        game: The fake game.
+        attributes: Reads and writes its attributes.
+        options: Session options.
+        info: Process id, path and window of the game; the other fields are filled in here.
     """
 
     def __init__(self, game: MadeUp, attributes: Attributes, options: SessionOptions, info: SessionInfo) -> None:
         self.attributes = attributes
         self.info = info
         self._game = game
-        # Looked up at each call: tests put their own in the place of the game's.
+        # Looked up at each call, because tests replace the methods of the game.
         self.clock = FakeClock(lambda seconds: game.pass_time(seconds), check_alive=game.check_alive)  # noqa: PLW0108
         self.input = game.input if options.with_window else None
         self.capture = FakeCapture(game.draw, self._size_px) if options.with_window else None
@@ -68,7 +112,7 @@ class FakeGame:
         return self.info.window_px
 
     def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:
-        """See `soulslab.siphon.local.Game.explain_exit`: nothing more is known."""
+        """See `soulslab.siphon.local.Game.explain_exit`: adds nothing."""
         return error
 
     def check_alive(self) -> None:
@@ -83,10 +127,10 @@ class FakeGame:
 
 
 class FakeOpener:
-    """Starts made-up games (`soulslab.siphon.local.GameOpener`).
+    """Starts fake games (`soulslab.siphon.local.GameOpener`).
 
     Args:
-        start: Starts one.
+        start: Starts a game.
     """
 
     def __init__(self, start: Callable[[Profile, SessionOptions], FakeGame]) -> None:
@@ -101,11 +145,11 @@ class FakeOpener:
         return self._start(profile, options)
 
     def close(self) -> None:
-        """See `soulslab.siphon.local.GameOpener.close`: nothing is kept."""
+        """See `soulslab.siphon.local.GameOpener.close`: nothing to close."""
 
 
 def fake_info(pid: int, executable: str, window_px: tuple[int, int], options: SessionOptions) -> SessionInfo:
-    """Return what a session with a made-up game says it is attached to."""
+    """Return the session info of a fake game."""
     backend = "fake" if options.with_window else ""
     return SessionInfo(
         pid=pid,

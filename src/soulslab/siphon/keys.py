@@ -1,14 +1,14 @@
-"""Physical keys and mouse buttons by name, with the codes that each system has for them.
+"""Physical keys and mouse buttons by name, with their codes on each system.
 
-A key is a place on the keyboard, named by what an American keyboard prints on it: ``W`` is the second key right of Tab,
-also where it types ``Z``. Games bind places, and codes of places are what every backend sends: sending characters
-breaks on other layouts.
+A key is a position on the keyboard, named after the American layout: ``W`` is the second key right of Tab, even where
+it types ``Z``. Games bind positions, and every backend sends codes of positions; sending characters breaks on other
+layouts.
 
 Sources: evdev codes from Linux ``input-event-codes.h``; XKB names from xkeyboard-config ``keycodes/evdev`` (X keycodes
-are looked up by them, see `soulslab.siphon.input.keycodes`); scan codes (set 1, make) from Microsoft, "Keyboard Input
+are looked up by them, see `soulslab.siphon.input.x_input`); scan codes (set 1, make) from Microsoft, "Keyboard Input
 Overview", table of scan codes; virtual-key codes from Microsoft, "Virtual-Key Codes"; X buttons from the X protocol and
 the convention that 4 and 5 are the wheel, 8 and 9 the side buttons. The names are those of the public Siphon protocol
-as far as it has them (`PUBLIC_MOUSE_NAMES` holds the ones that differ).
+as far as it has them (`PUBLIC_MOUSE_NAMES` lists the differences).
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from soulslab.errors import UnknownKeyError
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """One key of the keyboard or one button of the mouse.
+    """A key of the keyboard or a button of the mouse.
 
     Attributes:
         name: ``W``, ``LEFT_SHIFT``, ``MOUSE_LEFT``.
         evdev_code: Code of the Linux input system.
-        xkb_name: Name of the key's place in XKB, such as ``AD02``; "" for a mouse button.
-        scan_code: What a PC keyboard sends (set 1); 0xE0xx with the prefix of extended keys; 0 for a mouse button.
-        virtual_key: Code of Windows on an American layout; other layouts move it, the scan code stays.
+        xkb_name: XKB name of the key's position, such as ``AD02``; "" for a mouse button.
+        scan_code: Scan code of a PC keyboard (set 1); 0xE0xx for extended keys; 0 for a mouse button.
+        virtual_key: Windows virtual-key code on an American layout; it differs on other layouts, the scan code does
+            not.
         button: Button of the X protocol; 0 for a key of the keyboard.
     """
 
@@ -157,17 +158,17 @@ PUBLIC_MOUSE_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "BUTTON5": "MOUSE_5",
     }
 )
-"""What the public Siphon protocol calls the buttons of the mouse; no key has one of these names."""
+"""Names of the mouse buttons in the public Siphon protocol; no key has one of these names."""
 
 
 def key_named(name: str) -> Key:
-    """Return the key of that name.
+    """Return the key with a name.
 
     Args:
         name: A name of `KEYS`, in capitals.
 
     Raises:
-        UnknownKeyError: There is none; the error suggests a close one.
+        UnknownKeyError: The key does not exist; the error suggests a similar name.
     """
     key = KEYS.get(name)
     if key is None:
@@ -176,9 +177,9 @@ def key_named(name: str) -> Key:
 
 
 def key_of_public_name(name: str) -> Key:
-    """Return the key that the public Siphon protocol calls so: our names, and `PUBLIC_MOUSE_NAMES`.
+    """Return the key with a name of the public Siphon protocol: a name of `KEYS` or of `PUBLIC_MOUSE_NAMES`.
 
     Raises:
-        UnknownKeyError: There is none.
+        UnknownKeyError: The key does not exist.
     """
     return key_named(PUBLIC_MOUSE_NAMES.get(name, name))

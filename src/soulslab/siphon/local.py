@@ -1,4 +1,4 @@
-"""A session with a game on this machine: the parts, put together, with one lock around them."""
+"""A session with a game on this machine: its parts, with one lock around them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from soulslab.errors import (
     WindowNotFoundError,
     optional_imports,
 )
+from soulslab.siphon.attributes.chain_number import ChainNumber, Number
+from soulslab.siphon.attributes.examination import Finding
 from soulslab.siphon.capture import NATIVE, Capture, FrameFormat
-from soulslab.siphon.chain_number import ChainNumber, Number
 from soulslab.siphon.clock import Advance, Clock
-from soulslab.siphon.examination import Finding
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.read_only import ReadOnlyClock, ReadOnlyInput, refuse_change
 from soulslab.siphon.session import Frame, SessionInfo, SessionOptions, Snapshot, Step, StepResult
 
-#: How much later than its window a game that was killed is seen to have ended.
+#: Longest delay between the end of a killed game's window and the end of its process.
 EXIT_AFTER_WINDOW_S = 0.3
 POLL_S = 0.01
 NO_TIME = Advance(requested_s=0.0, elapsed_s=0.0)
 
 
 class Attributes(Protocol):
-    """What reads and writes the attributes of a profile: `soulslab.siphon.attributes.AttributeTable`."""
+    """Reads and writes attributes, as `soulslab.siphon.attributes.attribute_table.AttributeTable` does."""
 
     @property
     def sources(self) -> dict[str, str]:
@@ -46,23 +46,23 @@ class Attributes(Protocol):
         ...
 
     def read_many(self, names: Sequence[str] | None) -> dict[str, Value]:
-        """Return several attributes, read together; None stands for all."""
+        """Return several attributes, read together; None for all."""
         ...
 
     def examine(self, names: Sequence[str] | None) -> dict[str, tuple[Finding, ...]]:
-        """Return what each way to attributes leads to; None stands for all."""
+        """Return the result of reading each variant of attributes; None for all."""
         ...
 
     def write(self, values: Mapping[str, Value]) -> None:
-        """Check all of the values, then write them."""
+        """Check all values, then write them."""
         ...
 
     def read_number(self, where: ChainNumber) -> Number:
-        """Return a number by a chain of its own."""
+        """Return a number by a pointer chain."""
         ...
 
     def write_number(self, where: ChainNumber, value: Number) -> None:
-        """Write a number by a chain of its own."""
+        """Write a number by a pointer chain."""
         ...
 
 
@@ -71,44 +71,44 @@ class Game(Protocol):
 
     @property
     def info(self) -> SessionInfo:
-        """What it is."""
+        """Session info of the game."""
         ...
 
     @property
     def attributes(self) -> Attributes:
-        """Its values."""
+        """Its attributes."""
         ...
 
     @property
     def clock(self) -> Clock:
-        """Its time."""
+        """Its clock."""
         ...
 
     @property
     def input(self) -> Input | None:
-        """Its keys; None without a window."""
+        """Its keyboard and mouse; None without a window."""
         ...
 
     @property
     def capture(self) -> Capture | None:
-        """Its pictures; None without a window."""
+        """Its window capture; None without a window."""
         ...
 
     def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:
-        """Return the error with what is known about the end: its status, what the game printed last."""
+        """Return the error, extended by the exit status and the last output of the game."""
         ...
 
     def check_alive(self) -> None:
-        """Raise `ProcessExitedError` if it has ended."""
+        """Raise `ProcessExitedError` if the game has ended."""
         ...
 
     def close(self) -> None:
-        """Release keys and time, end the game if we started it; a second call does nothing."""
+        """Release keys and time, and end the game if it is a child; a second call does nothing."""
         ...
 
 
 class GameOpener(Protocol):
-    """What finds or starts a game; it may keep things from one start to the next, as a private display."""
+    """Finds or starts a game; it may keep resources between starts, such as a private display."""
 
     def check(self, profile: Profile, options: SessionOptions) -> None:
         """Raise `ConfigError` for options with which no game can be opened."""
@@ -119,7 +119,7 @@ class GameOpener(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what was kept; a second call does nothing."""
+        """Release the kept resources; a second call does nothing."""
         ...
 
 
@@ -127,12 +127,12 @@ class LocalSession:
     """A session with a game on this machine (`soulslab.siphon.session.Session`).
 
     Args:
-        profile: The game as data.
-        options: How to open it.
-        opener: Finds or starts it.
+        profile: Profile of the game.
+        options: Session options.
+        opener: Finds or starts the game.
 
     Raises:
-        SiphonError: It could not be opened; nothing is left behind.
+        SiphonError: The session cannot be opened; nothing is left behind.
     """
 
     def __init__(self, profile: Profile, options: SessionOptions, opener: GameOpener) -> None:
@@ -239,13 +239,13 @@ class LocalSession:
                 changed = msgspec.structs.replace(changed, options=dict(options))
             if seed is not None:
                 changed = msgspec.structs.replace(changed, deterministic=True, seed=seed)
-            # Before the game is closed: options with which it cannot start again must not end it.
+            # Checked before the game is closed: invalid options must not end it.
             self._opener.check(self.profile, changed)
             game, self._game = self._game, None
             if game is not None:
                 game.close()
             self._game = self._opener.open(self.profile, changed)
-            # Options with which the game does not come up are not kept for the next start.
+            # Options with which the game does not start are not kept for the next start.
             self._options = changed
             self._n_starts += 1
 
@@ -270,7 +270,7 @@ class LocalSession:
 
     @contextmanager
     def _using(self) -> Iterator[Game]:
-        """Lock the session and give its game."""
+        """Lock the session and yield its game."""
         with self._lock:
             self._refuse_closed()
             if self._game is None:
@@ -293,32 +293,32 @@ class LocalSession:
 
 
 def open_session(profile: Profile, options: SessionOptions | None = None) -> LocalSession:
-    """Attach to a game, or start it.
+    """Attach to a game or start it.
 
     Args:
-        profile: The game as data.
-        options: How; the defaults start it on a display of its own.
+        profile: Profile of the game.
+        options: Session options; by default the game starts on a private display.
 
     Raises:
-        ProcessNotFoundError, AmbiguousProcessError, AttachDeniedError: It cannot be attached to.
-        LaunchError, DisplayError: It cannot be started.
-        GameVersionError, AntiCheatError: It is not to be attached to.
-        PatternError, WindowNotFoundError, ClockUnavailableError: The profile does not fit it.
-        WaitTimeoutError: It was not ready before the deadline.
-        ProcessError: This is no Linux.
+        ProcessNotFoundError, AmbiguousProcessError, AttachDeniedError: Attaching failed.
+        LaunchError, DisplayError: Starting failed.
+        GameVersionError, AntiCheatError: Attaching to this game is refused.
+        PatternError, WindowNotFoundError, ClockUnavailableError: The profile does not fit the game.
+        WaitTimeoutError: The game was not ready before the deadline.
+        ProcessError: The operating system is not Linux.
         MissingDependencyError: A package of the extra ``siphon`` is not installed.
     """
     with optional_imports():
-        from soulslab.siphon.process import require_linux  # noqa: PLC0415  (psutil only when it is needed)
+        from soulslab.siphon.process.discovery import require_linux  # noqa: PLC0415  (psutil only when it is needed)
 
         require_linux()
-        from soulslab.siphon.opening import RealGameOpener  # noqa: PLC0415  (X11 and hyperscan only when needed)
+        from soulslab.siphon.real_game import RealGameOpener  # noqa: PLC0415  (X11 and hyperscan only when needed)
 
     return LocalSession(profile, options or SessionOptions(), RealGameOpener())
 
 
 def _await_exit(game: Game) -> None:
-    """Raise `ProcessExitedError` if the game ends about now: its window goes a moment before it does."""
+    """Raise `ProcessExitedError` if the game ends shortly: its window closes a moment before its process ends."""
     deadline = time.monotonic() + EXIT_AFTER_WINDOW_S
     while time.monotonic() < deadline:
         game.check_alive()

@@ -26,17 +26,17 @@ from soulslab.errors import ConfigError, SoulslabError, did_you_mean
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.keys import key_named
 from soulslab.siphon.session import Session
-from soulslab.siphon.watch import info_table, parse_values, save_frame, shown
+from soulslab.siphon.terminal_output import format_value, info_table, parse_values, save_frame
 
-#: A game that looks at its keys once a frame would miss a shorter tap.
+#: A game that polls its keys once per frame would miss a shorter tap.
 TAP_S: Final = 0.1
-#: Time between two parts of a movement of the mouse.
+#: Time between two parts of a mouse movement.
 MOVE_STEP_S: Final = 0.01
 PROMPT: Final = "> "
 
 
 class StreamResult(msgspec.Struct, frozen=True):
-    """Frames that `ManualControl.stream` took: how many, in how much wall time (s), and their width and height (px)."""
+    """Result of `ManualControl.stream`: number of frames, wall time (s), and width and height (px)."""
 
     n_frames: int
     seconds: float
@@ -46,10 +46,10 @@ class StreamResult(msgspec.Struct, frozen=True):
 class ManualControl:
     """Sends keys and mouse movements to a game; leaving the context releases every key.
 
-    Times are game time. While the game runs they pass with it; while its clock is paused it is advanced by them.
+    Times are game time. While the game runs they pass with it; while its clock is paused, the clock is advanced.
 
     Args:
-        session: The game, opened with its window.
+        session: Session of the game, opened with its window.
     """
 
     def __init__(self, session: Session) -> None:
@@ -68,7 +68,7 @@ class ManualControl:
 
     @property
     def down(self) -> tuple[str, ...]:
-        """Names of the keys that are down, in the order in which they were pressed."""
+        """Names of the held keys, in the order in which they were pressed."""
         return tuple(self._down)
 
     def tap(self, keys: Sequence[str], *, hold_s: float = TAP_S, delay_s: float = 0.0) -> None:
@@ -80,7 +80,7 @@ class ManualControl:
             delay_s: Time between two presses and between two releases, s.
 
         Raises:
-            UnknownKeyError: There is no such key; nothing was sent.
+            UnknownKeyError: The key does not exist; nothing was sent.
             InputError: A key cannot be sent.
         """
         names = self._names(keys)
@@ -96,12 +96,12 @@ class ManualControl:
                 self._down.pop(name)
                 self._send()
         finally:
-            if self._down != before:  # interrupted, or a key was down already
+            if self._down != before:  # interrupted, or a key was held already
                 self._down = before
                 self._send()
 
     def toggle(self, keys: Sequence[str]) -> None:
-        """Press the keys that are up and release those that are down. Raises as `tap`."""
+        """Press the released keys and release the held ones. Raises as `tap`."""
         for name in self._names(keys):
             if name in self._down:
                 del self._down[name]
@@ -110,11 +110,11 @@ class ManualControl:
         self._send()
 
     def move(self, dx_px: int, dy_px: int, *, n_steps: int = 1) -> None:
-        """Move the mouse relative to where it is, in equal parts 10 ms apart. Raises as `tap`.
+        """Move the mouse relative to its position, in equal parts 10 ms apart. Raises as `tap`.
 
         Args:
-            dx_px: To the right, px.
-            dy_px: Downwards, px.
+            dx_px: Distance to the right, px.
+            dy_px: Distance downwards, px.
             n_steps: Number of parts, at least 1.
         """
         x = y = 0
@@ -127,14 +127,14 @@ class ManualControl:
     def stream(
         self, folder: Path | None, frame: FrameFormat, *, rate_hz: float, n_frames: int | None = None
     ) -> StreamResult:
-        """Take frames at a rate, and write each as a numbered PNG file. Ctrl-C ends it.
+        """Capture frames at a rate, and write each as a numbered PNG file, until Ctrl-C.
 
         Args:
-            folder: Where the files go, ``000001.png`` and so on; it is made if it does not exist. None: the frames are
-                taken, counted and dropped.
-            frame: Their size and colours.
+            folder: Folder for the files ``000001.png`` and so on; it is created if it does not exist. None to capture
+                and count frames without writing them.
+            frame: Format of the frames.
             rate_hz: Frames per second of wall time.
-            n_frames: How many; None until Ctrl-C.
+            n_frames: Number of frames; None for no limit.
 
         Raises:
             ConfigError: A file cannot be written.
@@ -157,7 +157,7 @@ class ManualControl:
         return StreamResult(n, time.monotonic() - started_s, size_px)
 
     def wait(self, seconds: float) -> None:
-        """Let game time pass (s), at least 0."""
+        """Wait for game time to pass (s), at least 0."""
         if seconds <= 0.0:
             return
         speed = self.session.clock.speed
@@ -170,7 +170,7 @@ class ManualControl:
         self.session.input.set_held(tuple(self._down))
 
     def _names(self, keys: Sequence[str]) -> list[str]:
-        """Return the names of the keys, each once; an action of the profile's ``[keys]`` stands for its key."""
+        """Return the names of the keys without duplicates; actions of ``[keys]`` are replaced by their keys."""
         if not keys:
             raise ConfigError("is missing: name at least one key, such as W or SPACE", source="keys")
         actions = self.session.profile.keys
@@ -188,11 +188,11 @@ def _make_folder(folder: Path) -> None:
 
 
 class Shell:
-    """Commands on a running game, line by line.
+    """Commands on a running game, read line by line.
 
     Args:
-        control: The game.
-        console: Receives what the commands print.
+        control: Control of the game.
+        console: Output of the commands.
     """
 
     def __init__(self, control: ManualControl, console: Console) -> None:
@@ -200,11 +200,12 @@ class Shell:
         self._console = console
 
     def run(self, lines: Iterable[str], *, is_interactive: bool) -> None:
-        """Carry out lines until they end or one says ``quit``.
+        """Execute lines until the input ends or a line is ``quit``.
 
         Args:
-            lines: As typed.
-            is_interactive: Print an error and go on with the next line; otherwise the first error ends the shell.
+            lines: Typed lines.
+            is_interactive: Whether to print an error and continue with the next line; otherwise the first error ends
+                the shell.
 
         Raises:
             SoulslabError: A line of a script failed.
@@ -223,11 +224,11 @@ class Shell:
                 self._console.print(Text(str(error), style="red"))
 
     def do(self, line: str) -> None:
-        """Carry out one line.
+        """Execute one line.
 
         Raises:
-            ConfigError: There is no such command, or it takes other arguments.
-            SiphonError: It failed.
+            ConfigError: The command does not exist, or its arguments are wrong.
+            SiphonError: The command failed.
         """
         try:
             name, *words = shlex.split(line)
@@ -243,7 +244,7 @@ class Shell:
     def get(self, words: list[str]) -> None:
         """Print attributes; all without names."""
         for name, value in self._control.session.snapshot(tuple(words) or None).items():
-            self._console.print(Text(f"{name} = {shown(value)}"))
+            self._console.print(Text(f"{name} = {format_value(value)}"))
 
     def set(self, words: list[str]) -> None:
         """Write an attribute."""
@@ -251,7 +252,7 @@ class Shell:
         session.write(parse_values(session.profile, {words[0]: " ".join(words[1:])}))
 
     def hold(self, words: list[str]) -> None:
-        """Hold keys for so many seconds."""
+        """Hold keys for a number of seconds."""
         self._control.tap(words[:-1], hold_s=_number(words[-1]))
 
     def move(self, words: list[str]) -> None:
@@ -260,16 +261,16 @@ class Shell:
         self._control.move(dx, dy, n_steps=max(steps[0] if steps else 1, 1))
 
     def capture(self, words: list[str]) -> None:
-        """Write the window as a picture."""
+        """Save an image of the window."""
         save_frame(self._control.session.capture(), Path(words[0]))
 
     def toggle(self, words: list[str]) -> None:
-        """Press or release keys, and print which are down."""
+        """Press or release keys, and print the held ones."""
         self._control.toggle(words)
         self._console.print(Text(f"down: {' '.join(self._control.down) or '(none)'}"))
 
     def set_speed(self, words: list[str]) -> None:
-        """Let the game run."""
+        """Resume the game."""
         self._control.session.clock.run(_number(words[0]) if words else 1.0)
 
     def tap(self, words: list[str]) -> None:
@@ -277,7 +278,7 @@ class Shell:
         self._control.tap(words)
 
     def wait(self, words: list[str]) -> None:
-        """Let game time pass."""
+        """Wait for game time to pass."""
         self._control.wait(_number(words[0]))
 
     def pause(self, _words: list[str]) -> None:
@@ -285,7 +286,7 @@ class Shell:
         self._control.session.clock.pause()
 
     def info(self, _words: list[str]) -> None:
-        """Print what the session is attached to."""
+        """Print the facts about the session."""
         self._console.print(info_table(self._control.session.info))
 
     def help(self, _words: list[str]) -> None:
@@ -296,13 +297,13 @@ class Shell:
         self._console.print(table)
 
 
-#: Usage, meaning, least number of arguments, and method of each command.
+#: Usage, help, minimum number of arguments, and method of each command.
 COMMANDS: Final[dict[str, tuple[str, str, int, Callable[[Shell, list[str]], None]]]] = {
     "get": ("get [NAME ...]", "print attributes; all without names", 0, Shell.get),
     "set": ("set NAME VALUE", "write an attribute", 2, Shell.set),
     "tap": ("tap KEY ...", "press keys together and release them", 1, Shell.tap),
     "hold": ("hold KEY ... SECONDS", "hold keys for so much game time", 2, Shell.hold),
-    "toggle": ("toggle KEY ...", "press keys, or release those that are down", 1, Shell.toggle),
+    "toggle": ("toggle KEY ...", "press released keys and release held ones", 1, Shell.toggle),
     "move": ("move DX DY [STEPS]", "move the mouse by so many pixels", 2, Shell.move),
     "capture": ("capture FILE", "write the window as a picture", 1, Shell.capture),
     "wait": ("wait SECONDS", "let game time pass", 1, Shell.wait),

@@ -1,4 +1,4 @@
-"""A game that is observed and not changed: the keys and the time of a read-only session, and a session that waits."""
+"""Observing a game without changing it: read-only input, read-only clock, and a session that waits in real time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import NoReturn, Self
 import msgspec
 
 from soulslab.errors import ReadOnlyError
+from soulslab.siphon.attributes.chain_number import ChainNumber, Number
+from soulslab.siphon.attributes.examination import Finding
 from soulslab.siphon.capture import NATIVE, FrameFormat
-from soulslab.siphon.chain_number import ChainNumber, Number
 from soulslab.siphon.clock import Advance, Clock
-from soulslab.siphon.examination import Finding
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import ClockGrade, Value
 from soulslab.siphon.session import Frame, Session, SessionInfo, Snapshot, Step, StepResult
@@ -23,7 +23,7 @@ def refuse_change(what: str) -> NoReturn:
     """Raise `ReadOnlyError`.
 
     Args:
-        what: What is not done, as ``write hp``.
+        what: Refused action, as ``write hp``.
     """
     raise ReadOnlyError(
         f"cannot {what}: the session is read-only, so the game can be observed and not changed; open the session "
@@ -32,10 +32,10 @@ def refuse_change(what: str) -> NoReturn:
 
 
 class ReadOnlyInput:
-    """Keys and mouse that cannot be used (`soulslab.siphon.input.Input`).
+    """Keyboard and mouse that refuse every action (`soulslab.siphon.input.Input`).
 
     Args:
-        part: The keys of the session.
+        part: Input of the session.
     """
 
     def __init__(self, part: Input) -> None:
@@ -63,15 +63,15 @@ class ReadOnlyInput:
         refuse_change("move the mouse")
 
     def close(self) -> None:
-        """See `Input.close`; nothing is held."""
+        """See `Input.close`; no key is held."""
 
 
 class ReadOnlyClock:
-    """Time that cannot be controlled (`soulslab.siphon.clock.Clock`).
+    """Clock that refuses every change (`soulslab.siphon.clock.Clock`).
 
     Args:
         clock: The clock of the session.
-        grade: What the clock is reported to be; None for the grade of `clock`.
+        grade: Grade to report; None for the grade of `clock`.
     """
 
     def __init__(self, clock: Clock, grade: ClockGrade | None = None) -> None:
@@ -103,18 +103,18 @@ class ReadOnlyClock:
         refuse_change("advance the time of the game")
 
     def close(self) -> None:
-        """See `Clock.close`; the session closes its clock itself."""
+        """See `Clock.close`; the session closes its clock."""
 
 
 class ObservedSession:
-    """A session with a game that a person or another program plays (`soulslab.siphon.session.Session`).
+    """A session with a game that a person or another program controls (`soulslab.siphon.session.Session`).
 
-    Everything that changes the game raises `ReadOnlyError`. The game runs by itself: a step waits for its length in
-    wall time, and reads. Consecutive steps keep their rate; one that is late by its own length or more is not made up
-    for.
+    Everything that changes the game raises `ReadOnlyError`. The game runs in real time: a step waits for its length in
+    wall time, and reads. Consecutive steps keep their rate; a step that is late by its own length or more is not caught
+    up.
 
     Args:
-        session: The session; it is closed with this one.
+        session: Underlying session; closed with this one.
     """
 
     def __init__(self, session: Session) -> None:
@@ -195,7 +195,7 @@ class ObservedSession:
         self.close()
 
     def _wait(self, seconds: float) -> Advance:
-        """Wait until `seconds` after the time at which the last wait was due."""
+        """Wait until `seconds` after the end of the previous wait."""
         now_s = time.monotonic()
         from_s = self._ended_s or now_s
         if now_s - self._due_s >= 2 * seconds:

@@ -1,4 +1,4 @@
-"""One game that we are attached to: the interface that local, remote and fake sessions share.
+"""The session interface: one attached game, with local, remote and fake implementations.
 
 ::
 
@@ -26,48 +26,49 @@ from soulslab.errors import (
     PointerError,
     UndecidedAttributeError,
 )
+from soulslab.siphon.attributes.chain_number import ChainNumber, Number
+from soulslab.siphon.attributes.examination import Finding
 from soulslab.siphon.capture import NATIVE, FrameFormat
-from soulslab.siphon.chain_number import ChainNumber, Number
 from soulslab.siphon.clock import Advance, Clock
-from soulslab.siphon.examination import Finding
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import ClockGrade, InputBackend, Profile, Value
 
 LOADING = (PointerError, EntityNotFoundError, ImplausibleValueError, UndecidedAttributeError)
-"""What reading raises while a game loads."""
+"""Errors of reading while a game loads."""
 
 
 class SessionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How to open a session.
+    """Options of a session.
 
     Attributes:
-        pid: Attach to this process; 0 finds it by the profile's executable, or starts it (see `launch`).
-        launch: ``always`` starts a new game, ``never`` attaches to one that runs, ``auto`` starts one if the profile
-            says how and no `pid` is given.
-        display: ``private`` starts an X server of its own for a game that is started; "" uses the one of this
-            process; ``:N`` names one. A game that we attach to has its display already, and keeps it.
+        pid: Id of the process to attach to; 0 to find it by the profile's executable, or to start it (see `launch`).
+        launch: ``always`` starts a new game, ``never`` attaches to a running one, ``auto`` starts one if the profile
+            has a command and no `pid` is given.
+        display: ``private`` starts a private X server for a started game; "" uses the display of this process; ``:N``
+            names one. Without effect on a game that runs already.
         screen_px: Width and height of a private display.
-        options: Replace `Process.options` of the profile, for a game that is started.
+        options: Values that replace those in `Process.options` of the profile, for a started game.
         is_read_only: Refuse everything that changes the game: writes to its memory, keys, mouse, control of its time,
             and restarts. The time of a game that the session did not start is not controlled.
-        with_window: Find the window, for keys and frames; without it only memory and time.
-        window_title: Text that the title of the window contains; replaces the profile's, "" keeps it. Of several
-            processes that may be the game it picks the one that has such a window.
-        input_backend: Replaces the profile's; "" keeps it.
-        clock: Wanted grade; "" takes the profile's, or, of a game that we did not start, the best up to it that can
-            be had.
-        on_orphan: What a lockstep game does when we die: ``end`` it, ``run`` on at 1x, or stay ``paused``. A game that
-            we did not start runs on instead of being ended.
-        allow_unknown_version: Attach although the executable's version is none that the profile knows.
-        allow_missing: Open the session although patterns of the profile are not found in the game. An attribute that
-            needs one raises `PatternError` when it is used.
-        deadline_s: Wall time for the game to come up, window and memory.
-        controller: Name of what controls the game, such as the id of an environment. While the session is open, no
-            other session with a controller can be opened to the same process; "" only looks, or shares the game.
-        deterministic: Start the game with a fixed clock, fixed random sources, a fixed environment and fixed
-            addresses, and leave it paused (docs/deterministic_starts.md). It needs a game that the session starts, and
-            the clock grade ``lockstep``.
-        seed: Seed of a deterministic start: another one is another time of day and other random numbers.
+        with_window: Open the window, for keys and frames; otherwise only memory and time are available.
+        window_title: Text that the title of the window contains; replaces the profile's, "" keeps it. It also selects
+            among several matching processes.
+        input_backend: Input backend that replaces the profile's; "" keeps it.
+        clock: Requested grade; "" for the profile's or, for a game that the session did not start, the best available
+            grade up to it.
+        on_orphan: What a lockstep game does when this process dies: ``end``, ``run`` at 1x, or stay ``paused``. A game
+            that the session did not start runs on instead of ending.
+        allow_unknown_version: Attach although the profile does not know the executable's version.
+        allow_missing: Open the session although patterns of the profile have no match. An attribute that needs one of
+            them raises `PatternError` when it is used.
+        deadline_s: Wall time until the game must be ready.
+        controller: Name of the controller of the game, such as the id of an environment. While the session is open, no
+            other session with a controller can be opened for the same process; "" for a session that only reads or
+            shares the game.
+        deterministic: Start the game with a fixed clock, fixed random sources, a fixed environment and fixed addresses,
+            and leave it paused (docs/deterministic_starts.md). Requires a game that the session starts, and the clock
+            grade ``lockstep``.
+        seed: Seed of a deterministic start; it determines the time of day and the random numbers.
     """
 
     pid: int = 0
@@ -90,24 +91,24 @@ class SessionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session is attached to.
+    """Facts about an attached game.
 
     Attributes:
         pid: Process id, on the machine of the game.
         executable: Path of the program.
-        version: Of the executable; "" if it carries none.
-        module_base: Address where it is loaded.
-        is_child: We started it, and end it on close.
-        is_read_only: Everything that changes the game is refused.
+        version: Version of the executable; "" if it has none.
+        module_base: Address at which the executable is loaded.
+        is_child: Whether the session started the game, and ends it on close.
+        is_read_only: Whether everything that changes the game is refused.
         clock_grade: Grade of the clock.
         clock_reason: Why the grade is lower than the profile's; "" if it is not.
-        input_backend: "" without a window.
-        capture_backend: "" without a window.
+        input_backend: Name of the input backend; "" without a window.
+        capture_backend: Name of the capture backend; "" without a window.
         window_px: Width and height of the window; (0, 0) without one.
         display: X display; "" without a window.
-        n_starts: How often the game has been started or attached to by this session.
-        sources: Of each attribute with alternatives that are for this version: the source that holds; "" before that
-            is decided, which is when the attribute is read for the first time.
+        n_starts: Number of times that this session has started the game or attached to it.
+        sources: Source of the selected variant of each attribute with alternatives for this version; "" before the
+            first read has selected one.
     """
 
     pid: int
@@ -127,11 +128,11 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(Mapping[str, Value]):
-    """Attributes that were read together: a mapping from name to value, with the time.
+    """Attributes that were read together: a mapping from names to values, with the time.
 
     Attributes:
-        game_time_s: `Clock.game_time_s` at the reading.
-        wall_time_s: `time.time()` at the reading.
+        game_time_s: `Clock.game_time_s` at the time of reading.
+        wall_time_s: `time.time()` at the time of reading.
     """
 
     __slots__ = ("_values", "game_time_s", "wall_time_s")
@@ -155,12 +156,12 @@ class Snapshot(Mapping[str, Value]):
 
 
 class Frame(msgspec.Struct, frozen=True, eq=False):
-    """A picture of the game.
+    """An image of the game's window.
 
     Attributes:
         pixels: (H, W, 3) RGB or (H, W) grey, uint8.
-        game_time_s: `Clock.game_time_s` when it was taken.
-        wall_time_s: `time.time()` when it was taken.
+        game_time_s: `Clock.game_time_s` at the time of capture.
+        wall_time_s: `time.time()` at the time of capture.
     """
 
     pixels: NDArray[np.uint8]
@@ -169,20 +170,20 @@ class Frame(msgspec.Struct, frozen=True, eq=False):
 
 
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What to do in one step, in this order: keys, mouse, time, then look.
+    """Actions of one step, in this order: set keys, move the mouse, advance time, read, capture.
 
     Attributes:
-        held: Keys to hold from now on; None leaves them as they are.
-        again: Those of `held` that the game is to see going down anew, also where they are down already.
+        held: Keys to hold from now on; None for no change.
+        again: Keys of `held` that the game must see going down again, even if they are held already.
         mouse_px: Relative movement of the mouse.
-        advance_s: Game time to let pass.
-        attributes: What to read then; None for all of the profile.
-        frame: Picture to take then; None for none.
-        deadline_s: Wall time that the game may take.
-        speed: Game seconds per wall second while time passes; None leaves it to the clock (`Clock.advance`).
+        advance_s: Game time to advance by.
+        attributes: Attributes to read; None for all of the profile.
+        frame: Format of the image to capture; None for no image.
+        deadline_s: Longest wall time of the step.
+        speed: Game seconds per wall second during the advance; None for the clock's default (`Clock.advance`).
 
     Raises:
-        InputError: Keys are to be pressed again, but nothing is said of what is held.
+        InputError: Keys are to be pressed again, but `held` is not given.
     """
 
     held: tuple[str, ...] | None = None
@@ -195,7 +196,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     speed: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what would do nothing."""
+        """Refuse a step without effect."""
         if self.again and self.held is None:
             raise InputError(
                 f"a step presses {', '.join(self.again)} again, but has no keys held; name them in held, too"
@@ -203,17 +204,17 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     @property
     def changes_game(self) -> bool:
-        """Whether the step does more than read: it sends keys, moves the mouse or lets time pass."""
+        """Whether the step sends keys, moves the mouse or advances time."""
         return self.held is not None or self.mouse_px != (0, 0) or self.advance_s != 0.0
 
 
 class StepResult(msgspec.Struct, frozen=True, eq=False):
-    """What a step came to.
+    """Result of a step.
 
     Attributes:
-        advance: How time went.
-        snapshot: What was read.
-        frame: The picture, if one was asked for.
+        advance: Result of the advance.
+        snapshot: Attributes that were read.
+        frame: Captured image; None if none was requested.
     """
 
     advance: Advance
@@ -222,32 +223,32 @@ class StepResult(msgspec.Struct, frozen=True, eq=False):
 
 
 class Session(Protocol):
-    """One game that we are attached to.
+    """An attached game.
 
-    Every method raises `ProcessExitedError` when the game has ended and `SessionStateError` after `close`; a remote
-    session may raise `RemoteError` from every method. All of them may be called from several threads, one at a time.
+    Every method raises `ProcessExitedError` when the game has ended and `SessionStateError` after `close`; every method
+    of a remote session may raise `RemoteError`. All methods are thread-safe; calls are serialised.
 
     Attributes:
-        profile: The game as data.
-        input: Its keys and mouse.
-        clock: Its time.
+        profile: Profile of the game.
+        input: Its keyboard and mouse.
+        clock: Its clock.
     """
 
     profile: Profile
 
     @property
     def info(self) -> SessionInfo:
-        """What we are attached to, now. Raises `WindowGoneError` while its window is closed or hidden."""
+        """Current facts about the game. Raises `WindowGoneError` while its window is closed or hidden."""
         ...
 
     @property
     def input(self) -> Input:
-        """Its keys and mouse. Raises `WindowNotFoundError` in a session without a window."""
+        """Its keyboard and mouse. Raises `WindowNotFoundError` in a session without a window."""
         ...
 
     @property
     def clock(self) -> Clock:
-        """Its time."""
+        """Its clock."""
         ...
 
     def read(self, name: str) -> Value:
@@ -256,10 +257,10 @@ class Session(Protocol):
         Raises:
             UnknownAttributeError: No such attribute.
             AttributeVersionError: It is not known for the version of the game.
-            PointerError: Its chain leads nowhere now.
+            PointerError: Its pointer chain cannot be followed now.
             ImplausibleValueError: It is outside its range.
-            EntityNotFoundError: Its entity is not there now.
-            UndecidedAttributeError: It has alternatives, and none of the ways gives a plausible value now.
+            EntityNotFoundError: Its entity does not exist now.
+            UndecidedAttributeError: It has alternatives, and no variant gives a plausible value now.
         """
         ...
 
@@ -267,15 +268,15 @@ class Session(Protocol):
         """Return several attributes, read together. Raises as `read`.
 
         Args:
-            names: Which; None for all of the profile that are known for the version of the game.
+            names: Names of the attributes; None for all that are known for the version of the game.
         """
         ...
 
     def examine(self, names: Sequence[str] | None = None) -> dict[str, tuple[Finding, ...]]:
-        """Return what each way to attributes leads to now, in the order of the profile; nothing that fails raises.
+        """Return the result of reading each variant of attributes, in the order of the profile; failures do not raise.
 
         Args:
-            names: Which; None for all of the profile that are known for the version of the game.
+            names: Names of the attributes; None for all that are known for the version of the game.
 
         Raises:
             UnknownAttributeError: No such attribute.
@@ -284,17 +285,17 @@ class Session(Protocol):
         ...
 
     def read_number(self, where: ChainNumber) -> Number:
-        """Return a number that the profile does not name, by a chain of pointers of one's own.
+        """Return a number by a pointer chain that is not in the profile.
 
         Raises:
-            PatternError: The profile has no such base, or it was not found.
-            PointerError: The chain leads nowhere now.
+            PatternError: The profile has no such base, or its pattern has no match.
+            PointerError: The chain cannot be followed now.
             ImplausibleValueError: It is not a number (NaN).
         """
         ...
 
     def write_number(self, where: ChainNumber, value: Number) -> None:
-        """Write such a number.
+        """Write a number by a pointer chain that is not in the profile.
 
         Raises:
             ReadOnlyError: The session is read-only.
@@ -307,54 +308,54 @@ class Session(Protocol):
         """Write attributes; all are checked before the first is written.
 
         Raises:
-            ReadOnlyError: The session is read-only, or the attribute is.
+            ReadOnlyError: The session is read-only, or the attribute is not writable.
             InvalidValueError: A value has the wrong type or lies outside its range.
             UnknownAttributeError, AttributeVersionError, PointerError, EntityNotFoundError: As in `read`.
-            UndecidedAttributeError: It has alternatives, and it cannot be told yet which of them holds.
+            UndecidedAttributeError: It has alternatives, and no variant is selected yet.
         """
         ...
 
     def capture(self, frame_format: FrameFormat = NATIVE) -> Frame:
-        """Take a picture of the window.
+        """Capture the window.
 
         Raises:
-            WindowGoneError: It was closed or unmapped.
+            WindowGoneError: The window is closed or unmapped.
             WindowNotFoundError: The session has no window.
         """
         ...
 
     def step(self, step: Step) -> StepResult:
-        """Send keys, let time pass, read and take a picture: one round trip when the game is on another machine.
+        """Send keys, advance time, read and capture: one round trip to a game on another machine.
 
-        For steps of whole ticks of the game, go to the middle of a tick first (`soulslab.siphon.phase.Phase`).
+        For steps of whole simulation ticks, align the game first (`soulslab.siphon.tick_alignment.TickAlignment`).
 
         Raises:
             ReadOnlyError: The session is read-only, and the step does more than read.
-            ClockStalledError: The game did not get there in time.
-            InputError, WindowGoneError: Keys cannot be sent, or no picture be taken.
-            SiphonError: All that `read` raises.
+            ClockStalledError: The game did not reach the end of the step in time.
+            InputError, WindowGoneError: Keys cannot be sent, or the window cannot be captured.
+            SiphonError: Any error of `read`.
         """
         ...
 
     def restart(self, options: Mapping[str, str] | None = None, *, seed: int | None = None) -> None:
-        """End the game and start it again, or find it again if we did not start it; keys are released.
+        """End the game and start it again, or find it again if the session did not start it; keys are released.
 
         Args:
-            options: Replace `Process.options`, from now on; None keeps what was given before.
-            seed: Make this start and later ones deterministic with this seed, 0 to 2**32 - 1; None keeps what was
-                given before (`SessionOptions.deterministic`).
+            options: Values that replace those in `Process.options` from now on; None for no change.
+            seed: Seed that makes this start and later ones deterministic, 0 to 2**32 - 1; None for no change
+                (`SessionOptions.deterministic`).
 
-        Options and a seed with which the game does not start are not kept: the next call uses those of the last start.
+        Options and a seed with which the game does not start are discarded: the next call uses those of the last start.
 
         Raises:
             ReadOnlyError: The session is read-only.
             ConfigError: The game cannot be started deterministically, or the seed is out of range.
-            LaunchError, ProcessNotFoundError, WaitTimeoutError: It did not come back.
+            LaunchError, ProcessNotFoundError, WaitTimeoutError: The game did not start.
         """
         ...
 
     def close(self) -> None:
-        """Release keys and time, end the game if we started it, and let go; a second call does nothing."""
+        """Release keys and time, and end the game if the session started it; a second call does nothing."""
         ...
 
     def __enter__(self) -> Self: ...

@@ -1,4 +1,4 @@
-"""A deadline for a call that has none of its own: the messages of a stream, the answers of an X server."""
+"""Deadlines for calls without one, such as the messages of a stream and the replies of an X server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 class Watchdog:
-    """Calls something when a deadline has passed; setting one wakes no thread, so each message may do it."""
+    """Calls a function when a deadline has passed; setting a deadline wakes no thread."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -21,7 +21,7 @@ class Watchdog:
         self._thread.start()
 
     def arm(self, seconds: float, action: Callable[[], object]) -> None:
-        """Call `action`, in another thread, unless `disarm` is called within that time."""
+        """Call `action` in another thread, unless `disarm` is called within a time."""
         with self._condition:
             self._deadline = time.monotonic() + seconds
             self._action = action
@@ -29,7 +29,7 @@ class Watchdog:
                 self._condition.notify()
 
     def disarm(self) -> None:
-        """Forget the deadline."""
+        """Cancel the deadline."""
         with self._condition:
             self._deadline = math.inf
             self._action = None
@@ -52,5 +52,5 @@ class Watchdog:
                     continue
                 self._wakes_at = self._deadline
                 self._condition.wait(None if math.isinf(left) else left)
-                # Armed while it is awake, it looks at the deadline anyway.
+                # If a deadline is set while the thread is awake, the thread reads it anyway.
                 self._wakes_at = -math.inf

@@ -11,11 +11,11 @@ import pytest
 
 from soulslab.errors import EntityNotFoundError, PointerError, ReadOnlyError
 from soulslab.games import known_games, profile_path
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.image import read_image
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
+from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.places import resolve_places
-from soulslab.siphon.process import check_version, find_process
+from soulslab.siphon.process.discovery import check_version, find_process
+from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import load_profile
 
 PROGRAM = Path(__file__).parents[2] / "support/memory_program.py"
@@ -40,7 +40,7 @@ class Game:
         memory.callback(self.memory.close)
         image = read_image(self.memory, self.profile.process.executable)
         check_version(image, self.profile.process, allow_unknown=False)
-        self.table = AttributeTable(self.profile, self.memory, resolve_places(self.profile, self.memory, image))
+        self.table = AttributeTable(self.profile, self.memory, resolve_addresses(self.profile, self.memory, image))
 
     def tell(self, command):
         """Return the answer to a command."""

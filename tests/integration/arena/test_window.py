@@ -23,15 +23,15 @@ from soulslab.arena.window.key_table import PANDA_NAMES
 from soulslab.arena.window.replay import Replay
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.games.arena.recorded import key_log_of
-from soulslab.siphon.display import PrivateDisplay
-from soulslab.siphon.input.open import open_input
+from soulslab.siphon.input.x_input import open_input
 from soulslab.siphon.local import open_session
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.window import wait_for_window
+from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.recording.reading import read_recording
 from soulslab.siphon.recording.recorder import Recorder, RecordingOptions
 from soulslab.siphon.session import SessionOptions, Step
-from soulslab.siphon.window import wait_for_window
-from soulslab.siphon.x11 import XConnection
 from support.waiting import wait_for
 
 PROFILE = load_profile(PROFILE_PATH)

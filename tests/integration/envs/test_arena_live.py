@@ -16,8 +16,8 @@ from soulslab.envs.arena import ArenaEnv
 from soulslab.envs.live.arena import ArenaLiveEnv
 from soulslab.errors import ControlTakenError, DisplayError
 from soulslab.games.arena import PROFILE_PATH
-from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.local import open_session
+from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import SessionOptions
 from support.players import script

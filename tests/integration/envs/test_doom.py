@@ -13,12 +13,12 @@ from soulslab.envs.doom import DoomEnv, DoomVectorEnv
 from soulslab.envs.registration import DOOM_ID
 from soulslab.errors import EnvironmentUsageError, NotResetError, PointerError, ProcessExitedError, WindowGoneError
 from soulslab.games.doom import PROFILE_PATH
-from soulslab.siphon.image import read_image
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.process.image import read_image
+from soulslab.siphon.process.window import find_window
+from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.window import find_window
-from soulslab.siphon.x11 import XConnection
 from support.counts import held, n_clients
 
 PROFILE = load_profile(PROFILE_PATH)
@@ -165,7 +165,7 @@ def test_a_chain_of_pointers_that_breaks_during_a_level_change(make):
     assert env.step(0)[4]["ticks"] == 1
     memory = LinuxMemory(env.session.info.pid)
     image = read_image(memory, PROFILE.process.executable)
-    memory.write(resolve_places(PROFILE, memory, image).bases["players"], bytes(8))
+    memory.write(resolve_addresses(PROFILE, memory, image).bases["players"], bytes(8))
     memory.close()
     with pytest.raises(PointerError, match="offsets"):
         env.step(0)

@@ -7,9 +7,9 @@ import pytest
 
 from soulslab.games.doom import PROFILE_PATH, launch_options
 from soulslab.siphon.local import open_session
-from soulslab.siphon.phase import Phase
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import SessionOptions, Step
+from soulslab.siphon.tick_alignment import TickAlignment
 
 TIC_S = 1 / 35
 PROFILE = load_profile(PROFILE_PATH)
@@ -23,7 +23,7 @@ def session():
         session.step(Step(advance_s=TIC_S, attributes=()))
         while session.read("level_time") < 8:
             session.step(Step(advance_s=TIC_S, attributes=()))
-        Phase(PROFILE).align(session)
+        TickAlignment(PROFILE).align(session)
         yield session
 
 

@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from benchmarks.fault_injection import FAULTS
 from soulslab.envs.live.arena import ArenaLiveEnv
 from soulslab.envs.live.vector import ArenaLiveVectorEnv
-from soulslab.siphon.started import living
+from soulslab.siphon.process.process_tree import living
 from support.counts import held
 from support.waiting import wait_for
 

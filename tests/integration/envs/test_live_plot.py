@@ -18,7 +18,7 @@ from soulslab.envs.live.arena import ArenaLiveEnv
 from soulslab.envs.wrappers import LivePlot
 from soulslab.errors import EnvironmentUsageError
 from soulslab.games.arena.fake import FakeArenaSession
-from soulslab.siphon.display import PrivateDisplay
+from soulslab.siphon.process.private_display import PrivateDisplay
 from support.waiting import wait_for
 
 ID = "soulslab/Arena-v0"

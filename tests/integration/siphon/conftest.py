@@ -1,4 +1,4 @@
-"""What the tests of the bridge share: a program to read, a display with somebody who paints on it, Wine's Windows."""
+"""Fixtures of the siphon tests: a program to read, a display with a program that paints on it, Wine's Windows."""
 
 import os
 import subprocess
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from soulslab.siphon.display import PrivateDisplay
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.x11 import XConnection
 from support.painter import Painter
 from support.souls_program import PROFILES, SoulsProgram, build
 from support.target import Target, compile_target, running

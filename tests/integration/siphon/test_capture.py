@@ -20,11 +20,10 @@ from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.capture import barrier as barrier_module
 from soulslab.siphon.capture import composite as composite_module
 from soulslab.siphon.capture.barrier import Barrier
-from soulslab.siphon.capture.framebuffer import Framebuffer
-from soulslab.siphon.capture.open import open_capture
-from soulslab.siphon.display import PrivateDisplay
-from soulslab.siphon.window import Window, wait_for_window
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.capture.window_capture import Framebuffer, open_capture
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.window import Window, wait_for_window
+from soulslab.siphon.process.x11 import XConnection
 from support.counts import held, n_clients
 from support.doom import start_doom
 from support.painter import Painter, pattern
@@ -344,8 +343,9 @@ def test_fifty_captures_leave_nothing_behind(painter, x, display):
 def test_a_killed_owner_leaves_no_shared_memory(display, painter):
     window = painter.open(10, 10, 100, 80)
     script = (
-        "import sys; from soulslab.siphon.x11 import XConnection; from soulslab.siphon.window import Window;"
-        "from soulslab.siphon.capture.open import open_capture; from soulslab.siphon.capture import NATIVE;"
+        "import sys; from soulslab.siphon.process.x11 import XConnection;"
+        "from soulslab.siphon.process.window import Window;"
+        "from soulslab.siphon.capture.window_capture import open_capture; from soulslab.siphon.capture import NATIVE;"
         f"capture = open_capture(Window(XConnection({display.name!r}), {window}));"
         "capture.grab(NATIVE); print('on', flush=True); sys.stdin.readline()"
     )

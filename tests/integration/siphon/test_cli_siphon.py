@@ -14,11 +14,11 @@ import cv2
 import pytest
 
 from soulslab import cli
-from soulslab.siphon.display import PrivateDisplay
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.window import wait_for_window
+from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.recording.reading import read_recording
-from soulslab.siphon.window import wait_for_window
-from soulslab.siphon.x11 import XConnection
 from support.doom import start_doom
 
 SOULSLAB = Path(sys.executable).with_name("soulslab")
@@ -80,7 +80,7 @@ def serving(*arguments):
 
 @pytest.fixture(scope="module")
 def doom():
-    """A game that somebody else started."""
+    """A game that another process started."""
     with PrivateDisplay((640, 480)) as display:
         game = start_doom(display)
         try:

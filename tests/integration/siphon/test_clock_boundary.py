@@ -7,8 +7,8 @@ import random
 import pytest
 
 from soulslab.siphon.local import open_session
-from soulslab.siphon.phase import move_to_middle
 from soulslab.siphon.session import Step
+from soulslab.siphon.tick_alignment import advance_to_tick_middle
 from support.loop_program import LOOPS, TICK_MS, compile_loop_program, loop_profile, read_report
 
 TICK_S = TICK_MS / 1000
@@ -31,7 +31,7 @@ def start(loop_program, tmp_path):
         session = open_session(loop_profile(loop_program, report, loop))
         sessions.append(session)
         if loop != "sdl_variable":  # a tick of this one is a step, however long
-            assert move_to_middle(lambda seconds: count(session, report, seconds), TICK_S)
+            assert advance_to_tick_middle(lambda seconds: count(session, report, seconds), TICK_S)
         session.clock.advance(TICK_S)
         return session, lambda: read_report(report)
 

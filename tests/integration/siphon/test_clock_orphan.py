@@ -1,4 +1,4 @@
-"""What a game does when its controller is killed."""
+"""Behaviour of a game whose controller is killed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from soulslab.siphon.clock.lockstep import attach_lockstep
+from soulslab.siphon.clock.lockstep_page import open_page_of
 from soulslab.siphon.clock.native_library import native_library
-from soulslab.siphon.clock.page import open_page_of
-from soulslab.siphon.process import has_ended
+from soulslab.siphon.process.discovery import has_ended
 from soulslab.siphon.profile import ClockFacts
 from support import clock_controller
 from support.clock_program import ClockProgram, compile_clock_program, speed_of

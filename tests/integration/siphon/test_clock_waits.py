@@ -21,11 +21,12 @@ from soulslab.errors import (
     ProcessExitedError,
     SessionStateError,
 )
-from soulslab.siphon.clock import native_library, page
+from soulslab.siphon.clock import lockstep_page as page
+from soulslab.siphon.clock import native_library
 from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage, attach_lockstep
-from soulslab.siphon.display import PrivateDisplay
-from soulslab.siphon.phase import move_to_middle
+from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.profile import ClockFacts
+from soulslab.siphon.tick_alignment import advance_to_tick_middle
 from support.clock_contract import ClockContract
 from support.clock_program import compile_clock_program, running_clock_program
 from support.sleeper import sleeping_process
@@ -110,7 +111,7 @@ def test_a_loop_that_never_sleeps_makes_the_same_rounds_in_every_step(start, way
         clock.advance(PERIOD_S)
         rounds.append(program.n_wakes - before)
     assert len(set(rounds[2:])) == 1
-    assert 1 <= rounds[-1] <= 65  # the limit of looks at a file that is no event queue
+    assert 1 <= rounds[-1] <= 65  # the limit of polls of a file that is not an event queue
 
 
 def test_sdl_waits_for_events_in_game_time(start):
@@ -245,7 +246,7 @@ def test_a_sample_ends_no_wait(start, way):
 
 @pytest.mark.parametrize("where", ["FORK_FIRST", "IN_A_THREAD"])
 @pytest.mark.parametrize("way", ["nanosleep", "poll", "cond_timedwait", "sem_timedwait"])
-def test_whoever_does_the_work_is_waited_for_where_all_are_known(start, way, where):
+def test_working_processes_are_waited_for_where_all_are_known(start, way, where):
     program, clock = start(way, servers=(), **{where: "1"})
     clock.pause()
     first = program.n_waits
@@ -310,7 +311,7 @@ def test_steps_from_the_middle_of_a_tick_have_half_a_tick_to_spare(start):
         clock.advance(seconds)
         return program.n_waits
 
-    assert move_to_middle(n_waits, PERIOD_S)
+    assert advance_to_tick_middle(n_waits, PERIOD_S)
     first = program.n_waits
     for i in range(1, 5):
         clock.advance(0.4 * PERIOD_S)
@@ -424,7 +425,7 @@ def test_a_game_without_the_library_is_refused():
         attach_lockstep(process.pid)
 
 
-def test_a_game_that_does_not_load_the_library_is_told(monkeypatch):
+def test_a_game_that_does_not_load_the_library_is_reported(monkeypatch):
     monkeypatch.setattr("soulslab.siphon.clock.lockstep._LOAD_DEADLINE_S", 0.05)
     own = LockstepPage.create()
     with sleeping_process() as process, pytest.raises(ClockUnavailableError, match="has not loaded the clock library"):
@@ -432,7 +433,7 @@ def test_a_game_that_does_not_load_the_library_is_told(monkeypatch):
     own.close()
 
 
-def test_a_process_that_has_ended_is_told():
+def test_a_process_that_has_ended_is_reported():
     with sleeping_process() as process:
         process.kill()
         process.wait()

@@ -14,7 +14,7 @@ import pytest
 from soulslab.errors import ConfigError
 from soulslab.games import profile_path
 from soulslab.siphon.capture import NATIVE
-from soulslab.siphon.held_start import BOOT_S, EPOCH_S
+from soulslab.siphon.clock.held_start import BOOT_S, EPOCH_S
 from soulslab.siphon.local import open_session
 from soulslab.siphon.profile import ClockFacts, Process, Profile, load_profile
 from soulslab.siphon.rpc.client import connect

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from soulslab.errors import ConfigError, DisplayError
-from soulslab.siphon import display as display_module
-from soulslab.siphon.display import PrivateDisplay
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.process import private_display as display_module
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.x11 import XConnection
 from support.counts import held
 from support.waiting import wait_for
 
 OWNER = """
 import os, signal, sys
-from soulslab.siphon.display import PrivateDisplay
+from soulslab.siphon.process.private_display import PrivateDisplay
 display = PrivateDisplay((64, 64))
 print(display.pid, display.name, flush=True)
 sys.stdin.readline()

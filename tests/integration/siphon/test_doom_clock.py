@@ -11,20 +11,20 @@ import pytest
 
 import soulslab.games.doom
 from soulslab.errors import ImplausibleValueError, PointerError, ProcessExitedError
-from soulslab.siphon.attributes import AttributeTable
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
+from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.capture import NATIVE
-from soulslab.siphon.capture.open import open_capture
+from soulslab.siphon.capture.window_capture import open_capture
 from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage
-from soulslab.siphon.display import PrivateDisplay
-from soulslab.siphon.image import read_image
-from soulslab.siphon.input.open import open_input
-from soulslab.siphon.launch import launch
+from soulslab.siphon.input.x_input import open_input
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.phase import move_to_middle
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.process.image import read_image
+from soulslab.siphon.process.launch import launch
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.window import wait_for_window
+from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.window import wait_for_window
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.tick_alignment import advance_to_tick_middle
 from support.waiting import wait_for
 
 DOOM = load_profile(Path(soulslab.games.doom.__file__).with_name("profile.toml"))
@@ -51,7 +51,7 @@ class Doom:
         x = XConnection(display.name)
         undo.callback(x.close)
         window = wait_for_window(x, self.process.pid, deadline_s=30.0)
-        places = resolve_places(DOOM, self.memory, read_image(self.memory, DOOM.process.executable))
+        places = resolve_addresses(DOOM, self.memory, read_image(self.memory, DOOM.process.executable))
         self.values = AttributeTable(DOOM, self.memory, places)
         wait_for(self.is_in_level)
         self.clock = LockstepClock(page, self.process.pid, DOOM.clock, servers=[x.server_pid()])
@@ -76,7 +76,7 @@ class Doom:
 
     def begin(self) -> None:
         """Go to the middle of the tic that all tests start from."""
-        assert move_to_middle(self.tic_after, TIC_S)
+        assert advance_to_tick_middle(self.tic_after, TIC_S)
         while self.values.read("level_time") < FIRST_TIC:
             self.clock.advance(TIC_S)
         assert self.values.read("level_time") == FIRST_TIC

@@ -1,4 +1,4 @@
-"""Keys and the scanner on Chocolate Doom, which nobody here wrote."""
+"""Keys and the scanner on Chocolate Doom, an unmodified program."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from shutil import which
 
 import soulslab.games.doom
 from soulslab.errors import ImplausibleValueError, PointerError
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.image import read_image
-from soulslab.siphon.input.open import open_input
-from soulslab.siphon.launch import launch
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.input.x_input import open_input
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.process.image import read_image
+from soulslab.siphon.process.launch import launch
+from soulslab.siphon.process.window import wait_for_window
+from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.scanner.conditions import Condition
 from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile
 from soulslab.siphon.scanner.pointers import PointerMap, modules_of, verify
 from soulslab.siphon.scanner.signature import find_signature
 from soulslab.siphon.scanner.value_scan import ValueScan
-from soulslab.siphon.window import wait_for_window
-from soulslab.siphon.x11 import XConnection
 from support.waiting import wait_for
 
 DOOM = load_profile(Path(soulslab.games.doom.__file__).with_name("profile.toml"))
@@ -44,7 +44,7 @@ class Doom:
         undo.callback(x.close)
         self.window = wait_for_window(x, process.pid, deadline_s=DEADLINE_S)
         self.image = read_image(self.memory, DOOM.process.executable)
-        places = resolve_places(DOOM, self.memory, self.image)
+        places = resolve_addresses(DOOM, self.memory, self.image)
         self.values = AttributeTable(DOOM, self.memory, places)
         wait_for(self.is_in_level, "the level")
 
@@ -129,5 +129,5 @@ def test_health_is_found_and_found_again_after_a_restart(display, tmp_path):
             add_entry(document, Found(name="body.health", path=min(left), **facts))
             add_entry(document, Found(name="health", path=static_path, signature=signature, **facts))
         profile = load_profile(file)
-        values = AttributeTable(profile, again.memory, resolve_places(profile, again.memory, again.image))
+        values = AttributeTable(profile, again.memory, resolve_addresses(profile, again.memory, again.image))
         assert values.read_many(None) == {"health": 77, "body.health": 77}

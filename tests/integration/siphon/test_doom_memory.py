@@ -1,4 +1,4 @@
-"""The memory of chocolate-doom: a program that nobody here wrote."""
+"""The memory of chocolate-doom: an unmodified program."""
 
 import math
 import os
@@ -16,11 +16,11 @@ from soulslab.errors import (
     ProcessExitedError,
     SiphonError,
 )
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.image import read_image
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
+from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.places import resolve_places
-from soulslab.siphon.process import executable_of, find_process, refuse_anti_cheat
+from soulslab.siphon.process.discovery import executable_of, find_process, refuse_anti_cheat
+from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import Attribute, Base, Process, Profile
 from support.waiting import wait_for
 
@@ -72,7 +72,7 @@ def test_reads_and_writes_doom(doom: subprocess.Popen[bytes]):
     def has_begun() -> bool:
         try:
             image = read_image(memory, "chocolate-doom")
-            table[:] = [AttributeTable(PROFILE, memory, resolve_places(PROFILE, memory, image))]
+            table[:] = [AttributeTable(PROFILE, memory, resolve_addresses(PROFILE, memory, image))]
             return table[0].read_many()["health"] == 100
         except LOADING:
             return False

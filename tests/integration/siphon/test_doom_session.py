@@ -6,11 +6,11 @@ from soulslab.errors import SessionStateError
 from soulslab.games.doom import PROFILE_PATH, launch_options
 from soulslab.siphon.contract import ContractGame, SessionContract
 from soulslab.siphon.local import open_session
-from soulslab.siphon.phase import Phase
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions, Step
+from soulslab.siphon.tick_alignment import TickAlignment
 
 TIC_S = 1 / 35
 MAX_TICS = 400
@@ -60,7 +60,7 @@ class DoomKeeper:
             if self._session.step(step).snapshot["level_time"] >= 8:
                 break
         # In the middle of a tic, so that it does not matter how much of one it took to get here.
-        Phase(PROFILE).align(self._session)
+        TickAlignment(PROFILE).align(self._session)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,8 @@ from soulslab.errors import (
     ProcessExitedError,
     WindowGoneError,
 )
-from soulslab.siphon import display, x11
+from soulslab.siphon.process import private_display as display
+from soulslab.siphon.process import x11
 from support.counts import held
 from support.doom_faults import (
     PROFILE,
@@ -68,7 +69,7 @@ def test_killed_while_a_step_waits():
 
 
 def test_stopped_in_the_middle_of_an_episode():
-    """A game that somebody has stopped is not taken for one that rests: no step is made up."""
+    """A stopped game does not count as a game at rest: no step is reported."""
     with doom() as env:
         env._look = msgspec.structs.replace(env._look, deadline_s=STALL_S)
         env.reset()
@@ -111,7 +112,7 @@ def test_a_window_that_is_gone_is_not_pictured(request_name):
         env.reset()
         with window_of(env) as window, window.x.using("take the window away", window.id):
             getattr(window.x.core, request_name)(window.id, is_checked=True).check()
-        # Some programs die of a window that somebody else has destroyed.
+        # Some programs end when another client destroys their window.
         with pytest.raises((WindowGoneError, ProcessExitedError), match=r"is not mapped|was closed|BadWindow"):
             env.step(0)
         begins_anew(env, n_restarts=1)
@@ -144,7 +145,7 @@ def test_the_display_is_killed(observation):
 
 @pytest.mark.parametrize("observation", ["state", "both"])
 def test_the_display_hangs(monkeypatch, observation):
-    """xcb would wait for ever for its answer, and so would whoever connects to it anew."""
+    """xcb would wait without limit for its reply, and so would a new connection."""
     monkeypatch.setattr(x11, "ANSWER_DEADLINE_S", 2.0)
     monkeypatch.setattr(display, "END_DEADLINE_S", 0.2)
     with doom(observation=observation) as env:
@@ -249,7 +250,7 @@ def leave_the_level(env):
 
 
 def test_two_games_do_not_hear_each_other():
-    """Keys of one do not reach the other, and the end of one is none of the other's business."""
+    """Keys of one do not reach the other, and the end of one does not affect the other."""
     with doom() as one, doom() as other:
         start, _ = one.reset()
         other.reset()

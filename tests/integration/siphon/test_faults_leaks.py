@@ -1,4 +1,4 @@
-"""What is left of games when they, their display or whoever plays them end, in whatever way: nothing.
+"""Nothing is left of a game after the game, its display or its player has ended in any way.
 
 Two hundred resets are counted in tests/integration/envs/test_doom.py.
 """
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import soulslab.siphon.folder
+import soulslab.siphon.process.private_folder
 from soulslab.errors import DisplayError, ImplausibleValueError, ProcessExitedError, WindowGoneError
-from soulslab.siphon.folder import PrivateFolder
+from soulslab.siphon.process.private_folder import PrivateFolder
 from support.counts import held
 from support.doom_faults import await_deaths, begins_anew, doom, memory_of, play_until_it_fails, program, window_of
 
@@ -33,7 +33,7 @@ while not is_over.is_set():
     if any(env.step(1)[2:4]):
         env.reset()
 if sys.argv[1] == "error":
-    raise RuntimeError("a mistake of whoever plays")
+    raise RuntimeError("an error of the player")
 if sys.argv[1] == "forget":
     os._exit(0)
 """
@@ -81,17 +81,17 @@ def test_what_fails_and_is_brought_back_leaves_nothing_behind(temporary):
     at_first = held()
     with doom(observation="both") as env:
         env.reset()
-        befall(env)
+        inject_fault(env)
         before, files = held(), names(temporary)
         for _ in range(2):
-            befall(env)
+            inject_fault(env)
         assert without_ids(held()) == without_ids(before)
         assert names(temporary) == files
     assert held() == at_first
     assert names(temporary) == []
 
 
-def befall(env):
+def inject_fault(env):
     """Let everything happen once."""
     for fault, kind in FAULTS.items():
         fault(env)
@@ -123,7 +123,7 @@ def test_who_plays_ends_without_a_word(temporary, monkeypatch, end):
         player.wait(30)
         await_deaths(facts["pids"])
     assert segments_of([player.pid, *facts["pids"]]) == []
-    monkeypatch.setattr(soulslab.siphon.folder, "MIN_AGE_S", 0.0)
+    monkeypatch.setattr(soulslab.siphon.process.private_folder, "MIN_AGE_S", 0.0)
     for kind in ("run", "display"):
         PrivateFolder(kind).close()
     assert list(temporary.iterdir()) == []

@@ -15,7 +15,7 @@ import json, resource, signal, sys
 from pathlib import Path
 from soulslab.envs.doom import DoomEnv
 from soulslab.errors import RecordingError
-from soulslab.siphon.recording import writing
+from soulslab.siphon.recording import recording_writer as writing
 from soulslab.siphon.recording.recorder import Recorder, RecordingOptions
 
 writing.COMMIT_S = 0.0

@@ -81,7 +81,7 @@ def children_of(pid):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A server for those that do it no harm."""
+    """A server for well-behaved clients."""
     with server_of_doom(tmp_path_factory.mktemp("server")) as (_, address):
         yield address
 
@@ -114,7 +114,7 @@ def test_the_server_is_killed_and_comes_back_under_an_environment(tmp_path):
                 is_over.set()
 
 
-def test_a_server_that_does_not_come_back_is_told(tmp_path):
+def test_a_server_that_does_not_come_back_is_reported(tmp_path):
     with server_of_doom(tmp_path) as (process, address), doom(server=address, token=Secret(TOKEN)) as env:
         env.reset()
         process.kill()

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from soulslab.errors import AmbiguousProcessError, AntiCheatError, ImageError, ProcessExitedError, ProcessNotFoundError
-from soulslab.siphon.image import module_base, read_image
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.process import (
+from soulslab.siphon.process.discovery import (
     executable_of,
     find_process,
     has_ended,
     refuse_anti_cheat,
 )
+from soulslab.siphon.process.image import module_base, read_image
 from soulslab.siphon.profile import Process
 from support.target import Target, running
 from support.windows_program import BASE, SECTION_SIZE, SIZE, windows_program
@@ -158,7 +158,7 @@ def test_an_anti_cheat_that_the_profile_names(target: Target, tmp_path: Path):
 def test_an_anti_cheat_beside_the_game_is_refused(
     program: Path, tmp_path: Path, variables: dict[str, str], is_refused: bool
 ):
-    # A name of its own, so that tests of other workers do not see it.
+    # A unique name, so that tests of other workers do not find it.
     guard = Path(shutil.copy(program, tmp_path / f"guard_{os.getpid()}.exe"))
     facts = process("x", anti_cheat=(f"guard_{os.getpid()}.*",))
     with (

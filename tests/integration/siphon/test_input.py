@@ -10,12 +10,11 @@ from shutil import which
 import pytest
 
 from soulslab.errors import ConfigError, InputError, WindowGoneError
-from soulslab.siphon.display import PrivateDisplay
-from soulslab.siphon.input.keycodes import read_keycodes
-from soulslab.siphon.input.open import open_input
+from soulslab.siphon.input.x_input import open_input, read_keycodes
 from soulslab.siphon.keys import KEYS
-from soulslab.siphon.window import Window, find_window
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.window import Window, find_window
+from soulslab.siphon.process.x11 import XConnection
 from support.input_contract import InputContract
 from support.key_listener import listening
 
@@ -114,7 +113,7 @@ class TestOnARealServer(InputContract):
         assert (end["x"] - start["x"], end["y"] - start["y"]) == (-30, 12)
         assert end["root_x"] - end["x"] == 10
 
-    def test_a_closed_window_is_told(self, display, rig):
+    def test_a_closed_window_is_reported(self, display, rig):
         with (
             listening(display.name, "5", "6", "30", "20") as short_lived,
             opened(short_lived, display, rig.input.backend, is_private=True) as other,
@@ -155,7 +154,7 @@ def test_events_reach_a_window_without_the_focus(listener, display):
         assert not other.drain()
 
 
-def test_xtest_types_into_no_window_of_somebody_else(listener, display):
+def test_xtest_does_not_type_into_other_windows(listener, display):
     with listening(display.name, "400", "300", "100", "100") as other, opened(listener, display, "xtest") as rig:
         other.ask("focus")
         with pytest.raises(InputError, match="has not the focus"):
@@ -188,7 +187,7 @@ def test_held_keys_are_repeated_unless_the_display_is_our_own():
             assert bool(control.global_auto_repeat) != is_private
 
 
-def test_an_unknown_backend_is_told(listener, display):
+def test_an_unknown_backend_is_reported(listener, display):
     with pytest.raises(ConfigError, match="did you mean 'xtest'"), opened(listener, display, "xtset"):
         pass
 

@@ -16,9 +16,9 @@ from support.waiting import wait_for
 
 HOLD = """
 import os, sys
-from soulslab.siphon.input.open import open_input
-from soulslab.siphon.window import find_window
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.input.x_input import open_input
+from soulslab.siphon.process.window import find_window
+from soulslab.siphon.process.x11 import XConnection
 
 x = XConnection(os.environ["DISPLAY"])
 keys = open_input(find_window(x, int(sys.argv[1])), sys.argv[2])

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from soulslab.errors import ConfigError, LaunchError
-from soulslab.siphon import launch as launch_module
-from soulslab.siphon.launch import MARK, find_program, launch
+from soulslab.siphon.process import launch as launch_module
+from soulslab.siphon.process.launch import MARK, find_program, launch
+from soulslab.siphon.process.process_tree import living, marked
 from soulslab.siphon.profile import Process
-from soulslab.siphon.started import living, marked
 from support.counts import held
 from support.waiting import wait_for
 
@@ -202,7 +202,8 @@ def test_the_end_of_what_it_prints_is_kept(started):
 @pytest.mark.parametrize("ends_with_us", [True, False])
 def test_a_game_ends_with_us_or_lives_on(ends_with_us):
     script = (
-        "import sys, time; from soulslab.siphon.launch import launch; from soulslab.siphon.profile import Process;"
+        "import sys, time; from soulslab.siphon.process.launch import launch;"
+        "from soulslab.siphon.profile import Process;"
         f"game = launch(Process(executable='sleep', command=('sleep', '600')), ends_with_us={ends_with_us});"
         "print(game.pid, flush=True); time.sleep(600)"
     )

@@ -27,13 +27,13 @@ from soulslab.errors import (
 from soulslab.games import profile_path
 from soulslab.siphon.capture import NATIVE
 from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage
-from soulslab.siphon.display import PrivateDisplay
-from soulslab.siphon.launch import launch
 from soulslab.siphon.local import LocalSession, open_session
-from soulslab.siphon.opening import RealGameOpener
+from soulslab.siphon.process.launch import launch
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import ClockFacts, Process, Profile, load_profile
+from soulslab.siphon.real_game import RealGameOpener
 from soulslab.siphon.session import SessionOptions, Step
-from soulslab.siphon.x11 import XConnection
 from support.clock_program import speed_of
 from support.counts import held
 from support.waiting import wait_for
@@ -104,7 +104,7 @@ def test_a_window_that_does_not_come():
 
 def test_finding_what_others_have_started():
     with open_session(DOOM) as first:
-        # By its pid, as tests that run beside this one have Dooms of their own.
+        # By its pid, as tests that run beside this one have other Dooms.
         with open_session(DOOM, SessionOptions(pid=first.info.pid, is_read_only=True)) as onlooker:
             assert onlooker.info.pid == first.info.pid
             assert onlooker.info.clock_grade == "realtime"  # the first one has its time
@@ -267,7 +267,7 @@ def test_the_window_that_a_game_settles_for_is_the_one():
         assert session.clock.speed == 0.0
 
 
-def test_the_end_of_a_game_is_told_with_its_signal():
+def test_the_end_of_a_game_is_reported_with_its_signal():
     with open_session(DOOM) as game:
         os.kill(game.info.pid, signal.SIGKILL)
         with pytest.raises(ProcessExitedError, match="signal 9") as error:

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from pysiphon import SiphonClient
 
-from soulslab.siphon.image import read_image
 from soulslab.siphon.local import open_session
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.process import executable_of
+from soulslab.siphon.process.discovery import executable_of
+from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import Base, Profile
 from soulslab.siphon.session import SessionOptions
 from support.public_siphon import public_server
@@ -95,7 +95,7 @@ def test_it_is_found_again_where_the_list_has_moved_and_missed_where_it_is_gone(
 
 
 @pytest.mark.parametrize("executable", [None, "another_program"])
-def test_a_program_that_no_profile_knows_is_told(
+def test_a_program_that_no_profile_knows_is_reported(
     target: Target, known: Profile, tmp_path: Path, executable: str | None
 ) -> None:
     other = [] if executable is None else [_renamed(known, executable)]
@@ -106,7 +106,7 @@ def test_a_program_that_no_profile_knows_is_told(
             assert NAME in answer["message"]
 
 
-def test_a_known_profile_without_the_entity_is_told(target: Target, known: Profile, tmp_path: Path) -> None:
+def test_a_known_profile_without_the_entity_is_reported(target: Target, known: Profile, tmp_path: Path) -> None:
     bare = msgspec.structs.replace(known, entities={})
     with served(tmp_path, target, bare) as server, initialised(server, tmp_path) as client:
         answer = client.get_attribute("NpcHp")

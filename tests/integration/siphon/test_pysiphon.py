@@ -23,7 +23,7 @@ from soulslab.games.arena import stand_in
 from soulslab.games.elden_ring import PROFILE_PATH
 from soulslab.siphon.local import open_session
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.public_profile import from_public, resolve_injected
+from soulslab.siphon.profile.public_format import from_public, resolve_injected
 from soulslab.siphon.recording.reading import read_recording
 from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public.service import SERVICE, PublicOptions, PublicService
@@ -102,7 +102,7 @@ PATIENT = ("InputKeyTap", "InitializeInput", "InitializeCapture")
 def game():
     options = SessionOptions(options={"geometry": "640x400"}, screen_px=(800, 600))
     with open_session(load_profile(profile_path(Path("doom"))), options) as game:
-        # Warped into a level, Doom runs at its own pace until somebody holds its time.
+        # Warped into a level, Doom runs at its own pace until its time is held.
         wait_for(lambda: game.read("level_time") > 5)
         yield game
 

@@ -1,4 +1,4 @@
-"""Recordings whose program is killed, whose disk is full, or that nobody stops."""
+"""Recordings whose program is killed, whose disk is full, or that are never stopped."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Server and clients in processes of their own: kill -9 on either side, TLS, and what is left when all is over."""
+"""Server and clients in separate processes: kill -9 on either side, TLS, and what is left when all is over."""
 
 import gc
 import os
@@ -17,7 +17,7 @@ from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.rpc import server as rpc_server
 from soulslab.siphon.rpc.client import ClientOptions, connect
-from soulslab.siphon.rpc.frames import NAME
+from soulslab.siphon.rpc.frame_transfer import NAME
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import Step
 from support.siphon_server import program, serving
@@ -123,7 +123,7 @@ def test_the_keys_of_a_client_that_is_killed_are_released(toys, address):
         assert not shared_by_us()
 
 
-def test_a_client_that_stands_still_keeps_nobody_from_looking(toys, address):
+def test_an_idle_client_does_not_block_reading_clients(toys, address):
     with (
         serve(toys, ServerOptions(address=address, token=TOKEN)) as server,
         program("support.siphon_client", server.address, TOKEN, "W") as (process, _),
@@ -224,7 +224,7 @@ def test_other_machines_come_with_tls_and_token(toys, certificate):
             connect(server.address, token=TOKEN)
 
 
-def test_a_certificate_of_somebody_else_is_refused(toys, certificate, tmp_path):
+def test_a_foreign_certificate_is_refused(toys, certificate, tmp_path):
     options = ServerOptions(tls_certificate=certificate[0], tls_key=certificate[1])
     other = tmp_path / "other.pem"
     words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=other"

@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 
 from soulslab.errors import ConfigError, DisplayError, ProcessNotFoundError, ProfileError, ScanError, SiphonError
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
+from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.scanner.game import ScannedGame, new_profile
 from soulslab.siphon.scanner.prompt import COMMANDS, run_prompt
+from soulslab.siphon.scanner.scanned_game import ScannedGame, new_profile
 from soulslab.siphon.scanner.workbench import Workbench
 from soulslab.siphon.session import SessionOptions
 from support.hoard import compile_hoard, running_hoard
@@ -22,7 +22,7 @@ from support.hoard import compile_hoard, running_hoard
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    # A name of its own: other tests run the same program at the same time.
+    # A unique name: other tests run the same program at the same time.
     program = compile_hoard(tmp_path_factory.mktemp("hoard"))
     return program.rename(program.with_name(f"scanned_{os.getpid()}"))
 
@@ -93,7 +93,7 @@ def test_a_value_is_found_proven_by_a_restart_and_saved(program, tmp_path):
     with running_hoard(program, seed=3) as third:
         saved = load_profile(file)
         assert saved.name == "My hoard"
-        table = AttributeTable(saved, third.memory, resolve_places(saved, third.memory, third.image))
+        table = AttributeTable(saved, third.memory, resolve_addresses(saved, third.memory, third.image))
         assert table.read_many(None) == {"health": 31415, "score": 777001}
 
 
@@ -113,7 +113,7 @@ def test_text_is_found_and_saved(prompt, game, hoard):
     assert load_profile(prompt.bench.file).attributes["name"].length == 32
 
 
-def test_what_is_missing_is_asked_for_where_somebody_is_there(game, hoard, tmp_path):
+def test_missing_values_are_requested_from_an_interactive_user(game, hoard, tmp_path):
     prompt = Prompt(game, tmp_path / "asked.toml", answers=["0..1000000", "points"])
     prompt.type("= 777001", "path 1", "save score", is_interactive=True)
     score = load_profile(tmp_path / "asked.toml").attributes["score"]
@@ -124,34 +124,34 @@ def test_what_is_missing_is_asked_for_where_somebody_is_there(game, hoard, tmp_p
     ("lines", "error", "words"),
     [
         (["sve hp"], ConfigError, "did you mean 'save'"),
-        (["= 5", "path 5000"], ConfigError, "is no candidate"),
-        (["path one"], ConfigError, "no number of a candidate"),
-        (["write 0xZZ 1"], ConfigError, "is no address"),
+        (["= 5", "path 5000"], ConfigError, "is not a candidate"),
+        (["path one"], ConfigError, "neither a candidate number"),
+        (["write 0xZZ 1"], ConfigError, "is not an address"),
         (["type i31"], ConfigError, "did you mean"),
         (["type i32 3"], ScanError, "power of two"),
-        (["undo"], ScanError, "no round to take back"),
-        (["paths"], ScanError, "there is no path yet"),
+        (["undo"], ScanError, "no round can be undone"),
+        (["paths"], ScanError, "no path was searched yet"),
         (["values"], ScanError, "save writes it"),
-        (["verify 5"], ScanError, "there is no path yet"),
-        (["save hp range=0..1"], ScanError, "there is no path yet"),
+        (["verify 5"], ScanError, "no path was searched yet"),
+        (["save hp range=0..1"], ScanError, "no path was searched yet"),
         (["path 0x10 9"], ConfigError, "depth is 1 to 7"),
         (["path 0x10"], ScanError, "no path leads"),
         (["wait"], ConfigError, "wait SECONDS"),
         (["wait -1"], ConfigError, "above 0"),
         (["list many"], ConfigError, "whole number"),
-        (["attach me"], ConfigError, "no process id"),
+        (["attach me"], ConfigError, "not a process id"),
         (["'open"], ConfigError, "cannot be split"),
         (["changed"], ScanError, "begins with"),
         (["pause"], SiphonError, "realtime"),
         (["= 777001", "path 1", "save score"], ConfigError, "range=0..100"),
-        (["= 777001", "path 1", "save score range=0"], ConfigError, "is no range"),
+        (["= 777001", "path 1", "save score range=0"], ConfigError, "is not a range"),
         (["= 777001", "path 1", "save score range=5..6"], SiphonError, "outside its plausible range"),
         (["= 777001", "path 1", "save score range=9..6"], ProfileError, "range"),
-        (["= 777001", "path 1", "save score range=0..9e6 path=2"], ConfigError, "is no path"),
+        (["= 777001", "path 1", "save score range=0..9e6 path=2"], ConfigError, "is not a path"),
         (["= 777001", "path 1", "save score range=0..9e6 by=name"], ConfigError, "neither pattern"),
         (["= 777001", "path 1", "save score colour=red"], ConfigError, "unknown argument"),
         (["= 777001", "path 1", "verify 5"], ScanError, "none of 1 paths"),
-        (["= 777001", "path 1", "verify up"], ConfigError, "no condition"),
+        (["= 777001", "path 1", "verify up"], ConfigError, "not a known condition"),
         (["= 777001", "path 1", "verify ''"], ConfigError, "states no value"),
     ],
 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from soulslab.errors import ProcessExitedError, ScanError
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
+from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.scanner.conditions import Condition
 from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile
 from soulslab.siphon.scanner.pointers import PointerMap, follow, modules_of, verify
+from soulslab.siphon.scanner.searches import find_text
 from soulslab.siphon.scanner.signature import find_signature
-from soulslab.siphon.scanner.text_scan import find_text
 from soulslab.siphon.scanner.value_scan import ValueScan
 from support.hoard import NAME, compile_hoard, running_hoard
 
@@ -115,17 +115,17 @@ def test_the_entry_reads_the_value_in_the_next_run(program, tmp_path, name, by_p
     profile = load_profile(file)
     assert file.read_text().startswith(PROFILE.rstrip())
     with running_hoard(program, seed=4) as second:
-        places = resolve_places(profile, second.memory, second.image)
+        places = resolve_addresses(profile, second.memory, second.image)
         value = AttributeTable(profile, second.memory, places).read(name)
     assert value == {"health": 31415, "score": 777001}[name]
 
 
-def test_a_place_that_no_instruction_names_is_told(hoard):
+def test_a_place_that_no_instruction_names_is_reported(hoard):
     with pytest.raises(ScanError, match="no instruction"):
         find_signature(hoard.memory, hoard.image, hoard.image.base, reach=0)
 
 
-def test_the_end_of_the_game_is_told(program):
+def test_the_end_of_the_game_is_reported(program):
     with running_hoard(program) as hoard:
         scan = ValueScan(hoard.memory, "i32")
         scan.first(Condition("exact", 31415))

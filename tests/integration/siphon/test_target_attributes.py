@@ -12,9 +12,9 @@ from soulslab.errors import (
     PointerError,
     ProcessExitedError,
 )
-from soulslab.siphon.attributes import AttributeTable
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.attributes.read_plan import N_READS_TO_PACK
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.plan import N_READS_TO_PACK
 from support.target import ATTRIBUTES, PROFILE, Target, places_of
 
 POISON = 0xDDDDDDDD

@@ -12,12 +12,12 @@ from rich.console import Console
 from soulslab.envs.verification import VerifySettings, verify_game
 from soulslab.errors import ProfileError, ScanError
 from soulslab.games import profile_path
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
+from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.profile import ClockFacts, load_profile
-from soulslab.siphon.scanner.game import ScannedGame, new_profile
 from soulslab.siphon.scanner.prompt import run_prompt
 from soulslab.siphon.scanner.reading import writable_regions
+from soulslab.siphon.scanner.scanned_game import ScannedGame, new_profile
 from soulslab.siphon.scanner.tick_search import TickSearch
 from soulslab.siphon.scanner.workbench import Workbench
 from soulslab.siphon.session import SessionOptions
@@ -47,7 +47,7 @@ def program(tmp_path_factory):
 
 
 def values_of(game, profile):
-    return AttributeTable(profile, game.memory, resolve_places(profile, game.memory, game.image))
+    return AttributeTable(profile, game.memory, resolve_addresses(profile, game.memory, game.image))
 
 
 def assert_counts_ticks(game, file, name):
@@ -81,7 +81,7 @@ def test_the_tick_counter_of_doom_is_found_without_a_hint(tmp_path):
         start, end = game.image.base, game.image.base + game.image.size
         data = [region for region in writable_regions(game.memory) if start <= region.start < end]
         found = TickSearch(game.memory, lambda seconds: game.step((), seconds)).find(data)
-        game_tic = resolve_places(DOOM, game.memory, game.image).bases["game_tic"]
+        game_tic = resolve_addresses(DOOM, game.memory, game.image).bases["game_tic"]
         assert game_tic in {counter.address for counter in found.counters}
         file.write_text(file.read_text().replace("grows by one in each tick", "found by hand"))
         with pytest.raises(ProfileError, match="has a value 'tick' already"):
@@ -96,7 +96,7 @@ def test_a_counter_on_the_heap_is_found_and_proven_by_a_restart(program, tmp_pat
         game.pause()
         said = prompt.type("tick count")
         assert "1 counter at 40 Hz" in said
-        assert "pointer path" in said  # and it is none of the counts of the clock library
+        assert "pointer path" in said  # and it does not belong to the clock library
         assert load_profile(file).clock.tick_hz == 40
         assert_counts_ticks(game, file, "count")
         prompt.type("restart", "tick count")  # replaces the entry, whose path may be an accident

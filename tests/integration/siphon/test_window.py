@@ -18,9 +18,9 @@ from soulslab.errors import (
     WindowGoneError,
     WindowNotFoundError,
 )
-from soulslab.siphon.display import PrivateDisplay
-from soulslab.siphon.window import Window, display_of, find_window, wait_for_window
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.window import Window, display_of, find_window, wait_for_window
+from soulslab.siphon.process.x11 import XConnection
 from support.painter import Painter
 from support.waiting import wait_for
 

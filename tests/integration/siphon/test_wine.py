@@ -14,13 +14,13 @@ import pytest
 
 from soulslab.envs.verification import busy_processes
 from soulslab.errors import AttributeVersionError, GameVersionError, ProcessExitedError
-from soulslab.siphon.image import read_image
 from soulslab.siphon.local import open_session
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.phase import Phase
+from soulslab.siphon.process.image import read_image
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions, Step
+from soulslab.siphon.tick_alignment import TickAlignment
 from support.painter import Painter
 from support.waiting import wait_for
 from support.wine import PROFILE
@@ -81,7 +81,7 @@ def test_it_is_found_read_written_and_seen(play):
         assert sections[".text"].is_executable
         assert not sections[".text"].is_writable
         assert sections[".data"].is_writable
-        Phase(PROFILE).align(game)
+        TickAlignment(PROFILE).align(game)
         snapshot = game.snapshot()
         assert (snapshot["hp"], snapshot["name"], snapshot["x"]) == (200, "Åsa of Wine", 0.0)
         game.write({"x": 3.5, "name": "Ŵulf"})
@@ -99,7 +99,7 @@ def test_it_is_found_read_written_and_seen(play):
 
 def test_offsets_come_from_its_code_and_facts_are_tried(play, tmp_path):
     with play() as game, serve(game, ServerOptions(address=f"unix:{tmp_path}/s")) as server:
-        Phase(PROFILE).align(game)
+        TickAlignment(PROFILE).align(game)
         with connect(server.address, token=server.token) as remote:
             assert remote.info.sources == {"speed": ""}
             remote.write({"speed": 1.5})
@@ -124,7 +124,7 @@ def test_time_is_exact_however_it_waits(play, loop, request):
 def _assert_exact(play, loop, n_ticks):
     with play(loop) as game:
         assert game.info.clock_grade == "lockstep"
-        Phase(PROFILE).align(game)
+        TickAlignment(PROFILE).align(game)
         first, before_s = game.read("ticks"), game.clock.game_time_s
         for i in range(1, n_ticks + 1):
             game.clock.advance(TICK_S)
@@ -145,7 +145,7 @@ def _assert_exact(play, loop, n_ticks):
 def test_keys_reach_it(play, backend):
     with play(input_backend=backend) as game:
         assert game.info.input_backend == backend
-        Phase(PROFILE).align(game)
+        TickAlignment(PROFILE).align(game)
         game.step(Step(held=("D",), advance_s=10 * TICK_S))
         result = game.step(Step(held=(), advance_s=5 * TICK_S, attributes=("held", "x", "presses")))
         assert result.snapshot["presses"] == 1  # WM_KEYDOWN

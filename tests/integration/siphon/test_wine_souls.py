@@ -17,7 +17,7 @@ from soulslab.games.dark_souls_3.game import DarkSouls3
 from soulslab.games.elden_ring.game import EldenRing
 from soulslab.games.self_check import Verdict, check_session
 from soulslab.siphon.local import open_session
-from soulslab.siphon.process import find_process
+from soulslab.siphon.process.discovery import find_process
 from soulslab.siphon.session import LOADING, SessionOptions
 from support.long_form import IS_LONG
 from support.souls_program import (
@@ -35,7 +35,7 @@ from support.waiting import wait_for
 
 SCREEN_PX = (640, 360)
 GAMES = {"elden_ring": EldenRing, "dark_souls_3": DarkSouls3}
-#: In a version that nobody knows all sources count, also those of other versions, which have these elsewhere.
+#: In an unknown version all sources count, also those of other versions, which have these elsewhere.
 DOUBTS = {
     "elden_ring": {"game.speed": Verdict.DISAGREE, "game.frame_time_s": Verdict.DISAGREE},
     "dark_souls_3": {},
@@ -89,7 +89,7 @@ def game(name, attach):
 
 @pytest.fixture
 def variant(name, windows, running, display, souls, tmp_path):
-    """Starts a copy of the game beside the one that runs, and yields its process."""
+    """Starts a copy of the game beside the running one, and yields its process."""
 
     @contextmanager
     def variant(**changes):

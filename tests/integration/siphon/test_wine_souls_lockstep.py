@@ -75,7 +75,7 @@ def test_each_step_is_one_frame(launched):
 
 
 def go_to_the_middle_of_a_frame(session, frames):
-    """Half a frame from the next, so that none falls on the end of a step (as `soulslab.siphon.phase` has it)."""
+    """Advance to half a frame before the next one, so that no frame ends with a step."""
     session.clock.pause()
     last = frames.n_done + 2  # the first may be one that was due long ago
     while frames.n_done < last:

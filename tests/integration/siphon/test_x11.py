@@ -12,8 +12,8 @@ import xcffib.xproto
 from xcffib.xproto import CW, EventMask
 
 from soulslab.errors import DisplayError, WindowGoneError
-from soulslab.siphon.display import PrivateDisplay
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.x11 import XConnection
 from support.counts import held, n_clients
 
 SCREEN_PX = (320, 200)

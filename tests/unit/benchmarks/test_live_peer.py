@@ -8,7 +8,7 @@ from benchmarks.live_peer import MASK, mask_with_public_attributes
 from soulslab.arena.window.memory.layout import synthesise
 from soulslab.games import profile_path
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.profile_checking import mistakes_of
+from soulslab.siphon.profile.validation import find_mistakes
 
 #: As EldenGym's: a place that our profile knows, one behind the same pattern that it does not, and one of its own.
 PUBLIC = """
@@ -52,7 +52,7 @@ def test_missing_attributes_are_added_to_our_profile(own, mask):
     assert set(added) == {"public.gameSpeedFlag"}
     for fact in added.values():
         assert fact.base in mask.bases
-    assert not list(mistakes_of(mask))
+    assert not list(find_mistakes(mask))
 
 
 def test_memory_can_be_laid_out_for_both(own, mask):

@@ -15,7 +15,7 @@ from soulslab.errors import ConfigError, MissingFactError, UnknownBossError
 from soulslab.games import profile_path
 from soulslab.games.boss_facts import boss_names, load_boss_facts, load_profile_with, with_boss
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.profile_checking import mistakes_of
+from soulslab.siphon.profile.validation import find_mistakes
 
 ALL = [(game, boss) for game in ("dark_souls_3", "elden_ring") for boss in boss_names(game)]
 
@@ -34,7 +34,7 @@ def test_the_bosses_that_there_are():
 @pytest.mark.parametrize(("game", "boss"), ALL)
 def test_the_profile_of_a_boss_is_sound(game, boss):
     profile = with_boss(own(game), load_boss_facts(game, boss))
-    assert list(mistakes_of(profile)) == []
+    assert list(find_mistakes(profile)) == []
     assert {"boss.hp", "boss.position", "boss.animation"} <= set(profile.attributes)
     assert set(profile.duel["attributes"].values()) <= set(profile.attributes)
     assert set(synthesise(profile).places) == set(profile.attributes)

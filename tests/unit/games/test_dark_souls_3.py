@@ -17,8 +17,8 @@ from soulslab.games.dark_souls_3 import PROFILE_PATH, DarkSouls3
 from soulslab.games.dark_souls_3.named_animations import true_name
 from soulslab.games.teleport import holding
 from soulslab.games.waiting import Patience
-from soulslab.siphon.image import read_image
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
+from soulslab.siphon.process.image import read_image
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions
@@ -242,7 +242,7 @@ def test_what_it_shows(game, arena):
 def test_a_cutscene_that_the_game_has_no_object_for_is_none(game, arena, base):
     show(arena, "control")
     image = read_image(arena.process, arena.profile.process.executable)
-    arena.process.write(resolve_places(arena.profile, arena.process, image).bases[base], bytes(8))
+    arena.process.write(resolve_addresses(arena.profile, arena.process, image).bases[base], bytes(8))
     assert (game.screen, game.is_in_control) == ("world", True)
 
 

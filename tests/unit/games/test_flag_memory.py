@@ -11,11 +11,11 @@ from soulslab.games.dark_souls_3.flag_table import FlagTable
 from soulslab.games.elden_ring.flag_tree import FlagTree
 from soulslab.games.event_flags import load_event_flags
 from soulslab.games.flag_memory import FlagMemory
-from soulslab.siphon.attributes import AttributeTable
+from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
+from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.fake import WINDOW_PX, Toy
 from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
 from soulslab.siphon.local import LocalSession
-from soulslab.siphon.places import Places
 from soulslab.siphon.profile import Base, Process, Profile
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
@@ -68,7 +68,7 @@ class FlagSession(LocalSession):
     def _start(self, profile, options):
         toy = Toy()
         self.heap = Heap(toy.memory)
-        table = AttributeTable(profile, toy.memory, Places(bases=BASES))
+        table = AttributeTable(profile, toy.memory, ResolvedAddresses(bases=BASES))
         return FakeGame(toy, table, options, fake_info(1, "/flags", WINDOW_PX, options))
 
 

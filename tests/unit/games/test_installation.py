@@ -11,7 +11,7 @@ import pytest
 from soulslab.errors import ConfigError, LaunchError
 from soulslab.games.dark_souls_3 import PROFILE_PATH
 from soulslab.games.installation import find_installation, launchable
-from soulslab.siphon.launch import launch
+from soulslab.siphon.process.launch import launch
 from soulslab.siphon.profile import load_profile
 
 EXE = "DarkSoulsIII.exe"

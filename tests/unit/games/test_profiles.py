@@ -9,10 +9,10 @@ import pytest
 
 from soulslab.envs.eldengym.attributes import PUBLIC_ATTRIBUTES as OURS
 from soulslab.games import profile_path
-from soulslab.siphon.facts import ways_of
-from soulslab.siphon.pattern import Pattern
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.public_profile import from_public
+from soulslab.siphon.profile.facts import variants_of
+from soulslab.siphon.profile.pattern import Pattern
+from soulslab.siphon.profile.public_format import from_public
 
 REAL = ("dark_souls_3", "elden_ring")
 PUBLIC = Path(__file__).parent / "public_elden_ring.toml"
@@ -82,7 +82,7 @@ def test_nothing_is_there_twice(game):
 @pytest.mark.parametrize("game", REAL)
 def test_every_base_and_code_offset_is_of_use(game):
     profile = own(game)
-    ways = [way for attribute in profile.attributes.values() for way in ways_of(attribute)]
+    ways = [way for attribute in profile.attributes.values() for way in variants_of(attribute)]
     used = {way.base for way in ways} | {entity.base for entity in profile.entities.values()}
     # Its free camera is for the debug menu; the base is kept, as other facts count from there.
     assert set(profile.bases) - used <= {"field_area"}
@@ -127,7 +127,7 @@ def test_ours_and_the_public_profile_say_the_same(name):
         assert is_within(theirs.profile.bases[fact.base].pattern, ours.bases[attribute.base].pattern)
     assert attribute.type == kind
     wanted = (*offsets[:-1], offsets[-1] - 4 * number)
-    ways = [way.offsets for way in ways_of(attribute)]
+    ways = [way.offsets for way in variants_of(attribute)]
     if name not in DEFECTS:
         assert ways[0] == wanted
     else:

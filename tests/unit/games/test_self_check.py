@@ -83,7 +83,7 @@ def test_time_runs_or_stands_afterwards_as_it_did_before(toy, is_running):
     [
         ({"hp": {"range": (0, 50)}}, Verdict.OUT_OF_RANGE, "'hp' reads 100, which is outside"),
         ({"hp": {"is_moving": True}}, Verdict.STANDS, "stayed at 100 for 1 s"),
-        ({"hp": {"offsets": (0x10, 0x0, 0x0)}}, Verdict.UNREADABLE, "which is no address"),
+        ({"hp": {"offsets": (0x10, 0x0, 0x0)}}, Verdict.UNREADABLE, "which is not an address"),
         ({"hp": {"offsets": (0x10, 0x28, 0x0)}}, Verdict.NOT_LOADED, "offsets[1]: is a null pointer"),
         ({"hp": {"offsets": (0x10, 0xC), "is_holding": True}}, Verdict.CHANGES, "it was 0, then 15"),
         ({"hp": {"versions": ("2.0",)}}, Verdict.OTHER_VERSION, "known for 2.0"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from soulslab.errors import UnknownKeyError
-from soulslab.siphon.input.keycodes import match_keycodes
+from soulslab.siphon.input.x_input import match_keycodes
 from soulslab.siphon.keys import KEYS, PUBLIC_MOUSE_NAMES, key_named, key_of_public_name
 
 HEADER = Path("/usr/include/linux/input-event-codes.h")

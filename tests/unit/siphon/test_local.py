@@ -11,8 +11,8 @@ from soulslab.errors import (
     WindowGoneError,
     WindowNotFoundError,
 )
+from soulslab.siphon.attributes.chain_number import ChainNumber
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.chain_number import ChainNumber
 from soulslab.siphon.fake import LAYOUT, OBJECT_AT, OBJECT_SIZE, OWNER_OFFSET, TOY_PROFILE, FakeSession
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.session import SessionOptions, Step
@@ -24,7 +24,7 @@ class Refusing:
     is_closed = False
 
     def open(self, *_):
-        raise LaunchError("there is no such game")
+        raise LaunchError("the game does not exist")
 
     def close(self):
         self.is_closed = True
@@ -32,7 +32,7 @@ class Refusing:
 
 def test_a_session_that_cannot_be_opened_lets_go_of_everything():
     opener = Refusing()
-    with pytest.raises(LaunchError, match="no such game"):
+    with pytest.raises(LaunchError, match="the game does not exist"):
         LocalSession(TOY_PROFILE, SessionOptions(), opener)
     assert opener.is_closed
 
@@ -116,7 +116,7 @@ def test_a_step_that_presses_again_says_what_is_held():
         Step(again=("SPACE",), advance_s=0.1)
 
 
-def test_a_closed_window_is_told_from_a_game_that_ended():
+def test_a_closed_window_is_distinguished_from_a_game_that_ended():
     with FakeSession() as session:
         session.toy.has_window = False
         with pytest.raises(WindowGoneError):

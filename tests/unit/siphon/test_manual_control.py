@@ -10,7 +10,7 @@ from soulslab.errors import ConfigError, UnknownKeyError
 from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.manual_control import COMMANDS, ManualControl, Shell
-from soulslab.siphon.watch import shown
+from soulslab.siphon.terminal_output import format_value
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def session():
 
 @pytest.fixture
 def sent(session, monkeypatch):
-    """What was held, each time that it changed, with the game time (ms)."""
+    """The held keys after each change, with the game time (ms)."""
     log = []
     real = session.input.set_held
 
@@ -113,7 +113,7 @@ def test_the_shell_does_what_its_lines_say(session, tmp_path):
         session, "# a remark", "", "get player.hp", "toggle W", "hold space 0.2", "wait 0.3", f"capture {picture}",
         "toggle W", "info", "help", "quit", "nonsense"
     )  # fmt: skip
-    assert f"player.hp = {shown(session.read('player.hp'))}" in said
+    assert f"player.hp = {format_value(session.read('player.hp'))}" in said
     assert "down: W\n" in said
     assert "down: (none)" in said
     assert all(usage in said for usage, *_ in COMMANDS.values())

@@ -14,7 +14,8 @@ class Controls:
     """What the player holds and presses.
 
     Args:
-        keys: Key of each command (`soulslab.arena.window.settings.COMMANDS`), by the names of `soulslab.siphon.keys`.
+        keys: Key of each command (`soulslab.arena.window.settings.COMMANDS`), by the names of
+            `soulslab.siphon.keys`.
         pad: Command of each button of a pad, by panda3d's names.
     """
 

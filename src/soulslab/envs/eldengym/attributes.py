@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from soulslab.errors import EnvironmentUsageError, ProfileError, did_you_mean
 from soulslab.siphon.profile import Attribute, Profile
-from soulslab.siphon.profile_checking import representable
+from soulslab.siphon.profile.validation import representable
 
 #: Attribute of ours for each of eldengym 0.6.0's profile (MIT), and which number of a vector it is. What differs from
 #: the way that it goes there, and why, is in ``tests/unit/games/test_profiles.py``.

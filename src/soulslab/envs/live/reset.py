@@ -31,8 +31,8 @@ from soulslab.errors import (
     UnknownKeyError,
     WaitTimeoutError,
 )
-from soulslab.siphon.phase import Phase
 from soulslab.siphon.session import LOADING
+from soulslab.siphon.tick_alignment import TickAlignment
 
 Seen: TypeAlias = dict[str, Any]
 """Quantities that were read together; empty while they cannot be read, because the game loads."""
@@ -194,7 +194,7 @@ class ResetRunner:
         self.log = log
         self._max_retries = max_retries
         self._hard_reset_s = None if hard_reset_minutes is None else 60.0 * hard_reset_minutes
-        self._phase: Phase | None = None
+        self._phase: TickAlignment | None = None
         self._start: tuple[int, int] | None = None
         self._started_s = 0.0
 
@@ -251,7 +251,7 @@ class ResetRunner:
         if is_fresh:
             self._started_s = time.monotonic()
         if self._phase is None:
-            self._phase = Phase(game.profile)
+            self._phase = TickAlignment(game.profile)
         game.play(0.0)
         self._phase.align(game.session)
         self._start = start

@@ -28,7 +28,7 @@ from soulslab.games.boss_facts import GROUP, BossFacts, load_boss_facts, with_bo
 from soulslab.games.installation import find_installation, launchable
 from soulslab.games.souls_game import LAUNCH
 from soulslab.siphon.local import open_session
-from soulslab.siphon.process import refuse_anti_cheat
+from soulslab.siphon.process.discovery import refuse_anti_cheat
 from soulslab.siphon.profile import Profile, load_profile
 from soulslab.siphon.session import Session
 

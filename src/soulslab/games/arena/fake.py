@@ -27,8 +27,8 @@ from soulslab.errors import (
     WindowGoneError,
 )
 from soulslab.games.arena import PROFILE_PATH
-from soulslab.siphon.chain_number import ChainNumber, Number
-from soulslab.siphon.examination import Finding, look_into
+from soulslab.siphon.attributes.chain_number import ChainNumber, Number
+from soulslab.siphon.attributes.examination import Finding, examine_variant
 from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
 from soulslab.siphon.input.fake import FakeInput
 from soulslab.siphon.local import LocalSession
@@ -151,7 +151,7 @@ class _Attributes:
                 raise UnknownAttributeError(name, known)
             source = arena.profile.attributes[name].source
             # It lies in no memory, so it has no address.
-            found[name] = (look_into(source, partial(self.read, name), lambda: 0),)
+            found[name] = (examine_variant(source, partial(self.read, name), lambda: 0),)
         return found
 
     def write(self, values: Mapping[str, Value]) -> None:

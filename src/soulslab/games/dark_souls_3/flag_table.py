@@ -7,7 +7,7 @@ nnn of the thousand t, in block b of area aa, in group g. Which category the blo
 from __future__ import annotations
 
 from soulslab.errors import EntityNotFoundError
-from soulslab.siphon.chain_number import ChainNumber
+from soulslab.siphon.attributes.chain_number import ChainNumber
 from soulslab.siphon.profile import NumberType
 from soulslab.siphon.session import Session
 

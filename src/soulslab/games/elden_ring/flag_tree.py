@@ -7,7 +7,7 @@ built with. Each node is reached by the way from the tree's head, so that any se
 from __future__ import annotations
 
 from soulslab.errors import EntityNotFoundError
-from soulslab.siphon.chain_number import ChainNumber
+from soulslab.siphon.attributes.chain_number import ChainNumber
 from soulslab.siphon.profile import NumberType
 from soulslab.siphon.session import Session
 

@@ -1,4 +1,4 @@
-"""Pictures of the game's window: one Protocol, one file per way of getting them, one fake."""
+"""Capture of the game's window: one Protocol, one module per backend, one fake."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 
 class FrameFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a frame is to look like.
+    """Format of a frame.
 
     Attributes:
-        width_px: Its width; 0 for the window's own.
-        height_px: Its height; 0 for the window's own. Either both are 0 or none.
-        is_grey: One channel instead of RGB.
+        width_px: Width; 0 for the window's own.
+        height_px: Height; 0 for the window's own. Both are 0 or neither.
+        is_grey: Whether it has one grey channel instead of RGB.
     """
 
     width_px: int = 0
@@ -28,33 +28,33 @@ NATIVE = FrameFormat()
 
 
 class Capture(Protocol):
-    """What takes pictures of one window.
+    """Captures one window.
 
     Attributes:
-        backend: How: ``framebuffer``, ``shm``, ``composite``, ``fake``.
+        backend: Name of the backend: ``framebuffer``, ``shm``, ``composite``, ``fake``.
     """
 
     backend: str
 
     @property
     def size_px(self) -> tuple[int, int]:
-        """Width and height of the window's inside. Raises `WindowGoneError`."""
+        """Width and height of the window's inner area. Raises `WindowGoneError`."""
         ...
 
     def grab(self, frame_format: FrameFormat) -> NDArray[np.uint8]:
-        """Take a picture of the window as it is now.
+        """Capture the window as it is now.
 
         Args:
-            frame_format: Its size and colours.
+            frame_format: Format of the frame.
 
         Returns:
-            (H, W, 3) RGB or (H, W) grey, uint8; an array of its own.
+            (H, W, 3) RGB or (H, W) grey, uint8; a new array.
 
         Raises:
-            WindowGoneError: The window was closed or unmapped. No picture is ever made up.
+            WindowGoneError: The window was closed or unmapped; no frame is made up.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the window; a second call does nothing."""
+        """Release the window; a second call does nothing."""
         ...

@@ -1,4 +1,4 @@
-"""Waits until the X server has drawn all that the game has asked it to draw so far."""
+"""Waiting until the X server has drawn everything that the game has requested so far."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ import select
 
 import xcffib.sync
 
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.process.x11 import XConnection
 
 LOW_PRIORITY = -1_000_000
-#: How long to wait for a server that is busy; longer than any game takes to draw one picture, also on a busy machine.
+#: Longest wait for a busy server; longer than any game takes to draw one frame, also on a busy machine.
 PATIENCE_S = 1.0
-#: How long once that was not enough: somebody sends without end, so a picture may be the last but one.
+#: Longest wait after a first timeout: a client sends without pause, so a frame may be outdated.
 SHORT_PATIENCE_S = 0.02
 
 _log = logging.getLogger(__name__)
 
 
 class Barrier:
-    """A connection of its own whose requests the server handles only when nobody else has any.
+    """A separate connection whose requests the server handles only when no other client has any.
 
-    A server takes turns among its clients, so the answer to a request of ours does not mean that what the game had sent
-    before was drawn; measured with a program that does not wait for its own drawing, 1 frame in 100 was an old one. The
-    server prefers clients of higher priority (SYNC extension, SetPriority), so the answer to one of the lowest does.
+    A server serves its clients in turns, so a reply to our request does not mean that earlier requests of the game have
+    been drawn; measured with a program that does not wait for its own drawing, 1 frame in 100 was outdated. The server
+    prefers clients of higher priority (SYNC extension, SetPriority), so a reply to a client of lowest priority does
+    mean that.
 
-    It looks who else has requests only when a client's turn ends. A request that comes while it is still at our last
-    one would be answered in that turn, so each of ours is behind one that ends it: that changes the priority.
+    The server checks for requests of other clients only when a client's turn ends. A request that arrives during our
+    turn would be answered in that turn, so each request is preceded by one that ends the turn: a change of priority.
 
     Args:
-        x: The connection that the events come to.
+        x: Connection that receives the events.
     """
 
     def __init__(self, x: XConnection) -> None:
@@ -45,7 +46,7 @@ class Barrier:
             raise
 
     def wait(self) -> None:
-        """Wait for the server; then all events up to now have arrived at the connection too.
+        """Wait for the server; afterwards all earlier events have arrived at the connection too.
 
         Raises:
             DisplayError: The display has ended.
@@ -69,12 +70,12 @@ class Barrier:
         self._own.close()
 
     def _prepare(self) -> None:
-        """Take the lowest priority."""
+        """Set the lowest priority."""
         own = self._own
         self._poll = select.poll()
         self._poll.register(own.fileno(), select.POLLIN)
         with own.using("wait for the display"):
-            # Something of ours, by which the other connection can name this one.
+            # A resource of this connection, by which the other connection can refer to it.
             self._name = own.raw.generate_id()
             own.core.CreatePixmap(own.root_depth, self._name, own.root, 1, 1, is_checked=True).check()
         for connection in (own, self._x):
@@ -85,20 +86,20 @@ class Barrier:
         self._is_lower = False
 
     def _end_turn(self) -> None:
-        """Have the server look for requests of others, before it goes on with what we ask for next."""
+        """Make the server check for requests of other clients before it continues with ours."""
         self._is_lower = not self._is_lower
         self._own.extension(xcffib.sync.key).SetPriority(0, LOW_PRIORITY - self._is_lower)
 
     def _hurry(self) -> None:
-        """Let the answer come although somebody sends without end."""
+        """Get the reply although another client sends without pause."""
         if self._patience_s != SHORT_PATIENCE_S:
             _log.warning("X display %s is busy without end; pictures may be old ones", self._own.display)
         self._set_priority(0)
-        # What ends our turn takes the low priority once more.
+        # Ending our turn sets the low priority again.
         while not self._poll.poll(SHORT_PATIENCE_S * 1000):
             self._set_priority(0)
         self._set_priority(LOW_PRIORITY)
-        # Else the next one might ask for the priority that we have, and end no turn.
+        # Otherwise the next request might set the current priority, which does not end the turn.
         self._is_lower = False
 
     def _set_priority(self, priority: int) -> None:

@@ -1,4 +1,4 @@
-"""All the pixels of a window, also those that other windows cover or that lie off the screen (XComposite)."""
+"""All pixels of a window, including parts that are covered or off the screen (XComposite)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from numpy.typing import NDArray
 
 from soulslab.errors import DisplayError, WindowError, WindowGoneError
 from soulslab.siphon.capture.shm import SharedImage
-from soulslab.siphon.rectangle import Rectangle, contains, overlap
-from soulslab.siphon.window import Window, WindowState
+from soulslab.siphon.process.rectangle import Rectangle, contains, overlap
+from soulslab.siphon.process.window import Window, WindowState
 
-#: How long a window that was covered when we came may take to draw what nobody kept.
+#: Time for the game to redraw the parts of a window that were covered at the beginning.
 REPAINT_DEADLINE_S = 1.0
 
 
 class RedirectedWindow:
-    """A window that the server draws into memory of its own, and from there to the screen.
+    """A window that the server draws into separate memory, and from there to the screen.
 
-    What was covered when this began, the server did not have; the game is asked to draw it (an Expose event), and until
-    it has, there is no picture.
+    The server does not have the pixels that were covered when the redirection began. The game is asked to draw them (an
+    Expose event); until it has done so, frames are not available.
 
     Args:
-        window: The window.
+        window: Window.
 
     Raises:
         DisplayError: The server lacks Composite.
@@ -49,7 +49,7 @@ class RedirectedWindow:
         with x.using("have a window drawn apart", window.id):
             self._composite.QueryVersion(0, 4).reply()
             self._damage.QueryVersion(1, 1).reply()
-            # Nobody may draw between the two: what is drawn before we watch would be waited for in vain.
+            # With the server grabbed, because drawing before the damage object exists would go unnoticed.
             x.core.GrabServer(is_checked=True).check()
             try:
                 self._missing_px = window.state().hidden_px
@@ -64,13 +64,13 @@ class RedirectedWindow:
         """Return the whole window: (H, W, 4) uint8, BGRX, in the memory of `image`.
 
         Raises:
-            WindowError: A part of it has not been drawn since it was covered.
-            WindowGoneError: It was closed.
-            xcffib.xproto.MatchError: It changed its size or was hidden a moment ago.
+            WindowError: A part has not been drawn since it was covered.
+            WindowGoneError: The window was closed.
+            xcffib.xproto.MatchError: Its size has changed or it was hidden a moment ago.
         """
         self.wait_for_repaint()
         if self._named_at != self._window.n_changes:
-            # Size and mapping change the pixmap; the old one goes on to exist, but stays as it was.
+            # A change of size or mapping replaces the pixmap; the old one keeps its last contents.
             self._free_pixmap()
             number = self._x.raw.generate_id()
             self._composite.NameWindowPixmap(self._window.id, number, is_checked=True).check()
@@ -80,7 +80,7 @@ class RedirectedWindow:
         return image.read(self._pixmap, border, border, state.width_px, state.height_px)
 
     def wait_for_repaint(self) -> None:
-        """Wait until all has been drawn that was covered when we came. Raises as `read`."""
+        """Wait until the parts that were covered at the beginning are drawn. Raises as `read`."""
         if not self._damage_id:
             return
         deadline = time.monotonic() + REPAINT_DEADLINE_S
@@ -102,11 +102,11 @@ class RedirectedWindow:
         self._damage_id = 0
 
     def close(self) -> None:
-        """Have the window drawn as before; a second call does nothing."""
+        """End the redirection; a second call does nothing."""
         self._x.unlisten(self._on_event)
         if self._composite is None:
             return
-        # A window or a display that is gone needs no undoing.
+        # If the window or the display is gone, nothing needs to be undone.
         with suppress(WindowGoneError, DisplayError), self._x.using("have a window drawn as before", self._window.id):
             self._free_pixmap()
             if self._damage_id:
@@ -116,12 +116,12 @@ class RedirectedWindow:
         self._composite = None
 
     def _watch_drawing(self) -> None:
-        """Begin to note where the game draws."""
+        """Start to track where the game draws."""
         number = self._x.raw.generate_id()
         level = xcffib.damage.ReportLevel.BoundingBox
         self._damage.Create(number, self._window.id, level, is_checked=True).check()
         self._damage_id = number
-        # It begins with a report that all of it was drawn, which is not what we ask for.
+        # The first report covers the whole window and is ignored.
         self._damage.Subtract(number, 0, 0, is_checked=True).check()
         self._x.dispatch()
         self._drawn_px = (0, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""From the pixels of an X server to the frame that was asked for, with as few copies as there can be."""
+"""Conversion of the pixels of an X server to the requested format, with as few copies as possible."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from soulslab.siphon.capture import FrameFormat
 
 
 def convert(bgrx: NDArray[np.uint8], frame_format: FrameFormat) -> NDArray[np.uint8]:
-    """Return a frame in an array of its own.
+    """Return a frame as a new array.
 
-    Grey is made before it is made smaller, which is faster as it leaves one channel of four; RGB after it, as that
-    leaves fewer pixels. Both equal what OpenCV makes of the whole RGB picture.
+    Grey is computed before scaling, because that leaves one of four channels; RGB after scaling, because that leaves
+    fewer pixels. Both equal the result of OpenCV for the whole RGB image.
 
     Args:
-        bgrx: (H, W, 4) uint8; rows may lie apart, as in a part of a larger picture.
-        frame_format: What the frame is to look like.
+        bgrx: (H, W, 4) uint8; rows need not be contiguous, as in a part of a larger image.
+        frame_format: Format of the frame.
 
     Returns:
         (H, W, 3) RGB or (H, W) grey, uint8.
@@ -27,7 +27,7 @@ def convert(bgrx: NDArray[np.uint8], frame_format: FrameFormat) -> NDArray[np.ui
     if size in ((0, 0), (width, height)):
         return _colours(bgrx, frame_format.is_grey)
     is_smaller = size[0] <= width and size[1] <= height
-    # INTER_AREA is the mean of all the pixels that fall into one; it is not made to enlarge.
+    # INTER_AREA averages the pixels that fall into one, so it is used only to shrink.
     method = cv2.INTER_AREA if is_smaller else cv2.INTER_LINEAR
     if frame_format.is_grey:
         return np.asarray(cv2.resize(_colours(bgrx, is_grey=True), size, interpolation=method), np.uint8)

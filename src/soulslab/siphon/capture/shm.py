@@ -1,4 +1,4 @@
-"""The pixels of a window or a pixmap, written by the X server into memory that we share with it (MIT-SHM)."""
+"""Pixels of a window or a pixmap, written by the X server into shared memory (MIT-SHM)."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ import xcffib.xproto
 from numpy.typing import NDArray
 
 from soulslab.errors import DisplayError
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.process.x11 import XConnection
 
 # <sys/ipc.h>, <sys/shm.h>
 IPC_PRIVATE, IPC_CREAT, IPC_RMID = 0, 0o1000, 0
-#: Depths that are stored as one byte each of blue, green, red and nothing (or alpha).
+#: Colour depths that are stored as one byte each of blue, green, red and padding (or alpha).
 DEPTHS = (24, 32)
 
 
 class SharedImage:
-    """A piece of memory that one connection shares with its X server; it grows as it must.
+    """Memory that one connection shares with its X server; it grows as needed.
 
-    The piece is marked for removal as soon as both have it, so nothing stays behind however either of them ends.
+    The segment is marked for removal as soon as both sides have attached it, so it never remains after both have ended.
 
     Args:
-        x: The connection.
+        x: Connection.
 
     Raises:
-        DisplayError: The server cannot share memory with us: it lacks MIT-SHM, or runs elsewhere.
+        DisplayError: The server cannot share memory: it lacks MIT-SHM, or runs on another machine.
     """
 
     def __init__(self, x: XConnection) -> None:
@@ -46,12 +46,12 @@ class SharedImage:
         """Return a part of a window or pixmap.
 
         Returns:
-            (H, W, 4) uint8, BGRX; the memory itself, filled again by the next call.
+            (H, W, 4) uint8, BGRX; the shared memory itself, which the next call overwrites.
 
         Raises:
-            xcffib.xproto.MatchError: The part does not lie inside, or the window is not visible.
-            WindowGoneError: There is no such window.
-            DisplayError: The connection is broken, or its colours are none that we know.
+            xcffib.xproto.MatchError: The part is not inside the window, or the window is not visible.
+            WindowGoneError: The window does not exist.
+            DisplayError: The connection is broken, or the colour depth is not supported.
         """
         size = width_px * height_px * 4
         if size > self._bytes.size:
@@ -67,7 +67,7 @@ class SharedImage:
         return self._bytes[:size].reshape(height_px, width_px, 4)
 
     def close(self) -> None:
-        """Let go of the memory; a second call does nothing."""
+        """Release the memory; a second call does nothing."""
         self._bytes = np.empty(0, np.uint8)
         if self._segment:
             segment, self._segment = self._segment, 0
@@ -82,7 +82,7 @@ class SharedImage:
             self._address = 0
 
     def _resize(self, size: int) -> None:
-        """Share a new piece in place of the old."""
+        """Replace the segment by a new one."""
         self.close()
         libc = _libc()
         number = libc.shmget(IPC_PRIVATE, size, IPC_CREAT | 0o600)

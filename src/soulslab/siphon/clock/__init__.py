@@ -1,9 +1,9 @@
-"""Game time: one Protocol, three grades, one fake.
+"""Control of game time: one Protocol, three grades, one fake.
 
-* ``lockstep``: a library that is loaded into the game when it starts answers all its questions about time. The game
-  cannot run past a limit that we set, and we learn when it waits there.
-* ``scaled``: the game has a speed of its own, an attribute; 0 pauses it. How far a step goes is up to the scheduler.
-* ``realtime``: we can only wait.
+* ``lockstep``: a library that is loaded into the game when it starts answers all of its queries for the time. The game
+  cannot run past a limit, and the controller is notified when it waits there.
+* ``scaled``: an attribute of the game scales its time; 0 pauses it. The length of a step depends on the scheduler.
+* ``realtime``: the controller can only wait.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from soulslab.siphon.profile import ClockGrade
 
 
 class Advance(msgspec.Struct, frozen=True):
-    """How an advance went.
+    """Result of an advance.
 
     Attributes:
-        requested_s: Game time that was asked for.
+        requested_s: Requested game time.
         elapsed_s: Game time that passed.
-        late_s: Wall time by which it ended after its deadline (realtime), or the game was held too late (scaled);
-            0 in lockstep.
+        late_s: Wall time by which the advance ended after its deadline (realtime), or by which the game was held too
+            late (scaled); 0 in lockstep.
     """
 
     requested_s: float
@@ -31,56 +31,56 @@ class Advance(msgspec.Struct, frozen=True):
 
 
 class Clock(Protocol):
-    """The time of one game.
+    """The clock of one game.
 
     Attributes:
-        grade: What it can do.
+        grade: Grade of control.
     """
 
     grade: ClockGrade
 
     @property
     def game_time_s(self) -> float:
-        """Game time that has passed since the game started (lockstep) or since we attached; it never goes back."""
+        """Game time since the game started (lockstep) or since attaching; never decreases."""
         ...
 
     @property
     def speed(self) -> float:
-        """Game seconds per wall second while it runs freely; 0 while it is paused."""
+        """Game seconds per wall second while the game runs freely; 0 while it is paused."""
         ...
 
     def run(self, speed: float = 1.0) -> None:
-        """Let the game run freely.
+        """Run the game freely.
 
         Args:
             speed: Game seconds per wall second, more than 0.
 
         Raises:
-            ClockUnavailableError: A realtime clock runs at 1 only.
+            ClockUnavailableError: The speed is not 1 and the clock is a realtime clock.
             ProcessExitedError: The game has ended.
         """
         ...
 
     def pause(self) -> None:
-        """Hold the game where it is; returns once it stands. Raises as `run`."""
+        """Hold the game; return once it stands. Raises as `run`."""
         ...
 
     def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
-        """Let so much game time pass, then hold (lockstep, scaled) or just return (realtime).
+        """Advance by an amount of game time, then hold (lockstep, scaled) or return (realtime).
 
         Args:
-            seconds: Game time, at least 0. Parts of a nanosecond are carried over, so that a million advances of
+            seconds: Game time, at least 0. Fractions of a nanosecond are carried over, so that a million advances of
                 1/35 s are exactly 1e6/35 s.
-            deadline_s: Wall time that the game may take for it.
-            speed: Game seconds per wall second meanwhile; None for 1 (scaled), or at once (lockstep).
+            deadline_s: Longest wall time of the advance.
+            speed: Game seconds per wall second during the advance; None for 1 (scaled), or at once (lockstep).
 
         Raises:
-            ClockUnavailableError: The game cannot run at this speed; a realtime clock runs at 1 only.
-            ClockStalledError: It took longer. The game is held; it may still be on its way to the limit.
+            ClockUnavailableError: The game cannot run at this speed; a realtime clock supports only 1.
+            ClockStalledError: The deadline has passed. The game is held; it may not have reached the limit yet.
             ProcessExitedError: The game has ended.
         """
         ...
 
     def close(self) -> None:
-        """Let the game run at 1x, unless it was held by an earlier owner, and let go; a second call does nothing."""
+        """Run the game at 1x, unless an earlier owner held it, and release it; a second call does nothing."""
         ...

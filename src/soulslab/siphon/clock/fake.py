@@ -1,4 +1,4 @@
-"""A clock with no game behind it: its time passes only by `advance`, and at once."""
+"""A clock without a game: its time passes only by `advance`, without waiting."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from soulslab.siphon.profile import ClockGrade
 
 
 class FakeClock:
-    """Tells a function of each advance (`soulslab.siphon.clock.Clock`).
+    """Calls a function for each advance (`soulslab.siphon.clock.Clock`).
 
     Args:
-        on_advance: Called with the game time of each advance, in seconds; what it raises goes to the caller.
-        grade: What to pretend to be.
-        check_alive: Called before each change; raises `ProcessExitedError` when the game is to have ended.
+        on_advance: Called with the game time of each advance, in seconds; its exceptions reach the caller.
+        grade: Grade to report.
+        check_alive: Called before each change; raises `ProcessExitedError` if the game is to have ended.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class FakeClock:
         self._speed = 0.0
 
     def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
-        """See `Clock.advance`; at whatever speed."""
+        """See `Clock.advance`; every speed is accepted."""
         del deadline_s, speed
         if not (math.isfinite(seconds) and seconds >= 0):
             raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")

@@ -1,8 +1,8 @@
-"""What keeps the frames of a game short while its time is scaled.
+"""Limits the game time per frame while a game's time is scaled.
 
-Games compute a frame's worth of time at once, and too much of it lets things pass through each other, or is left out.
-At a speed s a game that draws f frames a second computes s / f seconds in each. So its frame cap is raised with the
-speed where it has one, and elsewhere the speed is limited.
+A game computes the time of a whole frame at once; too much of it lets objects pass through each other, or is dropped.
+At a speed s, a game that draws f frames per second computes s / f seconds in each. Therefore its frame-rate cap is
+raised with the speed if it has one; otherwise the speed is limited.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Any
 from soulslab.errors import ClockUnavailableError
 from soulslab.siphon.profile import ClockFacts
 
-#: One long frame is a hitch; so many steps in a row that end with one are a machine that cannot do it.
+#: A single long frame is tolerated; this many steps in succession that end with one mean that the machine is too slow.
 LONG_STEPS = 3
-#: Frames jitter about their length.
+#: Tolerance for the jitter of frame times.
 _SLACK = 1.05
 
 _log = logging.getLogger(__name__)
 
 
 class FrameRate:
-    """The frames of one game.
+    """Keeps the frames of one game short.
 
     Args:
-        facts: What its profile says of them.
+        facts: Clock facts of its profile.
         read: Reads an attribute.
         write: Writes attributes.
     """
@@ -44,10 +44,10 @@ class FrameRate:
         self._n_long = 0
 
     def follow(self, speed: float) -> None:
-        """Get the game ready for a speed: raise its cap, or put it back for one of at most 1.
+        """Prepare the game for a speed: raise its cap, or restore it for a speed of at most 1.
 
         Raises:
-            ClockUnavailableError: Its frames would be too long.
+            ClockUnavailableError: The frames would be too long.
         """
         facts = self._facts
         if not facts.frame_rate_hz:
@@ -70,13 +70,13 @@ class FrameRate:
         self._cap_hz = cap_hz
 
     def limited(self, speed: float) -> float:
-        """Return a speed, or the highest one at which this machine drew frames that are short enough."""
+        """Return a speed, limited to the highest one at which this machine has drawn short enough frames."""
         return min(speed, self._highest_speed)
 
     def look(self, speed: float) -> None:
-        """Look at the last frame of a step at this speed; after some long ones in a row steps get slower."""
+        """Check the last frame of a step at a speed; after several long ones in succession the speed is reduced."""
         facts = self._facts
-        # At a speed of 1 frames are as long as the game has them, and long ones while it loads say nothing of it.
+        # At a speed of 1 the game chooses its frame time, and long frames during loading are normal.
         if not facts.frame_time_attribute or speed <= 1.0:
             self._n_long = 0
             return
@@ -106,7 +106,7 @@ class FrameRate:
             )
 
     def put_back(self) -> None:
-        """Give the game back the cap that it had; a second call does nothing."""
+        """Restore the game's own cap; a second call does nothing."""
         before, self._before, self._cap_hz = self._before, {}, 0.0
         if before:
             self._write(before)

@@ -1,4 +1,4 @@
-"""Lockstep: the game asks us what time it is, so it cannot run past the moment that we hold it at.
+"""The lockstep clock: the game queries the time from its controller, so it cannot run past the limit.
 
 ::
 
@@ -7,7 +7,7 @@
     clock = LockstepClock(page, game.pid, profile.clock)
     clock.advance(1 / 35)
 
-How it works, what it cannot catch and what happens when we die: docs/clock.md.
+Method, limits, and behaviour when the controller dies: docs/clock.md.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pathlib import Path
 
 from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, SessionStateError
 from soulslab.siphon.clock import Advance
-from soulslab.siphon.clock.alive import ProcessWatch
-from soulslab.siphon.clock.executable import check_can_preload
+from soulslab.siphon.clock.liveness import ProcessWatch
+from soulslab.siphon.clock.lockstep_page import LockstepPage, OnOrphan, open_page_of
 from soulslab.siphon.clock.native_library import (
     BOUNDARIES,
     CROWDED,
@@ -33,31 +33,31 @@ from soulslab.siphon.clock.native_library import (
     UNIT_SPEED,
     native_library,
 )
-from soulslab.siphon.clock.page import LockstepPage, OnOrphan, open_page_of
-from soulslab.siphon.clock.probe import UnheldThread, find_unheld_threads
+from soulslab.siphon.clock.preload_check import check_can_preload
+from soulslab.siphon.clock.thread_probe import UnheldThread, find_unheld_threads
 from soulslab.siphon.profile import ClockFacts, ClockGrade
 
 __all__ = ["LockstepClock", "LockstepPage", "OnOrphan", "attach_lockstep"]
 
-#: Substeps where the profile knows no tick: most games clamp the time of a frame that took longer.
+#: Substeps per second if the profile names no tick: most games clamp the time of a longer frame.
 DEFAULT_STEP_S = 1 / 60
-#: Interval between checks that the process lives, while a step is awaited.
+#: Interval between checks that the process runs, during a step.
 _SLICE_NS = 20_000_000
 _LOAD_DEADLINE_S = 5.0
 _MAX_SPEED = 1000.0
 
 
 class LockstepClock:
-    """The time of a game that has the clock library (`soulslab.siphon.clock.Clock`).
+    """The clock of a game with the clock library (`soulslab.siphon.clock.Clock`).
 
     Args:
-        page: Its page; `close` closes it.
-        pid: The game.
-        facts: The profile's facts about its time: `ClockFacts.step_hz` is the number of steps per second of game time
-            that `advance` makes.
-        servers: Processes that the game may wait for and that do not have the library: its X server. They are part of
-            the proof that the game stands. None: they are not known, and a game that waits for events and not for time
-            cannot be held.
+        page: Clock page; `close` closes it.
+        pid: Process id of the game.
+        facts: Clock facts of the profile: `ClockFacts.step_hz` is the number of steps per second of game time that
+            `advance` makes.
+        servers: Processes without the library that the game may wait for, such as its X server. The proof that the game
+            stands includes them. None if they are unknown: then a game that waits for events and not for time cannot be
+            held.
 
     Raises:
         ClockUnavailableError: The game has not loaded the library.
@@ -81,7 +81,7 @@ class LockstepClock:
         self._watch = ProcessWatch(pid)
         facts = facts or ClockFacts()
         self._step_s = _part_s(facts)
-        self._rest_ns = 0.0  # of a nanosecond, to go into the next advance
+        self._rest_ns = 0.0  # fraction of a nanosecond, carried over to the next advance
         try:
             self._await_library()
         except BaseException:
@@ -93,7 +93,7 @@ class LockstepClock:
         self._native.set_servers(page.address, pids, -1 if servers is None else len(servers))
 
     def configure(self, facts: ClockFacts) -> None:
-        """Use the tick length and the boundary of other facts from now on, for trials of settings."""
+        """Use the tick length and the boundary of other facts from now on, to try out settings."""
         with self._lock:
             self._native.set_boundary(self._address(), BOUNDARIES[facts.boundary], facts.spin_reads)
             self._step_s = _part_s(facts)
@@ -119,7 +119,7 @@ class LockstepClock:
 
     @property
     def n_time_reads(self) -> int:
-        """How often the threads of the game have read the time while it stood."""
+        """Number of time reads of the game's threads while it stood."""
         with self._lock:
             return int(self._native.time_reads(self._address()))
 
@@ -138,7 +138,7 @@ class LockstepClock:
         """See `Clock.pause`.
 
         Raises:
-            ClockStalledError: Time stands, but the game computes on and has not asked for it within `deadline_s`.
+            ClockStalledError: Time is held, but the game computes and has not queried the time within `deadline_s`.
         """
         with self._lock:
             address = self._address()
@@ -150,13 +150,13 @@ class LockstepClock:
     def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
         """See `Clock.advance`.
 
-        The time of each substep (one tick) passes at once, so the game sees exactly one of it.
+        Time advances at once by each substep (one tick), so the game sees exactly one substep at a time.
 
         Args:
             seconds: Game time, at least 0.
-            deadline_s: Wall time that the game may take for it.
-            speed: Let time flow instead, at so many times wall time, up to the limit: for games that need to see it
-                pass. How many frames they draw on the way is chance then.
+            deadline_s: Longest wall time of the advance.
+            speed: Advance continuously at this multiple of wall time, up to the limit, for games that need to see time
+                pass. The number of frames during the advance is then not deterministic.
         """
         if not (math.isfinite(seconds) and seconds >= 0):
             raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")
@@ -178,7 +178,7 @@ class LockstepClock:
             return Advance(requested_s=seconds, elapsed_s=total_ns * 1e-9)
 
     def find_unheld_threads(self) -> tuple[UnheldThread, ...]:
-        """Find the threads that go on although the game is paused (`soulslab.siphon.clock.probe`)."""
+        """Find the threads that run although the game is paused (`soulslab.siphon.clock.thread_probe`)."""
         with self._lock:
             self._address()
             return find_unheld_threads(self._page, self.pid)
@@ -196,7 +196,7 @@ class LockstepClock:
     # --- waiting --------------------------------------------------------------------------------------------
 
     def _step(self, step_ns: int, speed: float | None, started_s: float, deadline_s: float) -> None:
-        """Let game time pass and wait until the game stands at its new limit."""
+        """Advance and wait until the game stands at the new limit."""
         address = self._address()
         if speed is None:
             result = self._native.step(address, self.pid, step_ns, _SLICE_NS)
@@ -223,7 +223,7 @@ class LockstepClock:
             )
 
     def _why(self) -> str:
-        """Return the reason why the game does not come to rest, and what to do."""
+        """Return the reason why the game does not stand, and advice."""
         counter_at = self._native.counter_at(self._address())
         if counter_at:
             return (
@@ -238,7 +238,7 @@ class LockstepClock:
         )
 
     def _await_library(self) -> None:
-        """Wait until the game, which may just have been started, has the page."""
+        """Wait until the game, which may just have been started, has mapped the page."""
         deadline = time.monotonic() + _LOAD_DEADLINE_S
         check_can_preload(self.pid)
         while not self._page.was_loaded_by(self.pid):
@@ -264,19 +264,19 @@ def attach_lockstep(
     on_orphan: OnOrphan | str = "run",
     servers: Sequence[int] | None = (),
 ) -> LockstepClock:
-    """Take over the clock of a game that was started with the library before. Its time goes on as it is.
+    """Take over the clock of a game that was started with the library. Its time continues unchanged.
 
     Args:
-        pid: The game.
+        pid: Process id of the game.
         facts: See `LockstepClock`.
-        on_orphan: What the game does when this process dies, from now on: ``end``, ``run`` on at 1x or stay ``paused``.
+        on_orphan: What the game does when this process dies: ``end``, ``run`` on at 1x or stay ``paused``.
         servers: See `LockstepClock`.
 
     Raises:
-        ClockUnavailableError: It was not started with the library.
+        ClockUnavailableError: The game was not started with the library.
         ClockError: Another process controls it.
-        AttachDeniedError: This process may not look into it.
-        ProcessExitedError: It has ended.
+        AttachDeniedError: The operating system denies access.
+        ProcessExitedError: The game has ended.
     """
     page = LockstepPage(open_page_of(pid), on_orphan)
     try:

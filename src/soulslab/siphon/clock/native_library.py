@@ -1,4 +1,4 @@
-"""The controller's half of the clock library, through ctypes (see ``native/control.c``)."""
+"""The controller's part of the clock library, through ctypes (see ``native/control.c``)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from soulslab.errors import ClockUnavailableError
 #: Units of speed in the page: integers give the same result in the game and here.
 UNIT_SPEED = 2**32
 FOREVER_NS = 2**63 - 1
-#: Results of `soulslab_clock_wait`: the game runs; all of its threads wait for time; it was proven that none can run;
+#: Results of `soulslab_clock_wait`: the game runs; all of its threads wait for time; it is proven that none can run;
 #: there are more than `MAX_THREADS`.
 RUNS, PARKED, STILL, CROWDED = 0, 1, 2, 3
-#: `CLOCK_N_SLOTS`: threads of a game and of its other processes that can be held.
+#: `CLOCK_N_SLOTS`: number of threads of a game and of its other processes that can be held.
 MAX_THREADS = 4096
 #: Numbers of `enum clock_boundary`.
 BOUNDARIES = {"auto": 0, "frame": 1, "idle": 2, "sleep": 3}
@@ -46,7 +46,7 @@ _SIGNATURES = {
 
 
 class NativeLibrary:
-    """Its functions as attributes, without their prefix ``soulslab_clock_``."""
+    """The functions of the library as attributes, without their prefix ``soulslab_clock_``."""
 
     def __init__(self, path: Path) -> None:
         library = ctypes.CDLL(str(path))
@@ -57,7 +57,7 @@ class NativeLibrary:
             setattr(self, name, function)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)  # all are set above; this one tells the type checker that there are some
+        raise AttributeError(name)  # never reached: all functions are set above; for the type checker
 
 
 def library_path(name: str) -> Path:
@@ -71,16 +71,16 @@ def library_path(name: str) -> Path:
     found = sorted(Path(__file__).parent.glob(f"{name}*.so"))
     if not found:
         raise ClockUnavailableError(
-            "the clock library was not built when soulslab was installed, as there was no C compiler; install gcc and "
-            "libc6-dev (on Debian: sudo apt-get install gcc libc6-dev), then install soulslab again from its clone, "
-            "wheel or git address: pip install --force-reinstall --no-deps PLACE"
+            "the clock library was not built when soulslab was installed, because no C compiler was found; install gcc "
+            "and libc6-dev (on Debian: sudo apt-get install gcc libc6-dev), then install soulslab again from its "
+            "clone, wheel or git address: pip install --force-reinstall --no-deps PLACE"
         )
     return found[0]
 
 
 @functools.cache
 def native_library() -> NativeLibrary:
-    """Load the controller's half.
+    """Load the controller's part.
 
     Raises:
         ClockUnavailableError: It was not built, or cannot be loaded.
@@ -96,5 +96,5 @@ def native_library() -> NativeLibrary:
 
 
 def error_text(status: int) -> str:
-    """Return the words for a negative error number."""
+    """Return the text for a negative error number."""
     return os.strerror(-status)

@@ -1,4 +1,4 @@
-"""The clock of a game whose time we cannot control: it can only wait, and say by how much it was late."""
+"""The clock of a game whose time cannot be controlled: it waits, and reports lateness."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import time
 
 from soulslab.errors import ClockUnavailableError, ConfigError
 from soulslab.siphon.clock import Advance
-from soulslab.siphon.clock.alive import ProcessWatch
+from soulslab.siphon.clock.liveness import ProcessWatch
 from soulslab.siphon.profile import ClockGrade
 
 
 class RealtimeClock:
     """The time of a game that runs at 1x (`soulslab.siphon.clock.Clock`).
 
-    Advances keep a beat: each ends `seconds` after the end that the one before should have had, so what the caller does
-    between them does not slow the game's steps down. One that is late ends at once. If it is a whole step late, the
-    beat starts afresh, `seconds` from now.
+    Advances keep a fixed rate: each ends `seconds` after the scheduled end of the previous one, so work of the caller
+    between them does not slow the steps down. A late advance ends at once. If it is late by a whole step, the schedule
+    restarts `seconds` from now.
 
     Args:
-        pid: The game.
+        pid: Process id of the game.
 
     Raises:
-        ProcessExitedError: It has ended.
+        ProcessExitedError: The game has ended.
     """
 
     grade: ClockGrade = "realtime"
@@ -33,12 +33,12 @@ class RealtimeClock:
         self._watch = ProcessWatch(pid)
         self._lock = threading.Lock()
         self._started_s = time.monotonic()
-        self._ended_s: float | None = None  # when the last advance did
-        self._beat_s = 0.0  # when it should have
+        self._ended_s: float | None = None  # actual end of the last advance
+        self._beat_s = 0.0  # scheduled end of the last advance
 
     @property
     def game_time_s(self) -> float:
-        """See `Clock.game_time_s`: since we attached."""
+        """See `Clock.game_time_s`: since attaching."""
         return time.monotonic() - self._started_s
 
     @property
@@ -58,7 +58,7 @@ class RealtimeClock:
         raise ClockUnavailableError(f"a realtime clock cannot pause; {_HINT}")
 
     def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
-        """See `Clock.advance`; `deadline_s` does not matter, as it takes the time that it takes."""
+        """See `Clock.advance`; `deadline_s` is ignored, because the length of the advance is fixed."""
         del deadline_s
         if not (math.isfinite(seconds) and seconds >= 0):
             raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")

@@ -1,4 +1,4 @@
-"""The clock of a game that has a speed of its own: an attribute that multiplies its time, where 0 stops it."""
+"""The clock of a game with a speed attribute, which multiplies its time and stops it at 0."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from contextlib import suppress
 
 from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, ProcessExitedError
 from soulslab.siphon.clock import Advance
-from soulslab.siphon.clock.alive import ProcessWatch
 from soulslab.siphon.clock.frame_rate import FrameRate
+from soulslab.siphon.clock.liveness import ProcessWatch
 from soulslab.siphon.profile import ClockGrade
 
-#: Between looks at the game's own time.
+#: Interval between reads of the game's own time.
 _POLL_S = 0.0005
-#: A speed that reads back so far off was not taken.
+#: Tolerance within which a written speed must read back.
 _TOLERANCE = 1e-3
 
 
 class ScaledClock:
-    """The time of a game that we speed up, slow down and stop (`soulslab.siphon.clock.Clock`).
+    """The time of a game that is scaled and stopped by its speed attribute (`soulslab.siphon.clock.Clock`).
 
     Args:
         read_speed: Reads the game's speed.
         write_speed: Writes it.
-        pid: The game; 0 for none (its end is then noticed by the two above).
-        game_time: Reads the game's own time in seconds; None measures wall time times speed, which is off by a frame.
-        frames: Keeps its frames short; None lets them be.
+        pid: Process id of the game; 0 for none (the two functions above then detect its end).
+        game_time: Reads the game's own time in seconds; None to measure wall time times speed, which is off by a frame.
+        frames: Limits its frame times; None for no limit.
 
     Raises:
         ProcessExitedError: The game has ended.
@@ -54,25 +54,26 @@ class ScaledClock:
         self._lock = threading.RLock()
         self._is_closed = False
         self._speed = float(read_speed())
-        # Who only looks on leaves the game as it is; who has set its speed lets it run in the end, also one that stood
-        # at the beginning: a program that was killed leaves it so.
+        # A clock that was only read leaves the game unchanged. A clock that has set the speed runs the game on close,
+        # even if
+        # the game stood at the beginning: a killed controller leaves it in that state.
         self._has_set_speed = False
         self._since_s = time.monotonic()
         self._passed_s = 0.0  # up to _since_s
         self._counted_s = game_time() if game_time else 0.0
-        # Last, as nobody closes it if one of the values cannot be read.
+        # Opened last, because it is not closed if one of the values cannot be read.
         self._watch = ProcessWatch(pid) if pid else None
-        # A program that ends without closing must not leave somebody's game standing.
+        # A program that ends without closing must not leave the game paused.
         atexit.register(self.close)
-        self._rest_s = 0.0  # that the last advance was short (above 0) or long by
+        self._rest_s = 0.0  # by which the last advance was too short (above 0) or too long
 
     @property
     def game_time_s(self) -> float:
-        """See `Clock.game_time_s`: since we attached."""
+        """See `Clock.game_time_s`: since attaching."""
         with self._lock:
             if self._game_time is not None:
                 now_s = self._game_time()
-                # A level that starts anew may set the game's own count back; from there it is counted on.
+                # A restarted level may reset the game's own time; counting continues from there.
                 self._passed_s += max(now_s - self._counted_s, 0.0)
                 self._counted_s = now_s
                 return self._passed_s
@@ -87,7 +88,7 @@ class ScaledClock:
         """See `Clock.run`.
 
         Raises:
-            ClockUnavailableError: The game does not take this speed, or its frames would be too long.
+            ClockUnavailableError: The game does not accept this speed, or its frames would be too long.
         """
         _check_speed(speed)
         with self._lock:
@@ -97,11 +98,11 @@ class ScaledClock:
             self._set(speed)
 
     def pause(self) -> None:
-        """See `Clock.pause`; the game stands from its next frame on."""
+        """See `Clock.pause`; the game stands from its next frame."""
         self._set(0.0)
 
     def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
-        """See `Clock.advance`. What one step is too long the next is shorter."""
+        """See `Clock.advance`. A step that is too long shortens the next one."""
         if not (math.isfinite(seconds) and seconds >= 0):
             raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")
         speed = 1.0 if speed is None else speed
@@ -136,7 +137,7 @@ class ScaledClock:
             self._is_closed = True
             atexit.unregister(self.close)
             try:
-                with suppress(ProcessExitedError):  # a game that has ended needs no speed
+                with suppress(ProcessExitedError):  # no speed to restore in a game that has ended
                     self._check()
                     if self._has_set_speed and self._speed != 1.0:
                         self._write_speed(1.0)
@@ -147,7 +148,7 @@ class ScaledClock:
                     self._watch.close()
 
     def _await(self, target_s: float, deadline: float, deadline_s: float) -> None:
-        """Wait until the game's time is there."""
+        """Wait until the game's time has reached a value."""
         while (left_s := target_s - self.game_time_s) > 0:
             now = time.monotonic()
             if now > deadline:
@@ -166,12 +167,13 @@ class ScaledClock:
         with self._lock:
             self._check()
             if self._game_time is None:
-                # One look at the clock, so that no time is counted twice; the game takes the new speed within a frame.
+                # One read of the clock, so that no time is counted twice; the game applies the new speed within a
+                # frame.
                 now_s = time.monotonic()
                 self._passed_s += (now_s - self._since_s) * self._speed
                 self._since_s = now_s
             self._has_set_speed = True
-            # A game whose own time cannot be read, as it loads, can be stopped all the same.
+            # A game whose own time cannot be read, as during loading, can be stopped nevertheless.
             self._write_speed(speed)
             got = self._read_speed()
             self._speed = float(got)

@@ -1,4 +1,4 @@
-"""Keys and mouse: one Protocol, one file per way of sending, one fake. Key names are in `soulslab.siphon.keys`."""
+"""Keyboard and mouse: one Protocol, one module per backend, one fake; `soulslab.siphon.keys` has the key names."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from typing import Protocol
 
 
 class Input(Protocol):
-    """What sends keys and mouse to one game. It remembers what it holds and sends only what changes.
+    """Sends keys and mouse to one game; it keeps track of the held keys and sends only changes.
 
     Attributes:
-        backend: How it sends: ``xtest``, ``xsendevent``, ``fake``.
+        backend: Name of the backend: ``xtest``, ``xsendevent``, ``fake``.
     """
 
     backend: str
 
     @property
     def held(self) -> frozenset[str]:
-        """The keys and mouse buttons that are down now."""
+        """Keys and mouse buttons that are held now."""
         ...
 
     def set_held(self, keys: Collection[str], again: Collection[str] = ()) -> None:
-        """Hold these and no others: releases first, then presses, each in the order of the names.
+        """Hold exactly these keys: releases first, then presses, each in the order of the names.
 
-        Returns once they are in the game's own queue, so that time that is advanced afterwards sees them.
+        Returns once the events are in the game's own queue, so that the game sees them when time is advanced next.
 
         Args:
             keys: Physical key names (``W``, ``SPACE``, ``MOUSE_LEFT``).
-            again: Those of them that go up first where they are down already, so that the game sees a fresh press.
+            again: Keys of `keys` that are released first if they are held already, so that the game sees a new press.
 
         Raises:
-            UnknownKeyError: No such key; nothing was sent.
-            WindowGoneError: The game's window is gone.
-            InputError: They cannot be sent.
+            UnknownKeyError: The key does not exist; nothing was sent.
+            WindowGoneError: The game's window is closed.
+            InputError: The events cannot be sent.
         """
         ...
 
     def type(self, keys: Collection[str]) -> None:
-        """Press and release keys one after another, at once, without a change of what is held. Raises as `set_held`."""
+        """Press and release keys one after another, without changing the held keys. Raises as `set_held`."""
         ...
 
     def move_mouse(self, dx_px: int, dy_px: int) -> None:
-        """Move the mouse relative to where it is. Raises as `set_held`."""
+        """Move the mouse relative to its position. Raises as `set_held`."""
         ...
 
     def close(self) -> None:
-        """Release everything that is held and let go; a second call does nothing."""
+        """Release all held keys and close the backend; a second call does nothing."""
         ...

@@ -1,15 +1,15 @@
-"""Keys that go nowhere, for tests: everything that would be sent is kept in a list."""
+"""Input without a target, for tests: everything that would be sent is recorded in a list."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from soulslab.siphon.input.held import Change, HeldInput
+from soulslab.siphon.input.held_input import Change, HeldInput
 from soulslab.siphon.keys import Key
 
 
 class _FakeSender:
-    """Notes what is sent."""
+    """Records everything that is sent."""
 
     backend = "fake"
 
@@ -18,7 +18,7 @@ class _FakeSender:
         self.mouse_px = (0, 0)
 
     def check(self, keys: Collection[Key]) -> None:
-        del keys  # all of them will do
+        del keys  # every key is valid
 
     def send(self, changes: Sequence[Change]) -> None:
         self.events += [(change.key.name, change.is_press) for change in changes]
@@ -39,10 +39,10 @@ class FakeInput(HeldInput):
 
     @property
     def events(self) -> list[tuple[str, bool]]:
-        """Every change that was sent: the key's name, and whether it went down."""
+        """All sent changes: name of the key, and whether it was pressed."""
         return self._fake.events
 
     @property
     def mouse_px(self) -> tuple[int, int]:
-        """How far the mouse was moved, in sum."""
+        """Sum of all mouse movements."""
         return self._fake.mouse_px

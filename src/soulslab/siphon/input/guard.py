@@ -1,10 +1,10 @@
-"""Releases held keys when we die: a small process that outlives us by a moment.
+"""Releases held keys when this process dies: a small helper process that outlives this one by a moment.
 
-A key that XTest pressed stays down in the X server, and one that was sent to a game stays down in the game, when the
-program that pressed it is killed. No handler runs on SIGKILL, and a library must not replace the handlers of the
-program that uses it; so another process watches. It is told before each press and after each release, through a pipe;
-when we end, in whatever way, it releases what is left and ends, too. It starts with the first press, and is not needed
-where the display dies with us.
+A key that was pressed through XTest stays pressed in the X server, and a key that was sent to a game stays pressed in
+the game, when the program that pressed it is killed. No handler runs on SIGKILL, and a library must not replace the
+signal handlers of the program that uses it, so another process watches. It is informed before each press and after each
+release through a pipe; when this process ends for any reason, it releases the remaining keys and ends too. It starts
+with the first press. A display that ends with this process does not need it.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from typing import Protocol
 
 from soulslab.errors import InputError
 
-#: A script of its own that imports nothing of ours, so that it is there within a tenth of a second.
+#: A separate script without imports from soulslab, so that it starts within a tenth of a second.
 SCRIPT = Path(__file__).with_name("guard_process.py")
 _END_S = 5.0
 
 
 class Guard(Protocol):
-    """What is told of every press and release.
+    """Is informed about every press and release.
 
-    A recipe says how to release a key: ``xtest 3 25`` (type of the event, detail) or ``send 0x400001 2 0319...``
+    A recipe describes how to release a key: ``xtest 3 25`` (type of the event, detail) or ``send 0x400001 2 0319...``
     (window, mask, the event in hex).
     """
 
     def hold(self, recipes: Iterable[tuple[str, str]]) -> None:
-        """Note keys that are about to go down: name and recipe."""
+        """Record keys that are about to be pressed: name and recipe."""
         ...
 
     def free(self, names: Iterable[str]) -> None:
-        """Forget keys that have gone up."""
+        """Remove keys that were released."""
         ...
 
     def close(self) -> None:
-        """End it; a second call does nothing."""
+        """End the guard; a second call does nothing."""
         ...
 
 
 class NoGuard:
-    """For a display that ends when we do: there is nothing to guard."""
+    """No guard, for a display that ends with this process."""
 
     def hold(self, recipes: Iterable[tuple[str, str]]) -> None:
         """Do nothing."""
@@ -57,10 +57,10 @@ class NoGuard:
 
 
 class ProcessGuard:
-    """A guard in a process of its own.
+    """A guard in a separate process.
 
     Args:
-        display: Name of the display that it releases the keys on; it connects as a child of ours does.
+        display: Name of the display on which it releases the keys; it connects as a child process does.
     """
 
     def __init__(self, display: str) -> None:
@@ -68,18 +68,18 @@ class ProcessGuard:
         self._process: subprocess.Popen[bytes] | None = None
 
     def hold(self, recipes: Iterable[tuple[str, str]]) -> None:
-        """Note keys that are about to go down; starts the process with the first."""
+        """Record keys that are about to be pressed; the first press starts the process."""
         lines = [f"hold {name} {recipe}\n" for name, recipe in recipes]
         if lines:
             self._tell(self._process or self._start(), lines)
 
     def free(self, names: Iterable[str]) -> None:
-        """Forget keys that have gone up."""
+        """Remove keys that were released."""
         if self._process is not None:
             self._tell(self._process, [f"free {name}\n" for name in names])
 
     def close(self) -> None:
-        """End the process; it releases what it still knows to be down. A second call does nothing."""
+        """End the process, which releases the keys that are still recorded. A second call does nothing."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -93,7 +93,7 @@ class ProcessGuard:
 
     def _start(self) -> subprocess.Popen[bytes]:
         try:
-            # A session of its own: Ctrl-C in the terminal must not end it together with us.
+            # In a separate session, so that Ctrl-C in the terminal does not end it.
             self._process = subprocess.Popen(  # noqa: S603  # our own script
                 [sys.executable, "-I", str(SCRIPT), self._display, str(os.getpid())],
                 stdin=subprocess.PIPE,

@@ -1,6 +1,6 @@
-"""The process of `soulslab.siphon.input.guard`: ``python guard_process.py DISPLAY PID``, lines on standard input.
+"""The helper process of `soulslab.siphon.input.guard`: ``python guard_process.py DISPLAY PID``, commands on stdin.
 
-It imports xcffib only when it has something to release, so that it costs next to nothing.
+It imports xcffib only when it has keys to release, so that an unused guard is cheap.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def main(display: str, owner: int) -> None:
-    """Read lines until the owner closes the pipe or ends; then release the keys that are still held."""
+    """Read lines until the owner closes the pipe or ends; then release the recorded keys."""
     held: dict[str, list[str]] = {}
     for line in lines_until_end(owner):
         command, name, *recipe = line.split()
@@ -26,9 +26,9 @@ def main(display: str, owner: int) -> None:
 
 
 def lines_until_end(owner: int) -> Iterator[str]:
-    """Yield the lines of standard input until it is closed, or its owner has ended.
+    """Yield the lines of standard input until it is closed or its owner has ended.
 
-    Both are watched, as a child that the owner forked may keep the pipe open.
+    Both are watched, because a child that the owner forked may keep the pipe open.
     """
     pipe = sys.stdin.fileno()
     poll = select.poll()
@@ -36,7 +36,7 @@ def lines_until_end(owner: int) -> Iterator[str]:
     try:
         owner_fd = os.pidfd_open(owner)
     except ProcessLookupError:
-        owner_fd = -1  # it has ended before we were here; the pipe holds all that it said
+        owner_fd = -1  # the owner has ended already; the pipe contains all of its lines
     else:
         poll.register(owner_fd, select.POLLIN)
     rest = b""
@@ -49,11 +49,11 @@ def lines_until_end(owner: int) -> Iterator[str]:
             *lines, rest = (rest + data).split(b"\n")
             yield from (line.decode() for line in lines)
         else:
-            is_over = True  # only the owner's end is left to be told
+            is_over = True  # the owner has ended; the remaining lines are still read
 
 
 def release(display: str, recipes: list[list[str]]) -> None:
-    """Do what the recipes say (`soulslab.siphon.input.guard.Guard`)."""
+    """Carry out the recipes (`soulslab.siphon.input.guard.Guard`)."""
     import xcffib  # noqa: PLC0415  # see above
     import xcffib.xproto  # noqa: PLC0415
     import xcffib.xtest  # noqa: PLC0415

@@ -1,8 +1,8 @@
-"""Keys and mouse as events sent to the game's window: they reach it without the focus, and nobody else sees them.
+"""Keys and mouse as events sent to the game's window: they reach it without the focus, and no other program sees them.
 
-Such events are marked as sent. SDL takes them as any others; programs that look at the mark may ignore them, as xterm
-does, and one that takes keys by XInput 2 only never gets them. The server does not know of these keys: a program that
-asks it which keys are down (XQueryKeymap) sees none, and SDL does so whenever its window gets the focus.
+Such events are marked as sent. SDL accepts them; programs that check the mark may ignore them, as xterm does, and a
+program that reads keys only through XInput 2 never gets them. The server does not know of these keys: a program that
+queries the pressed keys (XQueryKeymap) sees none, and SDL queries them whenever its window gets the focus.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import xcffib.xproto
 from xcffib.xproto import EventMask
 
 from soulslab.siphon.input.guard import Guard
-from soulslab.siphon.input.held import Change, pressed_keys, released_keys
-from soulslab.siphon.input.server import deliver, details_of
+from soulslab.siphon.input.held_input import Change, pressed_keys, released_keys
+from soulslab.siphon.input.x_server import deliver, details_of
 from soulslab.siphon.keys import Key
-from soulslab.siphon.window import Window
-from soulslab.siphon.x11 import XConnection
+from soulslab.siphon.process.window import Window
+from soulslab.siphon.process.x11 import XConnection
 
-# SDL takes a release and a press of one key less than 2 ms apart for the keyboard's repetition, and drops both
-# (X11_KeyRepeatCheckIfEvent in SDL_x11events.c). We write the times, so they can differ without waiting.
+# SDL treats a release and a press of one key less than 2 ms apart as keyboard repetition, and drops both
+# (X11_KeyRepeatCheckIfEvent in SDL_x11events.c). The times are set here, so they can differ without waiting.
 _APART_MS = 3
-_KINDS = {  # by: is it a button, is it a press
+_KINDS = {  # by (is a button, is a press)
     (False, True): (xcffib.xproto.KeyPressEvent, EventMask.KeyPress),
     (False, False): (xcffib.xproto.KeyReleaseEvent, EventMask.KeyRelease),
     (True, True): (xcffib.xproto.ButtonPressEvent, EventMask.ButtonPress),
@@ -34,12 +34,12 @@ _LOCKS = ("CAPSLOCK", "NUMLOCK", "SCROLLLOCK")
 
 
 class XSendEventSender:
-    """Sends with the request SendEvent.
+    """Sends events with the request SendEvent.
 
     Args:
-        window: The game's.
-        keycodes: Of the server, by key name.
-        guard: What releases the keys when we die.
+        window: Window of the game.
+        keycodes: Keycodes of the server, by key name.
+        guard: Releases the keys when this process dies.
     """
 
     backend = "xsendevent"
@@ -58,7 +58,7 @@ class XSendEventSender:
         self._pointer_px: tuple[int, int] | None = None
 
     def check(self, keys: Collection[Key]) -> None:
-        """Refuse keys that the keyboard lacks, and a window that is gone."""
+        """Refuse keys that the keyboard lacks, and a closed window."""
         self._window.state()
         details_of(keys, self._keycodes, self._x.display)
 
@@ -79,10 +79,10 @@ class XSendEventSender:
         self._guard.free(key.name for key in released_keys(changes))
 
     def move_mouse(self, dx_px: int, dy_px: int) -> None:
-        """Tell the game that the pointer is elsewhere in its window; it stays inside, and the real one where it is.
+        """Report a pointer movement to the game; the reported pointer stays inside the window.
 
-        Programs that hold the pointer (mouse look) read raw movements instead, or put the real pointer back, and do
-        not see this: use XTest for them.
+        Programs that grab the pointer (mouse look) read raw movements instead, or move the real pointer back, and
+        ignore this event: use XTest for them.
         """
         state = self._window.state()
         x_px, y_px = self._pointer(state)
@@ -100,7 +100,7 @@ class XSendEventSender:
         self._guard.close()
 
     def _send(self, mask: int, event: bytes) -> Any:
-        """Send an event to those that want such of this window; to the one that made it, if nobody says so."""
+        """Send an event to the clients that select it on this window, or else to the client that created the window."""
         mask &= self._wanted_events
         return self._x.core.SendEvent(bool(mask), self._window.id, mask, event, is_checked=True)
 
@@ -116,7 +116,7 @@ class XSendEventSender:
         return self._mask_and_event(change, time_ms)
 
     def _recipe(self, key: Key) -> str:
-        """Return how a guard releases the key."""
+        """Return the recipe with which a guard releases the key."""
         mask, event = self._mask_and_event(Change(key, False), self._time_ms())
         return f"send {self._window.id:#x} {mask & self._wanted_events} {event.hex()}"
 
@@ -126,7 +126,7 @@ class XSendEventSender:
         return mask, self._pack(kind, detail, time_ms)
 
     def _pack(self, kind: Any, detail: int, time_ms: int) -> bytes:
-        """Return an event with all that the server would have put in."""
+        """Return an event with all fields that the server would have set."""
         state = self._window.state()
         x_px, y_px = self._pointer(state)
         event = kind.synthetic(
@@ -145,7 +145,7 @@ class XSendEventSender:
         return bytes(event.pack())
 
     def _state_before(self) -> int:
-        """Return the modifiers and buttons that are down, as X counts them."""
+        """Return the state of modifiers and buttons as an X mask."""
         mask = 0
         for key in self._down.values():
             if not key.is_mouse:
@@ -155,19 +155,19 @@ class XSendEventSender:
         return mask
 
     def _pointer(self, state: Any) -> tuple[int, int]:
-        """Return where the game believes the pointer to be; its window's middle at first."""
+        """Return the pointer position that was reported last; at first the middle of the window."""
         return self._pointer_px or (state.width_px // 2, state.height_px // 2)
 
     def _time_ms(self) -> int:
-        """Return the server's time, not before that of the last event.
+        """Return the server's time, at least the time of the last event.
 
-        Its clock is the monotonic one of its machine; we measured the difference.
+        The server's clock is the monotonic clock of its machine plus a measured difference.
         """
         return max(_monotonic_ms() + self._clock_offset_ms, self._last_ms)
 
 
 def _read_modifiers(x: XConnection, keycodes: dict[str, int]) -> dict[str, int]:
-    """Return the bit that each key sets while it is held; a key that locks sets none by being held."""
+    """Return the modifier bit of each key; a key that locks has none."""
     with x.using("ask for the modifiers"):
         reply = x.core.GetModifierMapping().reply()
     n = reply.keycodes_per_modifier
@@ -176,13 +176,13 @@ def _read_modifiers(x: XConnection, keycodes: dict[str, int]) -> dict[str, int]:
 
 
 def _read_wanted_events(window: Window) -> int:
-    """Return which events some program has asked for on the window."""
+    """Return the events that some client has selected on the window."""
     with window.x.using("ask what events the window gets", window.id):
         return int(window.x.core.GetWindowAttributes(window.id).reply().all_event_masks)
 
 
 def _read_server_time_ms(x: XConnection) -> int:
-    """Return the time of the server, which it tells in events only: we change a property of a window of ours."""
+    """Return the time of the server, from the event for a property change of our own window."""
     times: list[int] = []
 
     def note(event: Any) -> None:
@@ -212,5 +212,5 @@ def _monotonic_ms() -> int:
 
 
 def _clip(value_px: int) -> int:
-    """Return a coordinate that fits into an event."""
+    """Return a coordinate limited to the range of an event."""
     return min(max(value_px, -32768), 32767)

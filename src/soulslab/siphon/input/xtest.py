@@ -1,7 +1,8 @@
-"""Keys and mouse through XTest: to every program they look like a keyboard's own, but only the focused one gets them.
+"""Input through XTest: programs cannot distinguish it from real devices, but only the focused window gets keys.
 
-Keys go to the window that has the focus, buttons to the window under the pointer. On a display of our own we give the
-game both. On any other we refuse to press a key while another window has the focus: it would type into that one.
+Keys go to the window that has the focus, buttons to the window under the pointer. On a private display the game gets
+both. On any other display, pressing a key while another window has the focus is an error: it would type into that
+window.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ import xcffib.xtest
 
 from soulslab.errors import InputError
 from soulslab.siphon.input.guard import Guard
-from soulslab.siphon.input.held import Change, pressed_keys, released_keys
-from soulslab.siphon.input.server import deliver, details_of
+from soulslab.siphon.input.held_input import Change, pressed_keys, released_keys
+from soulslab.siphon.input.x_server import deliver, details_of
 from soulslab.siphon.keys import Key
-from soulslab.siphon.window import Window
+from soulslab.siphon.process.window import Window
 
 _KEY_PRESS, _KEY_RELEASE, _BUTTON_PRESS, _BUTTON_RELEASE, _MOTION = 2, 3, 4, 5, 6
 _POINTER_ROOT = 1  # the focus follows the pointer: the state of a server without a window manager
 _FAR_PX = 32767
-# SDL takes a release and a press of one key less than 2 ms apart for the keyboard's repetition, and drops both
+# SDL treats a release and a press of one key less than 2 ms apart as keyboard repetition, and drops both
 # (X11_KeyRepeatCheckIfEvent in SDL_x11events.c); the server's clock counts whole milliseconds.
 _APART_MS = 3
 
@@ -31,10 +32,10 @@ class XTestSender:
     """Sends through XTest.
 
     Args:
-        window: The game's.
-        keycodes: Of the server, by key name.
-        guard: What releases the keys when we die.
-        owns_focus: The display has no other user, so that focus and pointer may be given to the game.
+        window: Window of the game.
+        keycodes: Keycodes of the server, by key name.
+        guard: Releases the keys when this process dies.
+        owns_focus: Whether the display has no other user, so that focus and pointer may be given to the game.
     """
 
     backend = "xtest"
@@ -52,7 +53,7 @@ class XTestSender:
             self._x.listen(self._on_event)
 
     def check(self, keys: Collection[Key]) -> None:
-        """Refuse keys that the keyboard lacks, and those that would reach another window."""
+        """Refuse keys that the keyboard lacks, and keys that would reach another window."""
         self._window.state()
         details_of(keys, self._keycodes, self._x.display)
         with self._x.using("look for the focus", self._window.id):
@@ -78,9 +79,9 @@ class XTestSender:
         self._guard.free(key.name for key in released_keys(changes))
 
     def move_mouse(self, dx_px: int, dy_px: int) -> None:
-        """Move the pointer of the display; programs that take raw movements see them, too.
+        """Move the pointer of the display; programs that read raw movements get them too.
 
-        A pointer that has left the window of a game that is alone is put back into its middle first.
+        If the game is alone and the pointer has left its window, the pointer is put back into the middle first.
         """
         if max(abs(dx_px), abs(dy_px)) > _FAR_PX:
             raise InputError(f"cannot move the mouse by ({dx_px}, {dy_px}) px at once; {_FAR_PX} is the most")
@@ -96,7 +97,7 @@ class XTestSender:
         self._guard.close()
 
     def _fake(self, kind: int, detail: int, x: int = 0, y: int = 0, *, delay_ms: int = 0) -> None:
-        """Ask for one event; an error comes with the events, as `details_of` has checked the detail."""
+        """Send one event; an error arrives with the events, because `details_of` has checked the detail."""
         self._xtest.FakeInput(kind, detail, delay_ms, 0, x, y, 0)
 
     def _on_event(self, event: Any) -> None:
@@ -104,10 +105,10 @@ class XTestSender:
             self._has_focus = False
 
     def _check_focus(self) -> None:
-        """See to it that keys reach the game.
+        """Ensure that keys reach the game.
 
-        Where the game is alone, nobody takes the focus from it but itself, so that to follow its events will do.
-        Elsewhere the user may do so at any time, and each time is asked.
+        Where the game is alone, only the game itself moves the focus, so its events are sufficient. Elsewhere the user
+        may do so at any time, and the focus is queried each time.
         """
         if self._has_focus:
             return
@@ -115,7 +116,7 @@ class XTestSender:
         if self._is_ours(focus):
             self._has_focus = self._owns_focus
             if self._owns_focus:
-                # Wine has an active window of its own, which may be another one although this has the focus.
+                # Wine has its own active window, which may be another one although this window has the focus.
                 self._window.tell_focus()
             return
         if not self._owns_focus:
@@ -127,13 +128,13 @@ class XTestSender:
         self._window.tell_focus()
 
     def _is_ours(self, focus: int) -> bool:
-        """Tell whether the focus is on the window or inside it."""
+        """Return whether the focus is on the window or inside it."""
         while focus > _POINTER_ROOT and focus not in (self._window.id, self._x.root):
             focus = int(self._x.core.QueryTree(focus).reply().parent)
         return bool(focus == self._window.id)
 
     def _check_pointer(self) -> None:
-        """See to it that buttons reach the game."""
+        """Ensure that buttons reach the game."""
         state = self._window.state()
         pointer = self._x.core.QueryPointer(self._window.id).reply()
         if pointer.same_screen and 0 <= pointer.win_x < state.width_px and 0 <= pointer.win_y < state.height_px:
@@ -155,5 +156,5 @@ def _type(change: Change) -> int:
 
 
 def _recipe(key: Key, details: dict[str, int]) -> str:
-    """Return how a guard releases the key."""
+    """Return the recipe with which a guard releases the key."""
     return f"xtest {_BUTTON_RELEASE if key.is_mouse else _KEY_RELEASE} {details[key.name]}"

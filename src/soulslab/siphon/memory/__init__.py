@@ -1,4 +1,4 @@
-"""Reading and writing the memory of another process: one Protocol, one file per platform, one fake."""
+"""Access to the memory of another process: one Protocol, one module per platform, one fake."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 
 class Region(msgspec.Struct, frozen=True):
-    """A mapped range of addresses.
+    """A mapped address range.
 
     Attributes:
         start: First address.
-        end: Address behind the last.
-        is_readable: It may be read.
-        is_writable: The process itself may write it.
-        is_executable: It holds code.
+        end: Address after the last.
+        is_readable: Whether it may be read.
+        is_writable: Whether the process itself may write it.
+        is_executable: Whether it contains code.
         path: File that is mapped there; "" for none (a section of a Windows program often has none).
     """
 
@@ -31,32 +31,32 @@ class Region(msgspec.Struct, frozen=True):
 
 
 class ReadBatch(Protocol):
-    """A prepared scattered read of the same sizes at addresses that may change.
+    """A prepared scattered read of fixed sizes at changeable addresses.
 
     Attributes:
-        addresses: (n,) uint64; write the addresses here before `read`.
+        addresses: (n,) uint64; set the addresses here before `read`.
     """
 
     addresses: NDArray[np.uint64]
 
     def read(self) -> memoryview:
-        """Read all of it in as few system calls as there can be.
+        """Read all parts in as few system calls as possible.
 
         Returns:
-            The bytes of each part, one behind the other; the same buffer is filled again by the next call.
+            The bytes of the parts, concatenated; the next call overwrites the buffer.
 
         Raises:
-            MemoryAccessError: One of the addresses cannot be read; the error names the first that cannot.
+            MemoryAccessError: An address cannot be read; the error names the first one.
             ProcessExitedError: The process has ended.
         """
         ...
 
 
 class Memory(Protocol):
-    """The memory of one process. Addresses are those of that process; it is little-endian and 64-bit.
+    """The memory of one process, which is little-endian and 64-bit; addresses are those of that process.
 
     Attributes:
-        pid: Its process.
+        pid: Process id.
     """
 
     pid: int
@@ -65,32 +65,32 @@ class Memory(Protocol):
         """Return exactly `size` bytes.
 
         Raises:
-            MemoryAccessError: Not all of them can be read.
+            MemoryAccessError: Some bytes cannot be read.
             ProcessExitedError: The process has ended.
         """
         ...
 
     def read_into(self, address: int, buffer: memoryview) -> None:
-        """Fill a buffer; for megabytes. Raises as `read`."""
+        """Fill a buffer; for large reads. Raises as `read`."""
         ...
 
     def batch(self, sizes: Sequence[int]) -> ReadBatch:
-        """Prepare a scattered read of parts of these sizes."""
+        """Prepare a scattered read of parts of some sizes."""
         ...
 
     def write(self, address: int, data: bytes) -> None:
-        """Write all of the bytes, to pages that the process may write itself.
+        """Write bytes to pages that the process may write itself.
 
         Raises:
-            MemoryAccessError: Not all of them could be written, as a page is not mapped or is protected.
+            MemoryAccessError: Some bytes cannot be written, because a page is not mapped or is protected.
             ProcessExitedError: The process has ended.
         """
         ...
 
     def regions(self) -> list[Region]:
-        """Return what is mapped now, ascending. Raises `ProcessExitedError`."""
+        """Return the mapped regions, ascending. Raises `ProcessExitedError`."""
         ...
 
     def close(self) -> None:
-        """Let go of the process; a second call does nothing."""
+        """Release the process; a second call does nothing."""
         ...

@@ -1,4 +1,4 @@
-"""Memory made of byte arrays, with the semantics of a real process: for tests of whatever reads memory."""
+"""Memory made of byte arrays with the semantics of a real process, for tests."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class FakeMemory:
         code[0x10:0x14] = b"..."   # the array is the memory
 
     Attributes:
-        pid: What it says that its process is.
-        n_reads: Reads so far; a batch counts as one.
+        pid: Reported process id.
+        n_reads: Number of reads; a batch counts as one.
     """
 
     def __init__(self, pid: int = 1) -> None:
@@ -44,10 +44,10 @@ class FakeMemory:
         is_executable: bool = False,
         path: str = "",
     ) -> bytearray:
-        """Put bytes at an address, and return them; what changes them changes the memory.
+        """Map bytes at an address and return them; changing them changes the memory.
 
         Raises:
-            ValueError: Something is mapped there, or there are no bytes.
+            ValueError: The address range is mapped already, or the bytes are empty.
         """
         region = Region(address, address + len(data), is_readable, is_writable, is_executable, path)
         index = bisect_right(self._starts, address)
@@ -60,7 +60,7 @@ class FakeMemory:
         return data
 
     def unmap(self, address: int) -> None:
-        """Take away what was mapped at an address."""
+        """Unmap the bytes at an address."""
         index = self._starts.index(address)
         del self._starts[index], self._maps[index]
 
@@ -118,7 +118,7 @@ class FakeMemory:
         return found
 
     def _find(self, address: int, size: int, done: str) -> tuple[Region, bytearray]:
-        """Return what is mapped at an address."""
+        """Return the mapping at an address."""
         index = bisect_right(self._starts, address) - 1
         if index >= 0:
             region, data = self._maps[index]
@@ -137,7 +137,7 @@ class FakeBatch:
     """A prepared scattered read (`soulslab.siphon.memory.ReadBatch`).
 
     Attributes:
-        addresses: (n,) uint64, where to read.
+        addresses: (n,) uint64, addresses to read.
     """
 
     addresses: NDArray[np.uint64]

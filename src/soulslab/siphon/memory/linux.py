@@ -1,9 +1,8 @@
 """The memory of a process on Linux: ``process_vm_readv`` to read, ``process_vm_writev`` to write.
 
-Reads and writes respect the page protection of the process: a page that it gave back or protected is an error and not
-a zero, and code and constants cannot be overwritten. ``/proc/PID/mem`` ignores the protection, so it is not used. A
-pidfd shows after each read, and before each write, whether the process is still the one that was attached to, as its
-number may be given to another.
+Reads and writes respect the page protection of the process: an unmapped or protected page is an error and not a zero,
+and code and constants cannot be overwritten. ``/proc/PID/mem`` ignores the protection, so it is not used. A pidfd shows
+after each read, and before each write, whether the process is still the attached one, because process ids are reused.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from soulslab.siphon.memory import Region
 from soulslab.siphon.memory.linux_maps import read_regions
 from soulslab.siphon.memory.linux_permission import denied
 
-#: Parts that one call of ``process_vm_readv`` takes (IOV_MAX, limits.h).
+#: Maximum number of parts of one call of ``process_vm_readv`` (IOV_MAX, limits.h).
 MAX_PARTS = 1024
-#: Addresses of a process lie below; the kernel's half of the address space begins above.
+#: Upper bound of the addresses of a process; the kernel's half of the address space begins above.
 ADDRESS_END = 2**63
 
 NOT_MAPPED = "not all of it is mapped"
@@ -47,12 +46,12 @@ class LinuxMemory:
     """The memory of one process (`soulslab.siphon.memory.Memory`).
 
     Args:
-        pid: Its id.
+        pid: Process id.
 
     Raises:
-        ProcessNotFoundError: There is no such process.
-        ProcessExitedError: It has ended, and its parent has not noticed yet.
-        AttachDeniedError: The system does not let us; the message says how to be allowed.
+        ProcessNotFoundError: The process does not exist.
+        ProcessExitedError: It has ended, and its parent has not reaped it yet.
+        AttachDeniedError: The operating system denies access; the message explains how to get it.
     """
 
     def __init__(self, pid: int) -> None:
@@ -66,7 +65,7 @@ class LinuxMemory:
         self._pidfd = _open_pidfd(pid)
         try:
             _check_permission(pid)
-            #: Non-empty when the process has ended or this object was closed.
+            #: Readable when the process has ended or this object was closed.
             self.check = self._watch()
         except BaseException:
             self.close()
@@ -108,7 +107,7 @@ class LinuxMemory:
 
     def write(self, address: int, data: bytes) -> None:
         """See `Memory.write`."""
-        # What cannot be read is not written in part.
+        # A range that cannot be read is not written in part.
         self.read(address, len(data))
         source = np.frombuffer(data, np.uint8)
         start, size, done = source.ctypes.data, source.size, 0
@@ -136,7 +135,7 @@ class LinuxMemory:
         self._pidfd = -1
 
     def explain(self, address: int, size: int, code: int, done: str = "read") -> SiphonError:
-        """Return the error for a read or write that failed with an error code of the system."""
+        """Return the error for a failed read or write, by the error code of the system."""
         if self._pidfd < 0:
             return SessionStateError(f"the memory of process {self.pid} is closed; open it again")
         if code == errno.ESRCH or self.check():
@@ -147,7 +146,7 @@ class LinuxMemory:
         return MemoryAccessError(f"cannot be {done}: {problem}", address=address, size=size, pid=self.pid)
 
     def _watch(self) -> Callable[[], list[tuple[int, int]]]:
-        """Return what tells, in a third of a microsecond, whether the process has ended."""
+        """Return a poll object that reports, in a third of a microsecond, whether the process has ended."""
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
         if poll.poll(0):
@@ -159,7 +158,7 @@ class LinuxBatch:
     """A prepared scattered read (`soulslab.siphon.memory.ReadBatch`): one system call for 1024 parts.
 
     Attributes:
-        addresses: (n,) uint64, where to read.
+        addresses: (n,) uint64, addresses to read.
     """
 
     addresses: NDArray[np.uint64]
@@ -193,11 +192,11 @@ class LinuxBatch:
         return self._view
 
     def _find_fault(self, call: Callable[[], int], expected: int) -> None:
-        """Raise the error of the first part that cannot be read; return if all of it can after all."""
+        """Raise the error of the first part that cannot be read; return if all parts can be read now."""
         for _ in range(_N_RETRIES):
             for address, size in self._parts.tolist():
                 self._memory.read(address, size)
-            # A page that was just being mapped or moved.
+            # A page was being mapped or moved.
             if call() == expected:
                 return
         address, size = self._parts[0].tolist()
@@ -212,11 +211,11 @@ def _open_pidfd(pid: int) -> int:
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        raise ProcessNotFoundError(f"{pid} is no id of a process", pid=pid) from error
+        raise ProcessNotFoundError(f"{pid} is not a process id", pid=pid) from error
 
 
 def _check_permission(pid: int) -> None:
-    """Raise `AttachDeniedError` if the system does not permit access to the memory of a process."""
+    """Raise `AttachDeniedError` if the operating system denies access to the memory of a process."""
     try:
         os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
     except PermissionError as error:
@@ -227,13 +226,13 @@ def _check_permission(pid: int) -> None:
 
 @cache
 def _readv() -> Callable[..., int]:
-    """Return ``process_vm_readv`` for small reads: they are done before another thread could take over (PyDLL)."""
+    """Return ``process_vm_readv`` for small reads, called without releasing the GIL (PyDLL)."""
     return _declare(ctypes.PyDLL(None, use_errno=True).process_vm_readv)
 
 
 @cache
 def _bulk_call(name: str) -> Callable[..., int]:
-    """Return ``process_vm_readv`` or ``process_vm_writev`` for megabytes: other threads run meanwhile."""
+    """Return ``process_vm_readv`` or ``process_vm_writev`` for large reads; other threads run during the call."""
     return _declare(getattr(ctypes.CDLL(None, use_errno=True), name))
 
 

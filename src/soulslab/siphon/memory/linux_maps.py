@@ -1,4 +1,4 @@
-"""What is mapped in a process on Linux, from ``/proc/PID/maps`` (man 5 proc_pid_maps)."""
+"""The memory map of a process on Linux, from ``/proc/PID/maps`` (man 5 proc_pid_maps)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from soulslab.siphon.memory import Region
 from soulslab.siphon.memory.linux_permission import denied
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
-#: They are mapped as readable, but belong to the kernel, which reads them for nobody else.
+#: Regions that are mapped as readable but that only the kernel can read.
 _KERNEL_PAGES = ("[vvar]", "[vvar_vclock]", "[vsyscall]")
 
 
 def read_regions(pid: int) -> list[Region]:
-    """Return what is mapped in a process, ascending; nothing for one that has ended.
+    """Return the mapped regions of a process, ascending; none for one that has ended.
 
     Raises:
-        ProcessExitedError: There is no such process any more.
-        AttachDeniedError: The system does not let us.
+        ProcessExitedError: The process does not exist any more.
+        AttachDeniedError: The operating system denies access.
     """
     try:
-        # Names of files are bytes; surrogates keep those that are no UTF-8.
+        # File names are bytes; surrogates preserve names that are not UTF-8.
         text = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="surrogateescape")
     except (FileNotFoundError, ProcessLookupError) as error:
         raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error

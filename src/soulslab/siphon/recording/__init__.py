@@ -1,1 +1,1 @@
-"""Values, keys and frames at a fixed rate, to a file that stays readable whatever happens."""
+"""Recording of values, keys and frames at a fixed rate, to files that stay readable after a crash."""

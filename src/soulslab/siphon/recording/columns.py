@@ -1,8 +1,8 @@
-"""What a recording holds of the attributes and the keys: which column is what, and how a value becomes one.
+"""Columns of a recording: the position of each attribute and key, and the conversion of values.
 
-Numbers go to ``memory_data`` as float32, as in the public layout. float32 holds whole numbers up to 2**24 only, so
-types that it cannot hold exactly get a data set of their own under ``values`` besides; text, bytes and vectors are
-only there.
+Numbers go to ``memory_data`` as float32, as in the public layout. float32 represents whole numbers exactly only up to
+2**24, so types that do not fit also get a separate data set under ``values``; text, bytes and vectors have only that
+data set.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from soulslab.siphon.keys import KEYS
 from soulslab.siphon.profile import Attribute, Value
 
 N_KEYS = 300
-#: The wheel is no key in evdev; its two directions take the last columns.
+#: The wheel has no key code in evdev; its two directions use the last columns.
 _WHEEL_COLUMNS = {"MOUSE_WHEEL_UP": N_KEYS - 2, "MOUSE_WHEEL_DOWN": N_KEYS - 1}
 KEY_COLUMNS: dict[str, int] = {name: _WHEEL_COLUMNS.get(name, key.evdev_code) for name, key in KEYS.items()}
 """The column of each key in ``inputs``: its evdev code."""
@@ -32,12 +32,12 @@ _UTF8_PER_UTF16_BYTES = 1.5
 
 
 class OwnColumn(msgspec.Struct, frozen=True):
-    """A data set of its own under ``values``.
+    """A separate data set under ``values``.
 
     Attributes:
-        name: Of the attribute.
-        dtype: Of its elements; ``text`` for UTF-8.
-        shape: Of one sample.
+        name: Name of the attribute.
+        dtype: Type of its elements; ``text`` for UTF-8.
+        shape: Shape of one sample.
     """
 
     name: str
@@ -45,7 +45,7 @@ class OwnColumn(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
 
     def stored(self, value: Value | None) -> Any:
-        """Return what is stored for a value; None, which is none, becomes nothing: 0, empty, or NaN."""
+        """Return the stored form of a value; None (unreadable) becomes 0, empty, or NaN."""
         if self.dtype == "text":
             return b"" if value is None else value.encode("utf-8", "replace")
         if value is None:
@@ -56,16 +56,16 @@ class OwnColumn(msgspec.Struct, frozen=True):
 
 
 class Columns:
-    """How a recording stores some attributes.
+    """Storage of some attributes in a recording.
 
     Args:
-        names: The attributes, all of them known.
-        attributes: What is known of each.
+        names: Names of the attributes, all known.
+        attributes: Definitions of the attributes.
 
     Attributes:
-        names: The attributes; the columns of ``unreadable``.
-        numbers: Those that are columns of ``memory_data``.
-        own: Those with a data set of their own.
+        names: Names of the attributes: the columns of ``unreadable``.
+        numbers: Attributes that are columns of ``memory_data``.
+        own: Attributes with a separate data set.
     """
 
     def __init__(self, names: Sequence[str], attributes: dict[str, Attribute]) -> None:
@@ -74,23 +74,23 @@ class Columns:
         self.own = tuple(column for name in names if (column := _own_column(name, attributes[name])) is not None)
 
     def numbers_of(self, values: dict[str, Value]) -> list[float]:
-        """Return a row of ``memory_data``; NaN stands for what could not be read."""
+        """Return a row of ``memory_data``; NaN for unreadable attributes."""
         return [float(values.get(name, np.nan)) for name in self.numbers]
 
     def unreadable_of(self, values: dict[str, Value]) -> list[bool]:
-        """Return which attributes could not be read."""
+        """Return a row of ``unreadable``: whether each attribute could not be read."""
         return [name not in values for name in self.names]
 
 
 def key_row(held: Collection[str]) -> NDArray[np.uint8]:
-    """Return a row of ``inputs``: 1 for each key that is down. (300,) uint8."""
+    """Return a row of ``inputs``: 1 for each held key. (300,) uint8."""
     row = np.zeros(N_KEYS, np.uint8)
     row[[KEY_COLUMNS[key] for key in held]] = 1
     return row
 
 
 def key_mapping() -> list[str]:
-    """Return the name of each column of ``inputs``; "" for those that are no key."""
+    """Return the key name of each column of ``inputs``; "" for columns without a key."""
     names = [""] * N_KEYS
     for name, column in KEY_COLUMNS.items():
         names[column] = name
@@ -102,7 +102,7 @@ def _is_number(attribute: Attribute) -> bool:
 
 
 def _own_column(name: str, attribute: Attribute) -> OwnColumn | None:
-    """Return the data set that an attribute needs besides ``memory_data``; None if it needs none."""
+    """Return the separate data set of an attribute; None if it has none."""
     kind, length = attribute.type, attribute.length
     if kind == "bytes":
         return OwnColumn(name, "|u1", (length,))

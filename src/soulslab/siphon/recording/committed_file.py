@@ -1,13 +1,13 @@
-"""A file that is always as it was at its last commit, also after a crash in the middle of writing to it.
+"""A file that always has the state of its last commit, also after a crash during a write.
 
-HDF5 changes its tables in place, so a program that is killed between two of these changes leaves a file that nobody
-can open. Here only what lies behind the committed end goes to the disk at once: nothing refers to it yet. Changes of
-what is committed are held back in memory, page by page, until `CommittedFile.commit` has written them to a journal;
-then they go to their places and the journal is deleted. Whoever dies in between leaves the journal, and
-`finish_commit` does the rest. (This is a redo log: Gray and Reuter, "Transaction Processing", 1992, chapter 10.)
+HDF5 changes its tables in place, so a program that is killed between two of these changes leaves an unreadable file.
+Here only data after the committed end is written to the disk at once, because nothing refers to it yet. Changes of
+committed data are kept in memory, page by page, until `CommittedFile.commit` has written them to a journal; then they
+are written to the file and the journal is deleted. A crash in between leaves the journal, and `finish_commit` completes
+the commit. (This is a redo log: Gray and Reuter, "Transaction Processing", 1992, chapter 10.)
 
-A full disk is found out here too: from the first write that fails on nothing reaches the disk any more, so the file
-stays at its last commit while HDF5 closes its own structures.
+After the first write that fails, for example on a full disk, nothing is written to the disk any more, so the file stays
+at its last commit while HDF5 closes its own structures.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_JOURNAL_BYTES = 1 << 30
 
 
 class _Journal(msgspec.Struct, frozen=True, array_like=True):
-    """A commit that is on its way: pages by their number, and the size of the file afterwards."""
+    """A commit in progress: pages by their number, and the size of the file afterwards."""
 
     format: int
     size: int
@@ -46,23 +46,23 @@ class _Journal(msgspec.Struct, frozen=True, array_like=True):
 
 
 def journal_of(path: Path) -> Path:
-    """Return where the journal of a file lies."""
+    """Return the path of the journal of a file."""
     return path.with_name(f"{path.name}.journal")
 
 
 class CommittedFile(io.RawIOBase):
-    """A new file to write and read, as h5py wants it.
+    """A new file for h5py, with the methods of a file object.
 
     Args:
-        path: It must not exist yet.
+        path: Path of the file, which must not exist.
 
     Attributes:
-        path: The file.
-        failure: Why nothing is written any more; None as long as all is well.
+        path: Path of the file.
+        failure: Error that stopped all writing; None without an error.
 
     Raises:
         OSError: It cannot be created.
-        RecordingError: This is Windows, whose files cannot be held as this one has to be.
+        RecordingError: The operating system is Windows, which lacks the required file operations.
     """
 
     def __init__(self, path: Path) -> None:
@@ -72,7 +72,7 @@ class CommittedFile(io.RawIOBase):
         self.path = path
         self.failure: OSError | None = None
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        # Readers of HDF5 take a shared lock too, so they are let in; `finish_commit` is not.
+        # Readers of HDF5 take a shared lock too, so they have access; `finish_commit` has not.
         fcntl.flock(self._handle, fcntl.LOCK_SH)
         self._held_back: dict[int, bytearray] = {}
         self._position = 0
@@ -93,7 +93,7 @@ class CommittedFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a position; return it."""
+        """Set the position; return it."""
         self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
         return self._position
 
@@ -102,12 +102,12 @@ class CommittedFile(io.RawIOBase):
         return self._position
 
     def truncate(self, size: int | None = None) -> int:
-        """Set the size; on the disk it changes with the next commit."""
+        """Set the size; the size on the disk changes with the next commit."""
         self._size = self._position if size is None else size
         return self._size
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """Fill a buffer with what was written, committed or not."""
+        """Fill a buffer with written data, committed or not."""
         view = memoryview(buffer).cast("B")
         done = 0
         for page, start, n in _pages_of(self._position, max(0, min(len(view), self._size - self._position))):
@@ -119,7 +119,7 @@ class CommittedFile(io.RawIOBase):
         return done
 
     def write(self, data: ReadableBuffer) -> int:
-        """Write all of it: new parts to the disk, changes of committed ones into memory."""
+        """Write a buffer: new parts to the disk, changes of committed parts to memory."""
         view = memoryview(data).cast("B")
         n_held_back = len(view)
         if self.failure is None:
@@ -135,7 +135,7 @@ class CommittedFile(io.RawIOBase):
         return len(view)
 
     def commit(self) -> None:
-        """Let all that was written count.
+        """Commit everything written so far.
 
         Raises:
             OSError: It could not be written; the file stays at its last commit.
@@ -152,23 +152,24 @@ class CommittedFile(io.RawIOBase):
         self._committed_pages = -(-self._size // PAGE)
 
     def close(self) -> None:
-        """Drop what was not committed and let go; a second call does nothing."""
+        """Discard uncommitted data and close the file; a second call does nothing."""
         if self.closed:
             return
         super().close()
         try:
-            # A journal that is left says that a commit is half done; then all of the file is needed to finish it.
+            # A remaining journal means an incomplete commit; then the whole file is needed to finish it.
             if not journal_of(self.path).exists():
                 os.ftruncate(self._handle, self._committed_size)
         finally:
             os.close(self._handle)
 
     def _apply(self) -> None:
-        """Write the journal, then what it says, then delete it."""
+        """Write the journal, then its pages, then delete it."""
         if self._held_back:
             pages = {page: bytes(data) for page, data in self._held_back.items()}
             _write_journal(journal_of(self.path), _Journal(JOURNAL_FORMAT, self._size, pages))
-            # The first page says where the file ends, so whoever opens it now finds an end that is far enough.
+            # The first page contains the end of the file, so a reader that opens it now sees an end that is large
+            # enough.
             for page, data in sorted(self._held_back.items()):
                 self._to_disk(page * PAGE, memoryview(data)[: max(0, self._size - page * PAGE)])
         os.ftruncate(self._handle, self._size)
@@ -188,12 +189,12 @@ class CommittedFile(io.RawIOBase):
             position, view = position + n, view[n:]
 
     def _from_disk(self, position: int, n: int) -> bytes:
-        """Return what is there; what lies behind the end is zero, as in a file with a hole."""
+        """Return data from the disk; data beyond the end is zero, as in a sparse file."""
         return os.pread(self._handle, n, position).ljust(n, b"\0")
 
 
 def is_being_written(path: Path) -> bool:
-    """Tell whether a `CommittedFile` writes the file now."""
+    """Return whether a `CommittedFile` is writing the file."""
     try:
         with path.open("rb") as file:
             return not _lock(file)
@@ -202,16 +203,16 @@ def is_being_written(path: Path) -> bool:
 
 
 def finish_commit(path: Path) -> bool:
-    """Finish the commit that a crash interrupted.
+    """Finish a commit that a crash has interrupted.
 
     Args:
-        path: A file that a `CommittedFile` wrote. One that is being written now is left alone.
+        path: File that a `CommittedFile` wrote; one that is being written now is not changed.
 
     Returns:
-        Whether there was something to do.
+        Whether there was an incomplete commit.
 
     Raises:
-        RecordingError: There is, and it cannot be done.
+        RecordingError: The commit cannot be finished.
     """
     journal = journal_of(path)
     if not journal.exists():
@@ -221,7 +222,7 @@ def finish_commit(path: Path) -> bool:
             if not _lock(file):
                 return False
             commit = _read_journal(journal, os.fstat(file.fileno()).st_size)
-            # A journal that is incomplete was never begun to be carried out.
+            # The pages of an incomplete journal were never written to the file.
             if commit is not None:
                 for page, data in commit.pages.items():
                     file.seek(page * PAGE)
@@ -235,9 +236,9 @@ def finish_commit(path: Path) -> bool:
 
 
 def _lock(file: IO[bytes]) -> bool:
-    """Lock a file until it is closed; tell whether nobody writes it."""
+    """Lock a file until it is closed; return whether no process is writing it."""
     if sys.platform == "win32":
-        return True  # no recording is written there
+        return True  # recordings are not written on this system
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -255,7 +256,7 @@ def _write_journal(path: Path, journal: _Journal) -> None:
 
 
 def _read_journal(path: Path, n_bytes: int) -> _Journal | None:
-    """Return the journal of a file of some bytes; None if it is incomplete, or not one of this file."""
+    """Return the journal of a file; None if it is incomplete or belongs to another file."""
     data = read_bytes(path, _MAX_JOURNAL_BYTES, partial(RecordingError, path))
     if zlib.crc32(data[4:]).to_bytes(4, "little") != data[:4]:
         return None
@@ -263,7 +264,7 @@ def _read_journal(path: Path, n_bytes: int) -> _Journal | None:
         journal = msgspec.msgpack.decode(data[4:], type=_Journal)
     except (msgspec.DecodeError, ValueError):
         return None
-    # A whole journal changes what is there, and makes the file longer by its own pages at most.
+    # A complete journal changes existing pages, and extends the file at most by its own pages.
     limit = n_bytes + (len(journal.pages) + 1) * PAGE
     is_whole = journal.format == JOURNAL_FORMAT and 0 <= journal.size <= limit
     is_near = all(0 <= page * PAGE <= limit and len(data) <= PAGE for page, data in journal.pages.items())
@@ -271,7 +272,7 @@ def _read_journal(path: Path, n_bytes: int) -> _Journal | None:
 
 
 def _pages_of(position: int, n: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the pages that a range touches: number, where the range starts in it, and how many bytes of it."""
+    """Yield the pages of a range: number, start of the range in the page, and number of bytes in it."""
     end = position + n
     while position < end:
         page, start = divmod(position, PAGE)

@@ -2,7 +2,7 @@
 
 For N samples: ``frames`` [N,H,W,4] uint8 BGRA; ``timestamps`` [N] int64, ms since 1970; ``memory_data`` [N,A] float32
 with the attribute ``attribute_names``; ``inputs`` [N,300] uint8 with the attribute ``key_mapping``; ``latencies`` [N,5]
-float32, ms (capture, memory, keys, queue, total). Ours besides: ``game_time_s`` [N] float64, ``unreadable`` [N,names]
+float32, ms (capture, memory, keys, queue, total). soulslab adds ``game_time_s`` [N] float64, ``unreadable`` [N,names]
 uint8, and ``values/...`` (see `soulslab.siphon.recording.columns`).
 """
 
@@ -25,23 +25,23 @@ from soulslab.siphon.recording.committed_file import CommittedFile
 
 FORMAT = 1
 LATENCIES = ("capture", "memory", "keys", "queue", "total")
-#: A recording of a game is mostly flat areas; the fastest level is the only one that keeps up with 60 frames a second.
+#: Frames of a game are mostly flat areas; only the fastest level keeps up with 60 frames per second.
 GZIP_LEVEL = 1
 _ROWS_PER_CHUNK = 256
 
 
 class Sample(msgspec.Struct, eq=False):
-    """What was recorded at one moment.
+    """A sample of the game.
 
     Attributes:
         wall_time_s: ``time.time()``.
         game_time_s: `Clock.game_time_s`.
-        values: The attributes that could be read.
-        held: Keys that were down.
+        values: Attributes that could be read.
+        held: Held keys.
         frame: (H, W, 3) RGB, uint8; None without frames.
-        latencies_ms: See `LATENCIES`; the last two are known once it is written.
-        start_s: ``time.perf_counter()`` when it was begun.
-        end_s: ``time.perf_counter()`` when it was complete.
+        latencies_ms: See `LATENCIES`; the last two are set when the sample is written.
+        start_s: ``time.perf_counter()`` at the beginning of the sample.
+        end_s: ``time.perf_counter()`` at the end of the sample.
     """
 
     wall_time_s: float
@@ -55,13 +55,13 @@ class Sample(msgspec.Struct, eq=False):
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """What the file of a recording is made of.
+    """Layout of the file of a recording.
 
     Attributes:
-        columns: What is stored of the attributes.
-        frame_shape: (H, W) of the data set of frames; None for no such data set.
-        is_compressed: Frames are stored with gzip.
-        facts: Stored as attributes of the file.
+        columns: Columns of the attributes.
+        frame_shape: (H, W) of the data set of frames; None without frames.
+        is_compressed: Whether frames are stored with gzip.
+        facts: Attributes of the file.
     """
 
     columns: Columns
@@ -71,14 +71,14 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordingFile:
-    """Writes samples; none counts before `commit`.
+    """Writes samples; they are valid after `commit`.
 
     Args:
-        path: A new file.
-        layout: What it is made of.
+        path: Path of a new file.
+        layout: Layout of the file.
 
     Raises:
-        OSError: It cannot be created or written; then there is none.
+        OSError: The file cannot be created or written; no file remains.
     """
 
     def __init__(self, path: Path, layout: Layout) -> None:
@@ -109,7 +109,7 @@ class RecordingFile:
         """
         if self._frames is not None and sample.frame is not None:
             data = np.ascontiguousarray(cv2.cvtColor(sample.frame, cv2.COLOR_RGB2BGRA)).data.cast("B")
-            # HDF5 would compress with the interpreter locked, and the game's next sample would wait for it.
+            # HDF5 would compress with the GIL held, which would delay the next sample.
             chunk = zlib.compress(data, GZIP_LEVEL) if self._is_compressed else data
             row = self._n_committed + len(self._rows)
             if row >= self._frames.shape[0]:
@@ -121,7 +121,7 @@ class RecordingFile:
             raise self._file.failure
 
     def commit(self) -> None:
-        """Let all samples so far count. Raises as `append`."""
+        """Commit all samples so far. Raises as `append`."""
         rows, self._rows = self._rows, []
         if rows:
             start, self._n_committed = self._n_committed, self._n_committed + len(rows)
@@ -132,7 +132,7 @@ class RecordingFile:
         self._file.commit()
 
     def close(self) -> None:
-        """Drop what was not committed and let go; a second call does nothing."""
+        """Discard uncommitted samples and close the file; a second call does nothing."""
         try:
             if self._hdf5 is not None:
                 self._hdf5.close()
@@ -140,7 +140,7 @@ class RecordingFile:
             self._file.close()
 
     def _values_of(self, rows: list[Sample]) -> list[Any]:
-        """Return what each data set gets for some samples, in the order of `_create`."""
+        """Return the rows of each data set for some samples, in the order of `_create`."""
         columns = self._columns
         own = [_own_values(column, rows) for column in columns.own]
         return [
@@ -154,7 +154,7 @@ class RecordingFile:
         ]
 
     def _create(self, columns: Columns) -> list[Any]:
-        """Create the data sets, empty."""
+        """Create the empty data sets."""
         memory = self._table("memory_data", (len(columns.numbers),), "<f4")
         memory.attrs["attribute_names"] = list(columns.numbers) or h5py.Empty(h5py.string_dtype())
         inputs = self._table("inputs", (N_KEYS,), "u1")
@@ -168,7 +168,7 @@ class RecordingFile:
         return [timestamps, memory, inputs, latencies, self._table("game_time_s", (), "<f8"), unreadable, *own]
 
     def _create_own(self, column: OwnColumn) -> Any:
-        # Public profiles may name an attribute as they like, and HDF5 would take a slash for a folder.
+        # Names in public profiles are arbitrary, and HDF5 would interpret a slash as a group.
         name = f"values/{quote(column.name, safe='')}".replace(".", "%2E")
         if column.dtype == "text":
             data_set = self._table(name, (), h5py.string_dtype("utf-8", column.shape[0]))
@@ -186,7 +186,7 @@ class RecordingFile:
 
     def _table(self, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
         """Create a data set that grows by rows."""
-        # A row may be empty, but no chunk.
+        # A row may be empty, but a chunk may not.
         chunk = (_ROWS_PER_CHUNK, *(max(1, n) for n in shape))
         largest = (None, *(n or None for n in shape))
         return self._hdf5.create_dataset(name, (0, *shape), maxshape=largest, chunks=chunk, dtype=dtype)

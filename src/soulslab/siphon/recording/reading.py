@@ -1,4 +1,4 @@
-"""Reading recordings, also those whose program crashed."""
+"""Reading recordings, including those of crashed programs."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _REQUIRED = ("timestamps", "game_time_s", "memory_data", "inputs", "latencies", 
 
 
 class Recording(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What was recorded; all arrays have N rows, one for each sample.
+    """A recording; all arrays have N rows, one for each sample.
 
     Attributes:
-        path: The file.
+        path: Path of the file.
         facts: ``game``, ``executable``, ``rate_hz``, ...
         wall_time_ms: (N,) int64, since 1970.
         game_time_s: (N,) float64.
         attributes: By name: (N,) numbers in their own type, or float32 where that is exact; (N, length) bytes and
-            vectors; (N,) text as objects. What could not be read is NaN in floats, and 0 or empty elsewhere.
-        unreadable: By name: (N,) bool, where it could not be read.
-        keys: By name of the key: (N,) bool, whether it was down; only keys that ever were.
+            vectors; (N,) text as objects. Unreadable values are NaN in floats, and 0 or empty otherwise.
+        unreadable: By name: (N,) bool, whether it could not be read.
+        keys: By name of the key: (N,) bool, whether it was held; only keys that were held at least once.
         latencies_ms: (N, 5) float32: capture, memory, keys, queue, total.
-        frames: (N, H, W, 4) BGRA, uint8; None if there are none in the file, or they were not asked for.
-        video: The film with the frames; None if there is none. After a crash it may be a few frames longer or
-            shorter than the arrays; its frame i is row i.
+        frames: (N, H, W, 4) BGRA, uint8; None if the file has none, or they were not requested.
+        video: Video with the frames; None if there is none. After a crash it may be a few frames longer or shorter than
+            the arrays; its frame i is row i.
     """
 
     path: Path
@@ -56,15 +56,15 @@ class Recording(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 def read_recording(path: Path, *, with_frames: bool = True) -> Recording:
-    """Read a recording, whole.
+    """Read a complete recording.
 
     Args:
-        path: The file. If the program that wrote it died within a commit, the commit is finished first. One that is
-            being recorded can be read, up to its last commit.
-        with_frames: Load the frames too, which may need much memory; without, `h5py` reads ``frames`` in parts.
+        path: Path of the file. If the program that wrote it died during a commit, the commit is finished first. A
+            running recording can be read up to its last commit.
+        with_frames: Whether to load the frames, which may need much memory; `h5py` can read ``frames`` in parts.
 
     Raises:
-        RecordingError: There is none, or it is no recording or a newer one.
+        RecordingError: The file does not exist, is not a recording, or has a newer format.
     """
     finish_commit(path)
     end_s = time.monotonic() + COMMIT_DEADLINE_S
@@ -74,16 +74,16 @@ def read_recording(path: Path, *, with_frames: bool = True) -> Recording:
                 file = reader.read(path, partial(_UnreadableError, path), skip=() if with_frames else ("frames",))
             return _read(path, file)
         except (_UnreadableError, KeyError, ValueError, TypeError, IndexError) as error:
-            # A commit may have come in between the parts that were read.
+            # A commit may have happened between the parts that were read.
             if time.monotonic() >= end_s or not is_being_written(path):
                 raise error if isinstance(error, _UnreadableError) else _UnreadableError(path, str(error)) from error
 
 
 def video_frames(path: Path) -> Iterator[NDArray[np.uint8]]:
-    """Yield the frames of a film, (H, W, 3) RGB, uint8.
+    """Yield the frames of a video, (H, W, 3) RGB, uint8.
 
     Raises:
-        RecordingError: It is none.
+        RecordingError: The file is not a video.
     """
     try:
         with av.open(str(path)) as film:
@@ -94,7 +94,7 @@ def video_frames(path: Path) -> Iterator[NDArray[np.uint8]]:
 
 
 class _UnreadableError(RecordingError):
-    """The file is damaged, or is just being written."""
+    """The file is damaged or is being written."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(path, f"cannot be read as a recording: {problem.removeprefix('cannot be read: ')}")
@@ -124,7 +124,7 @@ def _read(path: Path, file: Hdf5Node) -> Recording:
 
 
 def _attributes(file: Hdf5Node) -> dict[str, NDArray[Any]]:
-    """Return the attributes in the order in which they were recorded, each from its most exact place."""
+    """Return the attributes in the recorded order, each from its most exact data set."""
     found = _named_columns(file.items["memory_data"], "attribute_names", np.float32)
     if "values" in file.items:
         values = file.items["values"]
@@ -133,7 +133,7 @@ def _attributes(file: Hdf5Node) -> dict[str, NDArray[Any]]:
 
 
 def _named_columns(data_set: Hdf5Node, attribute: str, dtype: Any) -> dict[str, NDArray[Any]]:
-    """Return the columns of a table by their names."""
+    """Return the columns of a table by name."""
     if data_set.values is None:
         raise ValueError("a table is a group")
     return {name: data_set.values[:, i].astype(dtype) for i, name in enumerate(_names(data_set, attribute)) if name}

@@ -4,10 +4,10 @@
 
     with Recorder(session, Path("fight.h5"), RecordingOptions(rate_hz=60)) as recorder:
         ...                      # play
-    recorder.status().n_samples  # and how many were dropped, and why
+    recorder.status().n_samples  # also the number of dropped samples, and the reasons
 
-One thread takes the samples, a second one writes them; the queue between them is bounded. What does not keep up is
-dropped and counted, never made up. `soulslab.siphon.recording.reading` reads the file.
+One thread takes the samples, another one writes them; the queue between them is bounded. Samples that exceed the
+capacity are dropped and counted. `soulslab.siphon.recording.reading` reads the file.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from soulslab.errors import (
     UnknownAttributeError,
 )
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.facts import is_for_all
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import Profile, Value
+from soulslab.siphon.profile.facts import is_for_all
 from soulslab.siphon.recording.columns import Columns
 from soulslab.siphon.recording.hdf5 import Layout, Sample
-from soulslab.siphon.recording.writing import Destination, Writer
+from soulslab.siphon.recording.recording_writer import Destination, Writer
 from soulslab.siphon.session import Frame, Snapshot
 
 MEBIBYTE = 2**20
 MIN_QUEUED = 4
 MAX_QUEUED = 1024
-#: How often the sampler looks whether the program around it has ended.
+#: Interval between checks that the main thread of the program runs.
 LONGEST_WAIT_S = 0.25
 _UNREADABLE = (EntityNotFoundError, ImplausibleValueError, MemoryAccessError, UndecidedAttributeError)
 
@@ -57,18 +57,18 @@ _log = logging.getLogger(__name__)
 
 
 class RecordingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What to record.
+    """Options of a recording.
 
     Attributes:
         rate_hz: Samples per second of wall time.
-        attributes: What to read; None for all of the profile that are known for the version of the game.
-        frames: ``dataset`` keeps every pixel, in the file; ``video`` makes a film beside it (``.mp4``); ``none``.
-        with_keys: Record which keys are down; a session without a window has none.
-        frame_px: Width and height of the frames; (0, 0) for those of the window when the recording starts.
-        compression: Of the frames in the file.
-        max_duration_s: It ends by itself then; 0 for never.
-        max_bytes: It ends by itself when its files are that large; what is queued then is still written. 0 for never.
-        queue_mib: Memory for frames that wait to be written.
+        attributes: Attributes to read; None for all that are known for the version of the game.
+        frames: ``dataset`` stores every pixel in the file; ``video`` writes a video beside it (``.mp4``); ``none``.
+        with_keys: Whether to record the held keys; a session without a window has none.
+        frame_px: Width and height of the frames; (0, 0) for the size of the window at the start.
+        compression: Compression of the frames in the file.
+        max_duration_s: Duration after which the recording ends; 0 for no limit.
+        max_bytes: Size of the files at which the recording ends; queued samples are still written. 0 for no limit.
+        queue_mib: Memory for queued frames.
     """
 
     rate_hz: Annotated[float, Meta(gt=0, le=1000)] = 60.0
@@ -83,22 +83,22 @@ class RecordingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
 
 class RecordingStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How a recording goes, or went.
+    """Status of a recording.
 
     Attributes:
-        is_recording: It still goes on.
-        n_samples: Samples that were taken; those that are written are a little behind while it goes on.
-        n_dropped: All samples that are missing: the sum of the next three.
-        n_late: Not taken, as the one before took too long.
-        n_overflowed: Taken, but the queue was full.
-        n_failed: Not taken, as there was no picture or no keys (see `problem`).
-        n_unreadable: Attributes of samples that could not be read; they are marked in the file.
-        duration_s: Wall time from the first sample to the last, or to now.
-        latency_ms: From the start of the last sample until it was written.
-        average_latency_ms: The same over all samples.
-        end: Why it ended: ``stopped``, ``duration``, ``size``, or what happened; "" while it goes on.
-        problem: What went wrong last in a sample; "" if nothing did.
-        error: Why it cannot be written, or taken, any more; "" if it can. The file holds everything up to then.
+        is_recording: Whether it is running.
+        n_samples: Number of samples taken; during the recording some of them are not written yet.
+        n_dropped: Number of missing samples: the sum of the next three.
+        n_late: Samples not taken because the previous one took too long.
+        n_overflowed: Samples dropped because the queue was full.
+        n_failed: Samples not taken because frame or keys were not available (see `problem`).
+        n_unreadable: Number of unreadable attribute values, which are marked in the file.
+        duration_s: Wall time from the first sample to the last one, or to now.
+        latency_ms: Time from the start of the last sample until it was written.
+        average_latency_ms: Mean of the same over all samples.
+        end: Reason of the end: ``stopped``, ``duration``, ``size``, or an error; "" while it is running.
+        problem: Last error of a sample; "" for none.
+        error: Error that stopped the recording; "" for none. The file holds everything up to then.
     """
 
     is_recording: bool
@@ -116,7 +116,7 @@ class RecordingStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def n_dropped(self) -> int:
-        """All samples that are missing."""
+        """Number of missing samples."""
         return self.n_late + self.n_overflowed + self.n_failed
 
     @property
@@ -126,16 +126,16 @@ class RecordingStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recordable(Protocol):
-    """What a recorder needs of a session."""
+    """The methods of a session that a recorder uses."""
 
     @property
     def profile(self) -> Profile:
-        """The game as data."""
+        """Profile of the game."""
         ...
 
     @property
     def input(self) -> Input:
-        """Its keys."""
+        """Its input."""
         ...
 
     def snapshot(self, names: tuple[str, ...] | None = None) -> Snapshot:
@@ -143,26 +143,26 @@ class Recordable(Protocol):
         ...
 
     def capture(self, frame_format: FrameFormat) -> Frame:
-        """Take a picture."""
+        """Capture the window."""
         ...
 
 
 class Recorder:
-    """A recording that goes on from now until `stop`, or until the game or the program ends.
+    """A recording that runs from now until `stop`, or until the game or the program ends.
 
     Args:
-        session: What to record; it may be used meanwhile, and is not closed at the end.
-        path: A new file, ``.h5``; the film of ``frames="video"`` lies beside it.
-        options: What to record.
+        session: Session to record; it can be used in the meantime, and is not closed at the end.
+        path: Path of a new file, ``.h5``; the video of ``frames="video"`` is written beside it.
+        options: Options of the recording.
 
     Attributes:
-        path: The file.
-        video: The film; None if there is none.
+        path: Path of the file.
+        video: Path of the video; None if there is none.
 
     Raises:
         RecordingError: The file exists or cannot be created.
-        UnknownAttributeError: There is no such attribute.
-        SiphonError: There is no first picture.
+        UnknownAttributeError: The attribute does not exist.
+        SiphonError: The first frame cannot be captured.
     """
 
     def __init__(self, session: Recordable, path: Path, options: RecordingOptions | None = None) -> None:
@@ -181,8 +181,9 @@ class Recorder:
         self._crash: RecordingError | None = None
         self._stopping = threading.Event()
         self._start_s = time.perf_counter()
-        # The first sample, taken here: what cannot be recorded at all is an error of the caller, and the file has to
-        # know how large the frames are.
+        # The first sample is taken here, so that a game that cannot be recorded is an error of this call, and because
+        # the
+        # file needs the size of the frames.
         first = self._sample()
         self._n_samples = 1
         self.video = path.with_suffix(".mp4") if options.frames == "video" else None
@@ -203,12 +204,12 @@ class Recorder:
 
     @property
     def n_bytes(self) -> int:
-        """Size of its files now."""
+        """Current size of its files."""
         files = (self.path, self.video)
         return sum(file.stat().st_size for file in files if file is not None and file.exists())
 
     def status(self) -> RecordingStatus:
-        """Return how it goes."""
+        """Return the current status."""
         writer = self._writer
         is_recording = any(thread.is_alive() for thread in self._threads)
         return RecordingStatus(
@@ -227,14 +228,14 @@ class Recorder:
         )
 
     def stop(self) -> RecordingStatus:
-        """End it; a second call returns the same.
+        """Stop the recording; a second call returns the same.
 
         Returns:
-            How it went.
+            Final status.
 
         Raises:
-            RecordingError: Not all of it could be written, for example as the disk is full. The file holds everything
-                up to its last commit, at most a second before.
+            RecordingError: Not everything could be written, for example because the disk is full. The file holds
+                everything up to its last commit, at most a second earlier.
         """
         self.end()
         failure = self._writer.failure or self._crash
@@ -243,7 +244,7 @@ class Recorder:
         return self.status()
 
     def end(self) -> None:
-        """End it without a word about how it went; see `status`."""
+        """Stop without raising an error of the recording; see `status`."""
         self._stopping.set()
         for thread in self._threads:
             thread.join()
@@ -271,20 +272,20 @@ class Recorder:
         return Destination(self.path, self.video, layout, options.rate_hz)
 
     def _queue_size(self, first: Sample) -> int:
-        """Return how many samples may wait."""
+        """Return the maximum length of the queue."""
         n_bytes = 1 if first.frame is None else first.frame.nbytes
         return min(max(self._options.queue_mib * MEBIBYTE // n_bytes, MIN_QUEUED), MAX_QUEUED)
 
     # --- the sampler's thread -------------------------------------------------------------------------------
 
     def _sample_until_end(self) -> None:
-        """Take the samples, each at its time, until the end."""
+        """Take the samples on schedule until the end."""
         try:
             self._end = self._sample_on_time()
         except (ProcessExitedError, SessionStateError) as error:
             self._end = str(error)
             _log.warning("%s: the recording ends: %s", self.path.name, error)
-        except Exception as error:  # noqa: BLE001  (nobody is above a thread: whatever it is, `stop` tells)
+        except Exception as error:  # noqa: BLE001  (a thread has no caller: `stop` raises it)
             self._end = f"{type(error).__name__}: {error}"
             self._crash = RecordingError(self.path, f"it ended early: {self._end}; it holds everything up to then")
             self._crash.__cause__ = error
@@ -293,10 +294,10 @@ class Recorder:
             self._queue.put(None)
 
     def _sample_on_time(self) -> str:
-        """Take the samples; return why there are no more."""
+        """Take the samples; return the reason of the end."""
         period_s = 1.0 / self._options.rate_hz
         max_s = self._options.max_duration_s
-        # The small part is less than the rounding of the division.
+        # The added epsilon is less than the rounding error of the division.
         n_planned = math.ceil(max_s / period_s - 1e-6) if max_s else sys.maxsize
         k = 1
         while True:
@@ -314,9 +315,9 @@ class Recorder:
             k = max(k + 1, now)
 
     def _wait_until(self, due_s: float) -> bool:
-        """Wait; return whether to go on."""
+        """Wait; return whether to continue."""
         while True:
-            # A program that forgot to stop would wait for this thread at its end, for ever.
+            # A program that did not stop the recording would wait for this thread at exit without end.
             if not threading.main_thread().is_alive():
                 return False
             wait_s = due_s - time.perf_counter()
@@ -343,7 +344,7 @@ class Recorder:
         self._n_samples += 1
 
     def _sample(self) -> Sample:
-        """Read, look at the keys and take a picture, now."""
+        """Read attributes and keys, and capture a frame, now."""
         wall_time_s, start_s = time.time(), time.perf_counter()
         values, game_time_s = self._read()
         read_s = time.perf_counter()
@@ -352,14 +353,14 @@ class Recorder:
         frame = None
         if self._options.frames != "none":
             frame = self._session.capture(self._format).pixels
-            # A window that changes its size later is scaled to this one: all frames of a file have one size.
+            # A window that changes its size is scaled: all frames of a file have one size.
             self._format = FrameFormat(frame.shape[1], frame.shape[0])
         end_s = time.perf_counter()
         latencies_ms = [(end_s - keys_s) * 1e3, (read_s - start_s) * 1e3, (keys_s - read_s) * 1e3]
         return Sample(wall_time_s, game_time_s, values, held, frame, latencies_ms, start_s, end_s)
 
     def _read(self) -> tuple[dict[str, Value], float]:
-        """Return what can be read now, and the game's time."""
+        """Return the readable attributes, and the game time."""
         try:
             snapshot = self._session.snapshot(self._names)
         except _UNREADABLE as error:
@@ -383,7 +384,7 @@ def _known(session: Recordable) -> tuple[str, ...]:
 
 
 def _has(session: Recordable, name: str) -> bool:
-    """Tell whether an attribute is known for the version of the game, be it that it cannot be read now."""
+    """Return whether an attribute is known for the version of the game, even if it cannot be read now."""
     try:
         session.snapshot((name,))
     except AttributeVersionError:

@@ -1,4 +1,4 @@
-"""Who may call a server: the token, compared in constant time; the user of a local client; TLS."""
+"""Access control of a server: token, user of a local client, and TLS."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import grpc
 from soulslab.config import Secret, reveal
 from soulslab.errors import AccessRefusedError, ConfigError, WireError
 from soulslab.siphon.rpc.address import Address
-from soulslab.siphon.rpc.failures import abort
+from soulslab.siphon.rpc.error_mapping import abort
 from soulslab.siphon.rpc.messages import SERVICE, TOKEN_KEY
 from soulslab.siphon.rpc.peer_user import user_of_peer
 
-#: Least number of characters of a token.
+#: Minimum number of characters of a token.
 MIN_TOKEN = 16
-#: Calls without a message that may wait for it at once.
+#: Maximum number of calls that wait for their first message.
 MAX_SILENT = 16
 
 
@@ -33,10 +33,10 @@ def bearer(token: str) -> str:
 
 
 def make_token(address: Address, given: str | Secret, *, is_needed: bool) -> str:
-    """Return the token of a server, a random one where none is given; "" if it has none.
+    """Return the token of a server, random if none is given; "" if the server has none.
 
     Raises:
-        ConfigError: The address needs a token, or a better one.
+        ConfigError: The address needs a token, or a longer one.
     """
     if not is_needed:
         if not address.is_local:
@@ -58,7 +58,7 @@ def make_token(address: Address, given: str | Secret, *, is_needed: bool) -> str
 
 
 def server_credentials(address: Address, certificate: Path | None, key: Path | None) -> grpc.ServerCredentials | None:
-    """Return what a server proves itself with; None without TLS.
+    """Return the TLS credentials of a server; None without TLS.
 
     Raises:
         ConfigError: A file is missing or cannot be read, or the address needs TLS.
@@ -81,19 +81,19 @@ def read_pem(path: Path, setting: str) -> bytes:
     """Return the bytes of a PEM file.
 
     Raises:
-        ConfigError: It cannot be read, or is none.
+        ConfigError: The file cannot be read, or is not a PEM file.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", path=setting) from error
     if b"-----BEGIN" not in data:
-        raise ConfigError(f"{path} is no PEM file", path=setting)
+        raise ConfigError(f"{path} is not a PEM file", path=setting)
     return data
 
 
 def shorten_metadata_errors() -> None:
-    """Keep gRPC from logging a traceback for each call whose metadata is not UTF-8; one line says so."""
+    """Prevent gRPC from logging a traceback for each call whose metadata is not UTF-8; log one line instead."""
     logging.getLogger("grpc._cython.cygrpc").addFilter(_without_traceback)
 
 
@@ -106,16 +106,16 @@ def _without_traceback(record: logging.LogRecord) -> bool:
 
 
 class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
-    """Refuses calls that may not be made, before a thread waits for their first message.
+    """Refuses unauthorised calls before a thread waits for their first message.
 
-    A call needs the token, or, where no token is needed, a process of the user who runs the server: a loopback address
-    can be reached by every user of the machine. A Unix socket cannot, by its permissions.
+    A call needs the token or, where no token is needed, must come from a process of the user who runs the server: every
+    user of the machine can reach a loopback address. File permissions protect a Unix socket.
 
     Args:
-        token: What has to be sent; "" for none.
+        token: Required token; "" for none.
 
     Attributes:
-        address: Where the server listens, with its port; to be set before the server starts.
+        address: Address of the server with its port; set before the server starts.
     """
 
     address: Address
@@ -135,7 +135,7 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
         sent = sent if isinstance(sent, bytes) else sent.encode()
         if self._expected and hmac.compare_digest(sent, self._expected):
             return self._guarded(handler, lambda _: None)
-        # Clients of the public protocol know no tokens; on this machine their user is checked instead.
+        # Clients of the public protocol have no tokens; on this machine their user is checked instead.
         needs_token = self._expected and handler_call_details.method.startswith(f"/{SERVICE}/")
         if needs_token or not self.address.is_local:
             return _refusal(
@@ -159,10 +159,10 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
         abort(context, AccessRefusedError(problem))
 
     def _guarded(self, handler: Any, check: Callable[[grpc.ServicerContext], None]) -> grpc.RpcMethodHandler:
-        """Return a handler that checks a call before its first message, and then does what another handler does.
+        """Return a handler that checks a call before its first message, and then delegates to another handler.
 
-        It takes a stream of messages in any case: gRPC would give a thread to a call of one message before it comes,
-        and wait for it without a limit.
+        It always takes a stream of messages: for a call with a single message, gRPC would assign a thread before the
+        message arrives, and wait without a limit.
         """
         behaviour = next(
             one
@@ -184,10 +184,10 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
 
 
 class SilentCalls:
-    """Calls whose first message has not come yet.
+    """Calls whose first message has not arrived yet.
 
-    Each holds a thread of the server, so there may be `MAX_SILENT`; one more ends the one that has been silent for the
-    longest time.
+    Each occupies a thread of the server, so their number is limited to `MAX_SILENT`; one more ends the call that has
+    waited longest.
     """
 
     def __init__(self) -> None:
@@ -198,7 +198,7 @@ class SilentCalls:
         """Return the first message of a call.
 
         Raises:
-            Exception: What `abort` raises, if the call ends without a message.
+            Exception: Raised by `abort` if the call ends without a message.
         """
         key, oldest = object(), None
         with self._lock:
@@ -217,10 +217,10 @@ class SilentCalls:
 
 
 def _refusal(problem: str) -> grpc.RpcMethodHandler:
-    """Return a handler that refuses every call, before any message comes."""
+    """Return a handler that refuses every call before any message arrives."""
     error = AccessRefusedError(problem)
 
     def refuse(_: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        yield abort(context, error)  # a generator, as gRPC wants for a stream
+        yield abort(context, error)  # a generator, which gRPC requires for a stream
 
     return grpc.stream_stream_rpc_method_handler(refuse)

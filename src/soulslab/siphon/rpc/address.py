@@ -1,4 +1,4 @@
-"""Addresses of servers, and what may go to which: nothing leaves this machine without TLS and a token."""
+"""Addresses of servers; connections to other machines need TLS and a token."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _HOST_PORT = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\[\]/]+):(?P<port>\d{1,5})")
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a server listens.
+    """Address of a server.
 
     Attributes:
         host: Name or IP address; "" for a Unix socket.
-        port: 0 lets the system choose.
-        path: Of a Unix socket; "" for TCP.
+        port: TCP port; 0 for any free port.
+        path: Path of a Unix socket; "" for TCP.
     """
 
     host: str = ""
@@ -37,28 +37,28 @@ class Address(msgspec.Struct, frozen=True):
             return True
         try:
             return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:  # a name: it may lead anywhere
+        except ValueError:  # a host name, which may resolve to any machine
             return False
 
     @property
     def is_any(self) -> bool:
-        """Whether it stands for all addresses of this machine, so that clients need another name for it."""
+        """Whether it stands for all addresses of this machine, so that clients need another address."""
         return _is_ip(self.host) and ipaddress.ip_address(self.host).is_unspecified
 
     @property
     def target(self) -> str:
-        """What gRPC calls it."""
+        """The address in gRPC's notation."""
         return str(self) if self.path or _is_ip(self.host) else f"dns:{self}"
 
 
 def parse_address(text: str) -> Address:
-    """Return an address.
+    """Parse an address.
 
     Args:
         text: ``host:port``, ``[::1]:port`` or ``unix:/path/of/socket``.
 
     Raises:
-        ConfigError: It is none of these.
+        ConfigError: The text has another form.
     """
     if text.startswith("unix:") and len(text) > len("unix:"):
         return Address(path=text.removeprefix("unix:"))
@@ -72,7 +72,7 @@ def parse_address(text: str) -> Address:
 
 
 def is_address(text: str) -> bool:
-    """Tell whether a text has the form of an address, right or wrong, and not that of a file or a name."""
+    """Return whether a text has the form of an address, valid or not, instead of a file or a name."""
     return text.startswith("unix:") or _HOST_PORT.fullmatch(text) is not None
 
 

@@ -1,12 +1,12 @@
-"""A session with a game that a server has: the methods of `soulslab.siphon.session.Session`, each one round trip.
+"""A session with a game on a server: the methods of `soulslab.siphon.session.Session`, one round trip each.
 
 ::
 
     with connect("unix:/run/user/1000/doom.sock", token=token) as game:
         game.step(Step(held=("W",), advance_s=0.1, frame=FrameFormat(84, 84, True)))
 
-A connection that is lost is told once, by the call that notices it, with `ServerUnavailableError`; the server has then
-released all keys. The call after it connects again, and so does `restart` at once.
+The call that notices a lost connection raises `ServerUnavailableError` once; the server has then released all keys. The
+next call connects again, and so does `restart` at once.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from soulslab.errors import (
     SoulslabError,
     WindowNotFoundError,
 )
+from soulslab.siphon.attributes.chain_number import NAME, ChainNumber, Number
+from soulslab.siphon.attributes.examination import Finding
 from soulslab.siphon.capture import NATIVE, FrameFormat
-from soulslab.siphon.chain_number import NAME, ChainNumber, Number
 from soulslab.siphon.clock import Advance, Clock
-from soulslab.siphon.examination import Finding
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import ClockGrade, Value
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.connection import Connection, Endpoint, Limits, make_endpoint
-from soulslab.siphon.rpc.values import UNSENDABLE, encode
+from soulslab.siphon.rpc.wire_encoding import UNSENDABLE, encode
 from soulslab.siphon.session import Frame, SessionInfo, Snapshot, Step, StepResult
 from soulslab.siphon.watchdog import Watchdog
 
-#: Of the patience with an answer, what the server may spend waiting for other clients: it then says so itself.
+#: Share of the deadline that the server may spend waiting for other clients, so that it can report that itself.
 WAIT_SHARE = 0.8
 LEAVE_S = 5.0
-#: The most that the server lets a game take for anything.
+#: Longest time that the server permits for any operation of a game.
 MAX_NEEDED_S = 3600.0
 
 A = TypeVar("A", bound=m.Message)
@@ -55,14 +55,14 @@ _log = logging.getLogger(__name__)
 
 
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to talk to a server.
+    """Options of a client.
 
     Attributes:
-        frames: How pictures come: ``auto`` through shared memory on the same machine, else as they are; ``raw`` as they
-            are; ``jpeg`` with losses, for slow lines.
+        frames: Transfer of frames: ``auto`` through shared memory on the same machine, otherwise uncompressed; ``raw``
+            uncompressed; ``jpeg`` with losses, for slow connections.
         jpeg_quality: 1 to 100.
-        restart_s: Wall time that a start of the game may take.
-        name: How the server calls us when others ask who controls the game; "" for user, machine and process.
+        restart_s: Longest wall time of a start of the game.
+        name: Name of the client for other clients that ask who controls the game; "" for user, machine and process.
     """
 
     frames: Literal["auto", "raw", "jpeg"] = "auto"
@@ -83,15 +83,15 @@ def connect(
 
     Args:
         address: ``host:port`` or ``unix:/path``.
-        token: What the server wants to be sent.
-        tls: File with the server's certificate, or that of who signed it; needed for other machines.
-        deadline_s: For each answer; a step and an advance have their own on top.
-        options: The rest.
+        token: Token of the server.
+        tls: File with the server's certificate or its issuer's; required for other machines.
+        deadline_s: Longest wait for each answer; steps and advances have their own deadline in addition.
+        options: Further options.
 
     Raises:
-        ServerUnavailableError: Nobody answers there.
+        ServerUnavailableError: No server answers at the address.
         AccessRefusedError: The token is wrong, or TLS is missing.
-        WireError: The server speaks another version.
+        WireError: The server has another protocol version.
         ConfigError: The address is malformed.
         SiphonError: The server cannot open the game.
     """
@@ -103,7 +103,7 @@ class RemoteSession:
     """A session with a game on a server (`soulslab.siphon.session.Session`); see `connect`.
 
     Attributes:
-        profile: The game as data, as the server has it.
+        profile: Profile of the game, as sent by the server.
     """
 
     def __init__(self, endpoint: Endpoint, deadline_s: float, options: ClientOptions) -> None:
@@ -145,7 +145,7 @@ class RemoteSession:
 
     @property
     def shares_memory(self) -> bool:
-        """Whether pictures come through shared memory."""
+        """Whether frames are transferred through shared memory."""
         return self._connection is not None and self._connection.frames.is_shared
 
     # --- using it -------------------------------------------------------------------------------------------
@@ -193,15 +193,15 @@ class RemoteSession:
     def watch(
         self, rate_hz: float, attributes: Sequence[str] | None = None, frame: FrameFormat | None = None
     ) -> Iterator[StepResult]:
-        """Yield what the game looks like at a rate, without touching it, until the iterator is closed.
+        """Yield observations of the game at a rate, without changing it, until the iterator is closed.
 
         Args:
-            rate_hz: Looks per second of wall time; fewer come if we cannot follow.
-            attributes: What to read; None for all.
-            frame: What picture to take; None for none.
+            rate_hz: Observations per second of wall time; fewer arrive if the client is slower.
+            attributes: Attributes to read; None for all.
+            frame: Format of the image; None for none.
 
         Raises:
-            SiphonError: What `read` and `capture` raise; it ends the stream.
+            SiphonError: An error of `read` or `capture`, which ends the stream.
         """
         names = None if attributes is None else tuple(attributes)
         encoding: m.FrameEncoding = "jpeg" if self._options.frames == "jpeg" else "raw"
@@ -214,7 +214,7 @@ class RemoteSession:
     # --- its life -------------------------------------------------------------------------------------------
 
     def restart(self, options: Mapping[str, str] | None = None, *, seed: int | None = None) -> None:
-        """See `Session.restart`; it connects again where the connection is lost."""
+        """See `Session.restart`; it reconnects if the connection is lost."""
         with self._lock:
             if self._connection is not None and not self._connection.is_alive:
                 self._drop()
@@ -222,7 +222,7 @@ class RemoteSession:
             self._noted(self.ask(m.Info(), m.InfoNow).info)
 
     def close(self) -> None:
-        """Release keys and leave the server; the game stays there, as it is. A second call does nothing."""
+        """Release keys and leave the server; the game stays there unchanged. A second call does nothing."""
         with self._lock:
             if self._is_closed:
                 return
@@ -231,7 +231,7 @@ class RemoteSession:
             try:
                 if connection is not None and connection.is_alive:
                     connection.ask(m.Leave(), m.Done, wait_s=LEAVE_S, deadline_s=LEAVE_S)
-            except SoulslabError as error:  # it is the end in any case: the server notices that the stream is over
+            except SoulslabError as error:  # the session ends in any case: the server notices the end of the stream
                 _log.info("left without a good-bye: %s", error)
             finally:
                 if connection is not None:
@@ -252,12 +252,12 @@ class RemoteSession:
         """Send a request and return its answer.
 
         Args:
-            request: It.
-            kind: What the answer has to be.
-            needed_s: Wall time that the game may take for it, on top of the deadline of this session.
+            request: Request.
+            kind: Expected type of the answer.
+            needed_s: Wall time that the game may take, in addition to the deadline of this session.
 
         Raises:
-            SoulslabError: What the server raised, or `RemoteError`.
+            SoulslabError: Error raised by the server, or `RemoteError`.
         """
         with self._lock:
             connection = self._connected()
@@ -265,13 +265,13 @@ class RemoteSession:
                 deadline_s = self._deadline_s + max(0.0, min(needed_s, MAX_NEEDED_S))
                 return connection.ask(request, kind, wait_s=WAIT_SHARE * self._deadline_s, deadline_s=deadline_s)
             except SoulslabError:
-                # A stream that ends beside an answer is left to the next call, which tells of the loss.
+                # The next call reports the loss of a stream that ended without an error for this call.
                 if connection.is_over:
                     self._drop()
                 raise
 
     def _connected(self) -> Connection:
-        """Return the connection, a new one if the loss of the last one was told."""
+        """Return the connection; a new one if the loss of the last one was reported."""
         self._refuse_closed()
         if self._connection is None:
             self._connection = self._attach()
@@ -301,7 +301,7 @@ class RemoteSession:
         return connection
 
     def _know_info(self) -> None:
-        """Ask for the info, if the server could not tell it when we came."""
+        """Request the session info, if the server could not provide it at the connection."""
         with self._lock:
             self._refuse_closed()
             if not self._has_info:
@@ -328,10 +328,10 @@ class RemoteSession:
 
 
 class RemoteInput:
-    """Keys and mouse of a game on a server (`soulslab.siphon.input.Input`).
+    """Keyboard and mouse of a game on a server (`soulslab.siphon.input.Input`).
 
     Attributes:
-        backend: How the server sends them; "" if it cannot.
+        backend: Input backend of the server; "" if it has none.
     """
 
     def __init__(self, session: RemoteSession) -> None:
@@ -356,15 +356,15 @@ class RemoteInput:
         self._session.ask(m.MoveMouse(dx_px, dy_px), m.Done)
 
     def close(self) -> None:
-        """Release everything that is held."""
+        """Release all held keys."""
         self.set_held(())
 
 
 class RemoteClock:
-    """The time of a game on a server (`soulslab.siphon.clock.Clock`).
+    """The clock of a game on a server (`soulslab.siphon.clock.Clock`).
 
     Attributes:
-        grade: What the server's clock can do.
+        grade: Grade of the server's clock.
     """
 
     grade: ClockGrade = "realtime"
@@ -395,7 +395,7 @@ class RemoteClock:
         return self._session.ask(m.DoAdvance(seconds, deadline_s, speed), m.Advanced, deadline_s).advance
 
     def close(self) -> None:
-        """Let the game run at 1x."""
+        """Run the game at 1x."""
         self.run()
 
 

@@ -1,4 +1,4 @@
-"""A client's end of the wire: the channel to a server, and the stream of one attachment."""
+"""The client side of the transport: the channel to a server, and the stream of one attachment."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from soulslab.errors import AccessRefusedError, ServerUnavailableError, WireErro
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.access import bearer, read_pem
 from soulslab.siphon.rpc.address import Address, parse_address
-from soulslab.siphon.rpc.failures import from_call, from_failure
-from soulslab.siphon.rpc.frames import FrameReceiver
-from soulslab.siphon.rpc.values import UNSENDABLE, encode, make_decoder
+from soulslab.siphon.rpc.error_mapping import from_call, from_failure
+from soulslab.siphon.rpc.frame_transfer import FrameReceiver
+from soulslab.siphon.rpc.wire_encoding import UNSENDABLE, encode, make_decoder
 from soulslab.siphon.watchdog import Watchdog
 
 METADATA_BYTES = 1 << 20
-#: A server whose machine is gone or that hangs is noticed after the sum of these, also by a stream of looks.
+#: Their sum limits the time until a dead or hanging server is noticed, also by a stream of observations.
 KEEPALIVE_MS = 20_000
 KEEPALIVE_TIMEOUT_MS = 10_000
 
@@ -35,12 +35,12 @@ _looks = make_decoder(m.Look)
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where a server is, and what lets us in.
+    """Address of a server, with the credentials.
 
     Attributes:
-        address: Of the server.
-        token: "" for none.
-        tls_pem: Certificates that the server's has to be signed by, or be; empty for no TLS.
+        address: Address of the server.
+        token: Token; "" for none.
+        tls_pem: Certificates that the server's certificate must equal or be signed by; empty for no TLS.
     """
 
     address: Address
@@ -48,7 +48,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     tls_pem: bytes = b""
 
     def open_channel(self) -> grpc.Channel:
-        """Return a channel, which connects when it is first used."""
+        """Return a channel, which connects at its first use."""
         options = [
             ("grpc.max_receive_message_length", m.MAX_ANSWER_BYTES + 1024),
             ("grpc.max_metadata_size", METADATA_BYTES),
@@ -56,10 +56,10 @@ class Endpoint(msgspec.Struct, frozen=True):
             ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
             ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),
             ("grpc.http2.max_pings_without_data", 0),
-            # A new channel tries at once, and does not wait because an older one has failed.
+            # A new channel connects at once, without the back-off of a failed older one.
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.enable_retries", 0),
-            # A proxy for web pages has no business here.
+            # HTTP proxies are not used.
             ("grpc.enable_http_proxy", 0),
         ]
         if self.tls_pem:
@@ -68,7 +68,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """What each call carries."""
+        """Return the metadata of each call."""
         return ((m.TOKEN_KEY, bearer(self.token.reveal())),) if self.token else ()
 
 
@@ -77,8 +77,8 @@ def make_endpoint(address: str, token: str | Secret, tls: Path | None) -> Endpoi
 
     Raises:
         ConfigError: The address or the file is malformed.
-        AccessRefusedError: The address is that of another machine, and there is no TLS: the token, the keys and all
-            that is read would be open to everybody in between.
+        AccessRefusedError: The address is on another machine, and TLS is not used: the token, the keys and all read
+            data would be readable on the network.
     """
     place = parse_address(address)
     if tls is None and not place.is_local:
@@ -89,11 +89,11 @@ def make_endpoint(address: str, token: str | Secret, tls: Path | None) -> Endpoi
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How long to wait for a server.
+    """Longest waits for a server.
 
     Attributes:
-        answer_s: For any answer.
-        open_s: For one that comes once the game has been started.
+        answer_s: For most answers.
+        open_s: For answers that include a start of the game.
     """
 
     answer_s: float
@@ -104,21 +104,21 @@ class Connection:
     """One attachment to a server.
 
     Args:
-        endpoint: The server.
-        hello: Who we are; the memory is filled in.
-        watchdog: Keeps deadlines; it may serve one connection after another.
-        offers_memory: Try to share memory for frames.
-        limits_s: How long to wait.
+        endpoint: Server to connect to.
+        hello: First message; the shared memory is filled in.
+        watchdog: Monitors deadlines; it may serve several connections one after another.
+        offers_memory: Whether to try shared memory for frames.
+        limits_s: Longest waits.
 
     Attributes:
-        welcome: What the server said first.
-        frames: Unpacks pictures.
-        is_over: Waiting for the server has failed, and whoever waited was told.
+        welcome: First answer of the server.
+        frames: Receiver of frames.
+        is_over: Whether waiting for the server has failed, and the error was raised.
 
     Raises:
-        ServerUnavailableError: Nobody answers.
+        ServerUnavailableError: No server answers.
         AccessRefusedError: The token is wrong, or there are too many clients.
-        WireError: The server speaks another version.
+        WireError: The server has another protocol version.
         SiphonError: The server cannot open the game.
     """
 
@@ -149,22 +149,22 @@ class Connection:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the stream still stands."""
+        """Whether the stream is open."""
         return bool(self._call.is_active())
 
     def ask(self, request: m.AnyRequest, kind: type[A], *, wait_s: float, deadline_s: float) -> A:
         """Send a request and return its answer.
 
         Args:
-            request: It.
-            kind: What the answer has to be.
-            wait_s: How long the server may have it wait for other clients.
-            deadline_s: For the answer.
+            request: Request.
+            kind: Expected type of the answer.
+            wait_s: Longest time that the server may let the request wait for other clients.
+            deadline_s: Longest wait for the answer.
 
         Raises:
-            ServerUnavailableError: The connection is lost, or the answer came too late; the stream is over.
-            WireError: The request is too large or cannot travel, or the answer is malformed.
-            SoulslabError: What the server raised.
+            ServerUnavailableError: The connection is lost, or the answer was late; the stream is over.
+            WireError: The request is too large or cannot be encoded, or the answer is malformed.
+            SoulslabError: Error raised by the server.
         """
         self._number += 1
         try:
@@ -185,7 +185,7 @@ class Connection:
         return answer
 
     def watch(self, watch: m.Watch) -> Iterator[m.Look]:
-        """Yield looks until the iterator is closed. Raises as `ask`."""
+        """Yield observations until the iterator is closed. Raises as `ask`."""
         call = self._channel.unary_stream(f"/{m.SERVICE}/Watch")(encode(watch), metadata=self._endpoint.metadata)
         try:
             for data in call:
@@ -196,13 +196,13 @@ class Connection:
             call.cancel()
 
     def close(self) -> None:
-        """End the stream; the server then releases what we hold. A second call does nothing."""
+        """End the stream; the server then releases the held keys. A second call does nothing."""
         self._outbox.put(None)
         self._channel.close()
         self.frames.close()
 
     def _exchange(self, data: bytes, deadline_s: float) -> bytes:
-        """Send a message of the stream and return the next one that comes."""
+        """Send a message on the stream and return the next received one."""
         self._outbox.put(data)
         return self._within(deadline_s, self._next)
 
@@ -211,7 +211,7 @@ class Connection:
         return data
 
     def _within(self, seconds: float, wait: Callable[[], B]) -> B:
-        """Wait for the server, but not for ever."""
+        """Wait for the server with a deadline."""
         self._limit_s = seconds
         self._watchdog.arm(seconds, self._give_up)
         try:
@@ -227,7 +227,7 @@ class Connection:
                 ) from error
             raise from_call(error, str(self._endpoint.address)) from error
         except BaseException:
-            # Ctrl-C: the answer will come, and must not be taken for that to the next question.
+            # Ctrl-C: the pending answer must not be taken for the answer to the next request.
             self._call.cancel()
             raise
         finally:

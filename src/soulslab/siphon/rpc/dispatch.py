@@ -1,4 +1,4 @@
-"""What each request does with a session."""
+"""Execution of requests on a session."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ from soulslab.errors import ReadOnlyError, WireError
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.rpc import messages as m
-from soulslab.siphon.rpc.frames import FrameSender
+from soulslab.siphon.rpc.frame_transfer import FrameSender
 from soulslab.siphon.session import Session, Snapshot, Step
 
 MAX_SIDE_PX = 1 << 14
-#: Of a frame without losses, as an answer carries it; the rest of the answer needs some room.
+#: Maximum size of an uncompressed frame in an answer; the rest of the answer needs some room.
 MAX_FRAME_BYTES = m.MAX_ANSWER_BYTES - (1 << 20)
-#: Of one request. A game that cannot be stopped in the middle must not be sent away for hours.
+#: Maximum game time of one request, because a game in the middle of an advance cannot be stopped.
 MAX_ADVANCE_S = 3600.0
 
 
 def perform(request: m.Request, session: Session, frames: FrameSender) -> m.AnyAnswer:
-    """Do what a request asks.
+    """Execute a request.
 
     Args:
-        request: It.
-        session: The game.
-        frames: Packs pictures.
+        request: Request.
+        session: Session of the game.
+        frames: Sender of frames.
 
     Raises:
-        WireError: It asks for what cannot be.
-        SoulslabError: What the session raises.
+        WireError: The request is not valid.
+        SoulslabError: Error raised by the session.
     """
     return _DOERS[type(request)](request, session, frames)
 
 
 def changes_game(request: m.Request) -> bool:
-    """Tell whether a request needs control of the game."""
+    """Return whether a request needs control of the game."""
     if isinstance(request, m.DoStep):
         return request.step.changes_game
     return request.controls
 
 
 def sends_input(request: m.Request) -> bool:
-    """Tell whether keys may be held after a request."""
+    """Return whether keys may be held after a request."""
     if isinstance(request, m.DoStep):
         return request.step.held is not None
     return isinstance(request, m.Hold | m.Type)
 
 
 def as_attribute(request: m.WriteNumber, profile: Profile) -> m.Write:
-    """Return the write of a number as that of the attribute at the same place.
+    """Convert the write of a number to a write of the attribute at the same place.
 
     Raises:
         ReadOnlyError: The profile has no attribute there, or it is not writable.
@@ -76,7 +76,7 @@ def pack_values(snapshot: Snapshot) -> m.Values:
 
 
 def check_frame_format(frame_format: FrameFormat) -> None:
-    """Raise `WireError` for a picture that cannot be, or that only a mistake would ask for."""
+    """Raise `WireError` for an impossible or unreasonable frame format."""
     width, height = frame_format.width_px, frame_format.height_px
     if not (0 <= width <= MAX_SIDE_PX and 0 <= height <= MAX_SIDE_PX) or (width == 0) != (height == 0):
         raise WireError(f"a frame cannot be {width}x{height}: give 0x0, or two sides from 1 to {MAX_SIDE_PX}")

@@ -1,11 +1,11 @@
-"""The messages of our RPC, version 1: what a client asks, and what a server answers.
+"""The messages of our RPC, version 1: requests of clients and answers of servers.
 
 The service is ``soulslab.siphon.v1.Session``. A client opens the stream ``Attach``: its first message is a `Hello`, the
-answer a `Welcome`. Then it sends one `Call` after another, and each gets one `Answer`. Every request can also be sent
-as a unary call of its own name, with the id of the client in the metadata; without an id one may only look. ``Watch``
-streams looks at the game to a client that sends nothing more.
+answer a `Welcome`. Then it sends one `Call` after another, each with one `Answer`. Every request can also be sent as a
+unary call with the request's name, with the id of the client in the metadata; without an id only reading is permitted.
+``Watch`` streams observations of the game to a client that sends nothing more.
 
-All are msgpack arrays, see `soulslab.siphon.rpc.values` for what they hold.
+All messages are msgpack arrays; see `soulslab.siphon.rpc.wire_encoding` for their contents.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.errors import WireError
+from soulslab.siphon.attributes.chain_number import ChainNumber
+from soulslab.siphon.attributes.examination import Finding
 from soulslab.siphon.capture import NATIVE, FrameFormat
-from soulslab.siphon.chain_number import ChainNumber
 from soulslab.siphon.clock import Advance
-from soulslab.siphon.examination import Finding
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.session import SessionInfo, Step
 
@@ -29,7 +29,7 @@ UNREADABLE = -1
 MAX_REQUEST_BYTES = 1 << 20
 MAX_ANSWER_BYTES = 64 << 20
 
-#: Keys of the metadata of a call, and of what follows an error.
+#: Keys of the metadata of a call, and of the trailing metadata of an error.
 TOKEN_KEY = "authorization"  # noqa: S105  (the name of the field, not a token)
 CLIENT_KEY = "soulslab-client"
 FAILURE_KEY = "soulslab-failure-bin"
@@ -45,7 +45,7 @@ Pixels: TypeAlias = Annotated[int, Meta(ge=-(2**15), le=2**15)]
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What all messages share."""
+    """Base class of all messages."""
 
 
 # --- attaching ----------------------------------------------------------------------------------------------
@@ -55,10 +55,10 @@ class SharedMemory(Message, frozen=True):
     """Anonymous memory that a client offers for frames.
 
     Attributes:
-        pid: Of the client.
-        fd: The memory, among the client's descriptors.
-        size: Its bytes.
-        nonce: What its first bytes are, so that the server knows that it found the right one.
+        pid: Process id of the client.
+        fd: Descriptor of the memory in the client.
+        size: Size in bytes.
+        nonce: Its first bytes, which the server compares to verify that it has found the right memory.
     """
 
     pid: Annotated[int, Meta(gt=0)]
@@ -71,11 +71,11 @@ class Hello(Message, frozen=True):
     """Opens an attachment.
 
     Attributes:
-        version: Of these messages.
-        name: Who the client is, for people: ``alice@desk, process 4242``.
-        frames: How frames are sent that do not go through shared memory.
-        jpeg_quality: Of frames that are sent as JPEG.
-        memory: For frames, if the client hopes to be on the same machine.
+        version: Protocol version.
+        name: Name of the client for people: ``alice@desk, process 4242``.
+        frames: Encoding of frames that do not go through shared memory.
+        jpeg_quality: Quality of JPEG frames.
+        memory: Memory for frames, if the client may be on the same machine.
     """
 
     version: int
@@ -95,12 +95,12 @@ class Welcome(Message, frozen=True):
     """Answers a `Hello`.
 
     Attributes:
-        version: Of these messages.
-        client_id: For the metadata of unary calls; it is a secret of the client.
-        profile: The game as data.
-        info: What the session is attached to; None if it cannot be told, as of a game that has ended.
-        proof: The second 16 bytes of the client's shared memory, which proves that the server can see it; empty if it
-            cannot, and frames travel inside the messages.
+        version: Protocol version.
+        client_id: Id for the metadata of unary calls; a secret of the client.
+        profile: Profile of the game.
+        info: Session info; None if it is not available, for example because the game has ended.
+        proof: The second 16 bytes of the client's shared memory, which prove that the server can see it; empty if it
+            cannot, and then frames are sent inside the messages.
     """
 
     version: int
@@ -120,10 +120,10 @@ class AnyWelcome(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Request(Message, frozen=True):
-    """What all requests share.
+    """Base class of all requests.
 
     Attributes:
-        controls: It changes the game, so that only one client at a time may send it.
+        controls: Whether it changes the game, so that only one client at a time may send it.
     """
 
     controls: ClassVar[bool] = True
@@ -190,7 +190,7 @@ class Grab(Request, frozen=True, tag="capture"):
 
 
 class DoStep(Request, frozen=True, tag="step"):
-    """`Session.step`: gives `Stepped`. One that does nothing but look does not control."""
+    """`Session.step`: gives `Stepped`. A step that only reads needs no control."""
 
     step: Step
 
@@ -268,10 +268,10 @@ class Call(Message, frozen=True):
     """A request on the stream.
 
     Attributes:
-        number: The answer carries it, too.
-        wait_s: How long the client waits for the answer: if other clients keep the game busy for longer, the request
-            is refused.
-        request: What is asked.
+        number: Number of the call, repeated in the answer.
+        wait_s: How long the client waits for the answer: if other clients keep the game busy for longer, the request is
+            refused.
+        request: Request.
     """
 
     number: int
@@ -280,14 +280,14 @@ class Call(Message, frozen=True):
 
 
 class Watch(Message, frozen=True):
-    """Asks for a stream of `Look`.
+    """Requests a stream of `Look`.
 
     Attributes:
-        rate_hz: Looks per second of wall time, 0.001 to 1000; some are left out where the client cannot follow.
-        attributes: What to read; None for all.
-        frame: What picture to take; None for none.
-        frames: How pictures travel.
-        jpeg_quality: Of pictures that are sent as JPEG.
+        rate_hz: Observations per second of wall time, 0.001 to 1000; some are skipped if the client is slower.
+        attributes: Attributes to read; None for all.
+        frame: Format of the image; None for none.
+        frames: Encoding of frames.
+        jpeg_quality: Quality of JPEG frames.
     """
 
     rate_hz: Annotated[float, Meta(ge=0.001, le=1000.0)]
@@ -301,16 +301,16 @@ class Watch(Message, frozen=True):
 
 
 class Done(Message, frozen=True, tag="done"):
-    """It was done, and there is nothing to tell."""
+    """The request was executed and has no result."""
 
 
 class Failure(Message, frozen=True, tag="failure"):
-    """It failed.
+    """The request failed.
 
     Attributes:
-        error: Name of the class, in `soulslab.errors`.
-        text: Its message.
-        fields: Its fields, each as msgpack.
+        error: Name of the class in `soulslab.errors`.
+        text: Message.
+        fields: Fields of the error, each as msgpack.
     """
 
     error: str
@@ -319,19 +319,19 @@ class Failure(Message, frozen=True, tag="failure"):
 
 
 class InfoNow(Message, frozen=True, tag="info"):
-    """What the session is attached to."""
+    """Facts about the session."""
 
     info: SessionInfo
 
 
 class Facts(Message, frozen=True, tag="profile"):
-    """The game as data."""
+    """The profile of the game."""
 
     profile: Profile
 
 
 class ReadValue(Message, frozen=True, tag="value"):
-    """An attribute."""
+    """Value of an attribute."""
 
     value: Value
 
@@ -345,18 +345,18 @@ class Values(Message, frozen=True, tag="values"):
 
 
 class Findings(Message, frozen=True, tag="findings"):
-    """What each way to attributes leads to; see `Session.examine`."""
+    """Result of reading each variant of attributes; see `Session.examine`."""
 
     findings: dict[str, tuple[Finding, ...]]
 
 
 class FrameData(Message, frozen=True, tag="frame"):
-    """A picture; see `Frame`.
+    """A frame; see `Frame`.
 
     Attributes:
         shape: (H, W, 3) or (H, W).
-        encoding: How it comes: as it is in the shared memory, behind its two nonces, or in `data`.
-        data: The picture; empty with shared memory.
+        encoding: Encoding: unchanged in the shared memory, after its two nonces, or in `data`.
+        data: Pixels; empty with shared memory.
     """
 
     shape: Annotated[tuple[Annotated[int, Meta(ge=1, le=2**15)], ...], Meta(min_length=2, max_length=3)]
@@ -367,7 +367,7 @@ class FrameData(Message, frozen=True, tag="frame"):
 
 
 class Stepped(Message, frozen=True, tag="stepped"):
-    """What a step came to; see `StepResult`."""
+    """Result of a step; see `StepResult`."""
 
     advance: Advance
     values: Values
@@ -375,20 +375,20 @@ class Stepped(Message, frozen=True, tag="stepped"):
 
 
 class HeldKeys(Message, frozen=True, tag="held"):
-    """The keys that are down, sorted."""
+    """The held keys, sorted."""
 
     keys: tuple[str, ...]
 
 
 class TimeState(Message, frozen=True, tag="time"):
-    """What time it is in the game."""
+    """State of the game's clock."""
 
     game_time_s: float
     speed: float
 
 
 class Advanced(Message, frozen=True, tag="advanced"):
-    """How an advance went."""
+    """Result of an advance."""
 
     advance: Advance
 
@@ -421,8 +421,8 @@ class Answer(Message, frozen=True):
     """The answer to a `Call`.
 
     Attributes:
-        number: Of the call; `UNREADABLE` if it could not be made out.
-        answer: What it came to.
+        number: Number of the call; `UNREADABLE` if it could not be decoded.
+        answer: Result.
     """
 
     number: int
@@ -430,11 +430,11 @@ class Answer(Message, frozen=True):
 
 
 REQUESTS: dict[str, type[Request]] = {kind.__name__: kind for kind in get_args(AnyRequest) if kind is not Leave}
-"""The requests that are unary calls, too, by the name of the method."""
+"""The requests that are also unary calls, by the name of the method."""
 
 
 def decode(decoder: msgspec.msgpack.Decoder[T], data: bytes) -> T:
-    """Return a message that came over the wire.
+    """Decode a received message.
 
     Raises:
         WireError: It is malformed.
@@ -446,11 +446,11 @@ def decode(decoder: msgspec.msgpack.Decoder[T], data: bytes) -> T:
 
 
 def check_version(version: int, whose: str) -> None:
-    """Raise `WireError` if the other side speaks another version.
+    """Raise `WireError` if the other side has another protocol version.
 
     Args:
-        version: The one it speaks.
-        whose: Who it is: ``client`` or ``server``.
+        version: Version of the other side.
+        whose: Name of the other side: ``client`` or ``server``.
     """
     if version != VERSION:
         older = f"the {whose}" if version < VERSION else f"this {'client' if whose == 'server' else 'server'}"

@@ -1,4 +1,4 @@
-"""The user at the other end of a connection from this machine, as the kernel knows it (Linux, ``sock_diag(7)``)."""
+"""The user at the other end of a local connection, as reported by the kernel (Linux, ``sock_diag(7)``)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _RECEIVE_BYTES = 8192
 
 
 def address_of_peer(peer: str) -> tuple[str, int]:
-    """Return the IP address and the port of what gRPC calls ``ipv4:127.0.0.1:5000`` or ``ipv6:%5B::1%5D:5000``."""
+    """Return the IP address and port from gRPC's notation, ``ipv4:127.0.0.1:5000`` or ``ipv6:%5B::1%5D:5000``."""
     host, _, port = unquote(peer).partition(":")[2].rpartition(":")
     return plain_host(host.strip("[]")), int(port) if port.isdecimal() else 0
 
 
 def plain_host(host: str) -> str:
-    """Return an IP address without its zone; an IPv4 address that is written as an IPv6 address becomes IPv4."""
+    """Return an IP address without its zone; an IPv4-mapped IPv6 address becomes IPv4."""
     return host.partition("%")[0].removeprefix("::ffff:")
 
 
@@ -39,21 +39,21 @@ def user_of_peer(peer: str, server: Address) -> int | None:
     """Return the user whose process is connected to a server at a loopback address.
 
     Args:
-        peer: The client, as gRPC names it.
-        server: Where the server listens, with its port.
+        peer: Client, in gRPC's notation.
+        server: Address of the server with its port.
 
     Returns:
-        The user id; None if the kernel knows no such connection.
+        User id; None if the kernel knows no such connection.
 
     Raises:
-        OSError: The kernel does not answer such questions.
+        OSError: The kernel does not support the query.
     """
     host, port = address_of_peer(peer)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     server_host = server.host
     if server_host == "localhost":
         server_host = "::1" if family == socket.AF_INET6 else "127.0.0.1"
-    # Of the two sockets of the connection, the client's own.
+    # Of the two sockets of the connection, the one of the client.
     sought = _PORTS.pack(port, server.port) + _packed(family, host) + _packed(family, server_host)
     body = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, ANY_STATE) + sought + _REST.pack(0, ANY_COOKIE, ANY_COOKIE)
     header = _HEADER.pack(_HEADER.size + len(body), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 1, 0)
@@ -63,7 +63,7 @@ def user_of_peer(peer: str, server: Address) -> int | None:
     found = answer[_HEADER.size :]
     if _HEADER.unpack_from(answer)[1] != SOCK_DIAG_BY_FAMILY or len(found) < _ANSWER_SIZE:
         return None
-    # A socket that its process has closed belongs to user 0 for the kernel.
+    # The kernel reports user 0 for a socket that its process has closed.
     if found[_STATE_AT] != TCP_ESTABLISHED:
         return None
     user: int = struct.unpack_from("=I", found, _USER_AT)[0]

@@ -1,4 +1,4 @@
-"""A server: one game for clients on this machine or others.
+"""A server that offers one game to clients on this or other machines.
 
 ::
 
@@ -27,43 +27,43 @@ from soulslab.config import Secret, reveal
 from soulslab.errors import ConfigError
 from soulslab.siphon.rpc.access import AccessCheck, make_token, server_credentials, shorten_metadata_errors
 from soulslab.siphon.rpc.address import Address, parse_address
-from soulslab.siphon.rpc.clients import Clients
+from soulslab.siphon.rpc.client_registry import Clients
 from soulslab.siphon.rpc.messages import MAX_ANSWER_BYTES, MAX_REQUEST_BYTES
-from soulslab.siphon.rpc.served import ServedGame
-from soulslab.siphon.rpc.service import SessionService
+from soulslab.siphon.rpc.served_game import ServedGame
+from soulslab.siphon.rpc.session_service import SessionService
 from soulslab.siphon.session import Session
 
-#: Calls at once, streams included; more are refused, none waits for a thread.
+#: Maximum number of simultaneous calls, including streams; further calls are refused instead of queued.
 MAX_CALLS = 64
 METADATA_BYTES = 1 << 20
-#: A client whose machine is gone is noticed after the sum of these.
+#: Their sum limits the time until a dead client machine is noticed.
 KEEPALIVE_MS = 10_000
 KEEPALIVE_TIMEOUT_MS = 10_000
-#: A connection that has not finished its handshake (TLS, HTTP/2) is closed then.
+#: Time limit for the handshake (TLS, HTTP/2) of a connection.
 HANDSHAKE_TIMEOUT_MS = 5_000
 
 _log = logging.getLogger(__name__)
 
 
 class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to serve a game.
+    """Options of a server.
 
     Attributes:
-        address: ``host:port`` or ``unix:/path``; port 0 lets the system choose. What other machines can reach needs a
-            token and TLS.
-        token: What clients have to send, 16 characters at least; "" makes a random one.
-        needs_token: False lets in all programs of the same user on this machine.
-        tls_certificate: PEM file.
-        tls_key: PEM file.
-        max_clients: How many may be attached at once.
-        lease_s: A client that controls the game and has sent nothing for so long loses control to the next one that
-            wants it.
-        closes_with_clients: Close the game when the last client leaves, and open it again for the next; only for a
-            server that opens the session itself.
+        address: ``host:port`` or ``unix:/path``; port 0 for any free port. An address that other machines can reach
+            needs a token and TLS.
+        token: Token of the clients, at least 16 characters; "" for a random one.
+        needs_token: Whether a token is required; if not, all programs of the same user on this machine may connect.
+        tls_certificate: PEM file with the certificate.
+        tls_key: PEM file with the key.
+        max_clients: Maximum number of attached clients.
+        lease_s: A client that controls the game and has sent no request for this long loses control to the next client
+            that requests it.
+        closes_with_clients: Close the game when the last client leaves, and open it again for the next client; only for
+            a server that opens the session itself.
         allow_raw_writes: Let clients write numbers at any address of the game (`Session.write_number`), not only the
             writable attributes of the profile. This permits them to run code as the user who runs the game.
-        extra_handlers: Makes further services over the same session. On local addresses they need no token; their
-            clients have to be programs of the same user.
+        extra_handlers: Creates further services on the same session. On local addresses they need no token; their
+            clients must be programs of the same user.
     """
 
     address: str = "127.0.0.1:0"
@@ -82,11 +82,11 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunningServer:
-    """A server that runs.
+    """A running server.
 
     Attributes:
-        address: Where; with the port that the system chose.
-        token: Secret that clients have to send; empty for none.
+        address: Address with the actual port.
+        token: Token of the clients; empty for none.
     """
 
     def __init__(self, server: grpc.Server, pool: ThreadPoolExecutor, game: ServedGame, address: Address) -> None:
@@ -100,18 +100,18 @@ class RunningServer:
 
     @property
     def n_clients(self) -> int:
-        """Clients that are attached now."""
+        """Number of attached clients."""
         return len(self._game.clients)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the server is stopped by another thread; returns whether the time ran out before."""
+        """Wait until another thread stops the server; return whether the time ran out first."""
         return bool(self._server.wait_for_termination(seconds))
 
     def stop(self, grace_s: float = 5.0) -> None:
         """End all calls, release all keys, and close the session if the server opened it; a second call does nothing.
 
         Args:
-            grace_s: How long a call that is under way may take to end.
+            grace_s: Time for running calls to end.
         """
         if self._is_stopped:
             return
@@ -136,13 +136,13 @@ def serve(source: Session | Callable[[], Session], options: ServerOptions | None
     """Start a server.
 
     Args:
-        source: The session to serve, which its owner closes after the server; or what opens one when the first client
-            comes, which the server closes.
-        options: How.
+        source: Session to serve, which the owner closes after the server; or a function that opens one when the first
+            client arrives, which the server closes.
+        options: Options of the server.
 
     Raises:
-        ConfigError: The address cannot be listened at, or needs a token or TLS.
-        SiphonError: The session had to be opened at once, for `extra_handlers`, and could not.
+        ConfigError: The address cannot be bound, or needs a token or TLS.
+        SiphonError: The session is needed at once, for `extra_handlers`, and cannot be opened.
     """
     options = options or ServerOptions()
     address, token, credentials = check_access(options)
@@ -176,7 +176,7 @@ def serve(source: Session | Callable[[], Session], options: ServerOptions | None
 
 
 def check_access(options: ServerOptions) -> tuple[Address, str, grpc.ServerCredentials | None]:
-    """Return where a server listens, its token ("" for none) and its TLS; worth a look before a game is started.
+    """Return the address, token ("" for none) and TLS credentials of a server; can be called before a game starts.
 
     Raises:
         ConfigError: The address is malformed, or needs a token or TLS; a file cannot be read.
@@ -196,16 +196,16 @@ def _channel_options() -> list[tuple[str, int]]:
         ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
         ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),
         ("grpc.http2.max_pings_without_data", 0),
-        # Clients ask in the same way whether we are still there.
+        # Interval at which clients may send keep-alive pings.
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
-        # Or a second server at the same port would take every other client, without a word.
+        # Otherwise a second server on the same port would silently receive every other client.
         ("grpc.so_reuseport", 0),
     ]
 
 
 def _listen(server: grpc.Server, address: Address, credentials: grpc.ServerCredentials | None) -> Address:
-    """Bind the address; return it with the port that was chosen."""
+    """Bind the address; return it with the actual port."""
     if address.path:
         _refuse_used_socket(address.path)
     try:
@@ -223,7 +223,7 @@ def _listen(server: grpc.Server, address: Address, credentials: grpc.ServerCrede
 
 @contextmanager
 def _private_files() -> Iterator[None]:
-    """Create files that only this user may open, from the moment at which they exist."""
+    """Create files that only this user can open from the start."""
     before = os.umask(0o177)
     try:
         yield
@@ -232,16 +232,16 @@ def _private_files() -> Iterator[None]:
 
 
 def _refuse_used_socket(path: str) -> None:
-    """Raise `ConfigError` if a server listens at a Unix socket, or something else lies there; gRPC would replace it."""
+    """Raise `ConfigError` if the path of a Unix socket is used by a server or another file; gRPC would replace it."""
     place = Path(path)
     try:
         if not stat.S_ISSOCK(place.lstat().st_mode):
-            raise ConfigError(f"{path} exists and is no socket; choose another path", path="address")
+            raise ConfigError(f"{path} exists and is not a socket; choose another path", path="address")
     except FileNotFoundError:
         return
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(path)
-        except OSError:  # left behind by a server that was killed
+        except OSError:  # left over from a killed server
             return
     raise ConfigError(f"another server listens at {path}; stop it, or choose another path", path="address")

@@ -25,8 +25,8 @@ def find_token(token: Secret | None = None, file: Path | str | None = None) -> S
         file: File that holds the token, read if no token is given.
 
     Returns:
-        The token, or that of the file, or that of the environment variable ``SOULSLAB_TOKEN``; an empty secret without
-        any of these.
+        The token, the token of the file, or the value of the environment variable ``SOULSLAB_TOKEN``; an empty secret
+        if there is none.
 
     Raises:
         ConfigError: The file cannot be used.
@@ -39,11 +39,11 @@ def find_token(token: Secret | None = None, file: Path | str | None = None) -> S
 
 
 def read_token(file: Path) -> Secret:
-    """Return the token that a file holds.
+    """Return the token in a file.
 
     Raises:
-        ConfigError: The file cannot be read, another user owns it or may write to it, or it holds no token of 16
-            characters at least.
+        ConfigError: The file cannot be read, another user owns it or may write to it, or its token has fewer than 16
+            characters.
     """
     try:
         with file.open("rb") as stream:
@@ -63,7 +63,7 @@ def read_token(file: Path) -> Secret:
 def _check_owner(file: Path, about: os.stat_result) -> None:
     """Raise `ConfigError` if another user could have chosen the token in a file."""
     if not stat.S_ISREG(about.st_mode):
-        raise ConfigError("is no regular file", source=file)
+        raise ConfigError("is not a regular file", source=file)
     if sys.platform == "win32":
         return
     if about.st_uid not in (os.geteuid(), 0):

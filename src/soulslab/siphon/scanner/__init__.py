@@ -1,4 +1,4 @@
-"""Finding where a game keeps a value: scans that narrow down over rounds, pointer paths, and the profile entry.
+"""Scanner: finds the address of a value with repeated scans, pointer paths to it, and writes the profile entry.
 
 ::
 

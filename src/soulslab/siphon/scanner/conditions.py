@@ -1,4 +1,4 @@
-"""What a scan looks for: a value, or how it has changed since the last round."""
+"""Conditions of a scan: a value, or its change since the last round."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from soulslab.siphon.profile import NumberType
 ConditionKind = Literal[
     "exact", "between", "unknown", "changed", "unchanged", "increased", "decreased", "increased_by", "decreased_by"
 ]
-#: They compare with the last round, so a scan cannot begin with them.
+#: Conditions that compare with the last round, so a scan cannot start with them.
 COMPARING = ("changed", "unchanged", "increased", "decreased", "increased_by", "decreased_by")
 
 DTYPES: dict[NumberType, np.dtype[Any]] = {
@@ -36,14 +36,14 @@ Mask = NDArray[np.bool_]
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """One condition.
+    """A condition on values.
 
     Attributes:
-        kind: ``exact`` and ``between`` look at the value, ``unknown`` takes any, the others compare with a round.
-        value: What it is to be; the least for ``between``; the difference for ``increased_by`` and ``decreased_by``.
-        high: The most for ``between``.
-        tolerance: How far from `value` it may be. Games show rounded numbers: 37.5 to 38.5 is ``exact`` 38 with
-            tolerance 0.5. A float without one has to be the nearest float to `value`.
+        kind: ``exact`` and ``between`` test the value, ``unknown`` accepts any, the others compare with a round.
+        value: Wanted value; the minimum for ``between``; the difference for ``increased_by`` and ``decreased_by``.
+        high: Maximum for ``between``.
+        tolerance: Largest distance from `value`. Games show rounded numbers: 37.5 to 38.5 is ``exact`` 38 with
+            tolerance 0.5. A float without tolerance must be the nearest float to `value`.
     """
 
     kind: ConditionKind
@@ -53,7 +53,7 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 def check_condition(condition: Condition, value_type: NumberType) -> None:
-    """Raise what is wrong with a condition.
+    """Raise an error if a condition is not valid.
 
     Raises:
         ScanError: A number does not fit the type, or a range is empty.
@@ -76,12 +76,12 @@ def check_condition(condition: Condition, value_type: NumberType) -> None:
 
 
 def mask_of(condition: Condition, now: Values, before: Values | None) -> Mask:
-    """Tell which values fulfil a condition.
+    """Return which values fulfil a condition.
 
     Args:
-        condition: It was checked with `check_condition`.
-        now: (n,) their values, of one of `DTYPES`.
-        before: (n,) their values in the last round; None in the first.
+        condition: Condition, checked with `check_condition`.
+        now: (n,) current values, of one of `DTYPES`.
+        before: (n,) values in the last round; None in the first.
     """
     mask: Mask
     match condition.kind:
@@ -104,7 +104,7 @@ def mask_of(condition: Condition, now: Values, before: Values | None) -> Mask:
 
 
 def _compared(condition: Condition, now: Values, before: Values) -> Mask:
-    """Tell which values have changed as asked."""
+    """Return which values have changed as required."""
     mask: Mask
     match condition.kind:
         case "changed":
@@ -123,35 +123,35 @@ def _compared(condition: Condition, now: Values, before: Values) -> Mask:
 
 
 def _bits(values: Values) -> Values:
-    """Return the values as whole numbers, so that a float that is not a number equals itself."""
+    """Return the values as whole numbers, so that a NaN equals itself."""
     return values.view(f"u{values.itemsize}")
 
 
 def _between(now: Values, low: float, high: float) -> Mask:
-    """Tell which values lie in a range, both ends included; the ends of whole numbers are rounded inwards."""
+    """Return which values lie in a range, both ends included; the ends are rounded inwards for whole numbers."""
     if now.dtype.kind != "f":
         limits = np.iinfo(now.dtype)
         low, high = max(math.ceil(low), limits.min), min(math.floor(high), limits.max)
         if low > high:
             return np.zeros(now.shape, np.bool_)
-    with np.errstate(over="ignore"):  # beyond the greatest float lies infinity, which is right here
+    with np.errstate(over="ignore"):  # beyond the largest float lies infinity, which is correct here
         mask: Mask = (now >= now.dtype.type(low)) & (now <= now.dtype.type(high))
     return mask
 
 
 def _differs_by(larger: Values, smaller: Values, condition: Condition) -> Mask:
-    """Tell which differences are as asked; where the first is not the larger, the result means nothing."""
+    """Return which differences are as required; meaningless where the first value is not the larger."""
     with np.errstate(over="ignore", invalid="ignore"):
         difference = larger - smaller
     if difference.dtype.kind == "i":
-        # A difference of two signed numbers may need the sign's bit.
+        # The difference of two signed numbers may need the sign bit.
         difference = difference.view(f"u{difference.itemsize}")
     tolerance = condition.tolerance
     if difference.dtype.kind == "f" and not tolerance:
-        # The game added in its own precision, and rounded.
+        # The game has computed in its own precision, with rounding.
         with np.errstate(over="ignore", invalid="ignore"):
             expected: Mask = smaller + smaller.dtype.type(condition.value) == larger
         return expected
-    if not tolerance:  # no float on the way: it would round whole numbers from 2**53 on
+    if not tolerance:  # without floats, which would round whole numbers from 2**53
         return _between(difference, condition.value, condition.value)
     return _between(difference, condition.value - tolerance, condition.value + tolerance)

@@ -1,4 +1,4 @@
-"""Edit a profile: add, replace and remove what a scan has found.
+"""Editing of profiles: add, replace and remove scanned values.
 
 ::
 
@@ -26,23 +26,23 @@ from tomlkit.items import Integer, Table, Trivia
 from soulslab.config.input_files import parse_toml, read_text
 from soulslab.errors import ProfileError
 from soulslab.siphon.profile import Attribute, Profile, ValueType
-from soulslab.siphon.profile_loading import parse_profile
+from soulslab.siphon.profile.loading import parse_profile
 from soulslab.siphon.scanner.pointers import PointerPath
 from soulslab.siphon.scanner.signature import Signature
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A value that was found, as an attribute of a profile (see `Attribute` for what the names mean).
+    """A found value, as an attribute of a profile (see `Attribute` for the fields).
 
     Attributes:
-        name: Of the attribute.
-        path: How it is reached.
-        type: Its type.
-        range: Least and most plausible value; needed for numbers.
+        name: Name of the attribute.
+        path: Pointer path to it.
+        type: Type of the value.
+        range: Smallest and largest plausible value; required for numbers.
         length: See `Attribute`.
         scale: See `Attribute`.
         unit: See `Attribute`.
-        source: How it was found.
+        source: Description of the scan.
         signature: Pattern for the start of the path; None for the offset from the module.
     """
 
@@ -58,7 +58,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def profile_entry(found: Found) -> dict[str, Any]:
-    """Return the tables of a base and an attribute for a value; their names are the same."""
+    """Return the tables of a base and an attribute for a value; both have the name of the value."""
     signature = found.signature
     if signature is None:
         base: dict[str, object] = {"module": found.path.module, "offset": found.path.offset}
@@ -84,11 +84,11 @@ def profile_entry(found: Found) -> dict[str, Any]:
 
 @contextmanager
 def edit_profile(file: Path, new: Profile) -> Iterator[tomlkit.TOMLDocument]:
-    """Edit a profile; comments and the order of lines stay, and the file is never left half-written.
+    """Edit a profile; comments and the order of lines are preserved, and the file is replaced atomically.
 
     Args:
-        file: The profile. It is created if it does not exist.
-        new: What a file that is created says: its name, process and grade of clock are written.
+        file: Path of the profile, which is created if it does not exist.
+        new: Contents of a new file: its name, process and grade of clock are written.
 
     Yields:
         The document. The file is replaced when the block ends without an error.
@@ -96,7 +96,7 @@ def edit_profile(file: Path, new: Profile) -> Iterator[tomlkit.TOMLDocument]:
     Raises:
         ProfileError: The file cannot be read or written, or would not be a valid profile; it is unchanged.
     """
-    file = file.resolve()  # a link stays one
+    file = file.resolve()  # a symbolic link is preserved
     fail = partial(ProfileError, source=file)
     try:
         if file.exists():
@@ -119,7 +119,7 @@ def add_entry(document: tomlkit.TOMLDocument, found: Found) -> None:
     """Add a base and an attribute to a profile.
 
     Raises:
-        ProfileError: The profile has an entry of that name.
+        ProfileError: The profile has an entry with the name.
     """
     for name, tables in profile_entry(found).items():
         if name not in document:
@@ -131,13 +131,13 @@ def add_entry(document: tomlkit.TOMLDocument, found: Found) -> None:
 
 
 def remove_entry(document: tomlkit.TOMLDocument, name: str) -> None:
-    """Remove the base and the attribute of that name, if there are such."""
+    """Remove the base and the attribute with a name, if they exist."""
     for kind in ("bases", "attributes"):
         document.get(kind, {}).pop(name, None)
 
 
 def set_values(document: tomlkit.TOMLDocument, table: str, values: Mapping[str, Any]) -> None:
-    """Set values in a table of a profile, which is added if the profile does not have it; None removes a value."""
+    """Set values in a table of a profile, which is added if necessary; None removes a value."""
     if table not in document:
         document.append(table, tomlkit.table())
     part: Any = document[table]
@@ -149,7 +149,7 @@ def set_values(document: tomlkit.TOMLDocument, table: str, values: Mapping[str, 
 
 
 def _table(values: Mapping[str, Any]) -> Table:
-    """Return a table of TOML, with offsets in hexadecimal digits."""
+    """Return a TOML table, with offsets in hexadecimal digits."""
     table = tomlkit.table()
     for name, value in values.items():
         if name == "offset":
@@ -170,7 +170,7 @@ def _hex(number: int) -> Integer:
 
 
 def _new_document(profile: Profile) -> tomlkit.TOMLDocument:
-    """Return the text of a profile that says how a game is recognised and started."""
+    """Return the text of a new profile that only identifies and starts a game."""
     document = tomlkit.document()
     document.append("format", tomlkit.item(profile.format))
     document.append("name", tomlkit.item(profile.name))
@@ -182,7 +182,7 @@ def _new_document(profile: Profile) -> tomlkit.TOMLDocument:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Put a new file in the place of the old one, all at once."""
+    """Replace a file atomically."""
     mode = file.stat().st_mode & 0o7777 if file.exists() else 0o644
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", newline="", dir=file.parent, prefix=f".{file.name}.", delete=False

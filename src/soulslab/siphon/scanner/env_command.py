@@ -10,13 +10,13 @@ from tomlkit.items import AoT
 
 from soulslab.errors import ScanError
 from soulslab.siphon.keys import key_named
-from soulslab.siphon.scanner.commands import Command
 from soulslab.siphon.scanner.entry import edit_profile, set_values
+from soulslab.siphon.scanner.value_commands import Command
 from soulslab.siphon.scanner.workbench import KeyInput, Workbench
 
-#: Length of a step where the profile names no tick.
+#: Length of a step if the profile names no tick.
 STEP_S = 0.1
-#: Steps of an episode that nothing else ends; without a limit training would never finish an episode.
+#: Maximum length of an episode in steps; without a limit training might never finish an episode.
 MAX_STEPS = 2000
 
 
@@ -42,10 +42,10 @@ def _env(bench: Workbench, words: list[str]) -> None:
 
 
 def _name_keys(document: TOMLDocument, keys: list[str]) -> dict[str, str]:
-    """Return the names of keys in ``[keys]``, where those that have none are added.
+    """Return the names of keys in ``[keys]``; keys without a name are added.
 
     Raises:
-        InputError: There is no such key.
+        InputError: The key does not exist.
     """
     known = dict(document.get("keys", {}))
     names = {str(physical): str(name) for name, physical in known.items()} | {name: name for name in known}
@@ -58,7 +58,7 @@ def _name_keys(document: TOMLDocument, keys: list[str]) -> dict[str, str]:
 
 
 def _env_values(document: TOMLDocument, actions: list[str]) -> dict[str, Any]:
-    """Return the values of ``[env]`` that are missing, and the actions, if any were given."""
+    """Return the missing values of ``[env]``, and the actions if keys are given."""
     env = document.get("env", {})
     values: dict[str, Any] = {}
     if "step_ticks" not in env and "step_s" not in env:

@@ -1,4 +1,4 @@
-"""The commands of the scan prompt that find ways to a value, prove them, and write the profile entry."""
+"""Commands of the scan prompt that find pointer paths to a value, verify them, and write the profile entry."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from soulslab.errors import (
     ScanError,
     did_you_mean,
 )
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
+from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.profile import Value, load_profile
-from soulslab.siphon.profile_loading import parse_profile
-from soulslab.siphon.scanner.commands import Command, play_input
+from soulslab.siphon.profile.loading import parse_profile
 from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile, profile_entry
 from soulslab.siphon.scanner.pointers import Limits, PointerMap, PointerPath, holding
 from soulslab.siphon.scanner.searches import open_search
 from soulslab.siphon.scanner.signature import Signature, find_signature
+from soulslab.siphon.scanner.value_commands import Command, play_input
 from soulslab.siphon.scanner.workbench import Paths, Workbench
 from soulslab.siphon.session import LOADING
 
@@ -38,7 +38,7 @@ def _path(bench: Workbench, words: list[str]) -> None:
         try:
             numbers.append(int(word, 0))
         except ValueError as error:
-            raise ConfigError("is no whole number", source=word) from error
+            raise ConfigError("is not a whole number", source=word) from error
     if numbers:
         limits = Limits(max_depth=numbers[0], max_offset=numbers[1] if len(numbers) > 1 else limits.max_offset)
     if not 1 <= limits.max_depth <= MAX_LEVELS or not 0 <= limits.max_offset <= 1 << 20:
@@ -46,7 +46,7 @@ def _path(bench: Workbench, words: list[str]) -> None:
     with bench.game.held_still(), bench.progress("reading pointers") as progress:
         found = PointerMap(bench.game.memory, bench.game.modules(), progress).paths_to(address, limits)
         if not found:
-            # Of some games the program is a small one, and the game itself is a library.
+            # In some games the program is small, and the game itself is a library.
             with_libraries = bench.game.modules(with_libraries=True)
             found = PointerMap(bench.game.memory, with_libraries, progress).paths_to(address, limits)
     if not found:
@@ -61,7 +61,7 @@ def _path(bench: Workbench, words: list[str]) -> None:
     if not found[0].offsets:
         bench.say("it lies in the program itself: one place, the same in every run; save NAME writes it down")
     else:
-        bench.say("most are accidents: restart the game, then verify VALUE keeps those that still lead to it")
+        bench.say("most are accidental: restart the game; then verify VALUE keeps the paths that still lead to it")
 
 
 def _paths(bench: Workbench, _words: list[str]) -> None:
@@ -84,13 +84,13 @@ def _replay(bench: Workbench, _words: list[str]) -> None:
 
 def _attach(bench: Workbench, words: list[str]) -> None:
     if words and not (words[0].isascii() and words[0].isdigit()):
-        raise ConfigError("is no process id", source=words[0])
+        raise ConfigError("is not a process id", source=words[0])
     bench.game.attach(int(words[0]) if words else 0)
     _after_restart(bench)
 
 
 def _after_restart(bench: Workbench) -> None:
-    """Go on with another run of the game: its addresses are others, and only the paths may still hold."""
+    """Continue with another run of the game: addresses have changed, and only pointer paths may still be valid."""
     bench.begin()
     bench.inputs.clear()
     bench.is_exact_start = bench.game.is_paused
@@ -156,10 +156,10 @@ def _save(bench: Workbench, words: list[str]) -> None:
 
 
 def check_name_is_free(bench: Workbench, name: str) -> None:
-    """Check that the profile has no value of that name.
+    """Check that the profile has no value with a name.
 
     Raises:
-        ProfileError: It has one.
+        ProfileError: The profile has a value with the name.
     """
     if not bench.file.exists():
         return
@@ -173,11 +173,11 @@ def check_name_is_free(bench: Workbench, name: str) -> None:
 
 
 def _values(bench: Workbench, _words: list[str]) -> None:
-    """Show what the profile says of the game that runs now."""
+    """Show the values of the profile in the running game."""
     if not bench.file.exists():
         raise ScanError(f"there is no {bench.file} yet; save writes it")
     profile = load_profile(bench.file)
-    table = AttributeTable(profile, bench.game.memory, resolve_places(profile, bench.game.memory, bench.game.image))
+    table = AttributeTable(profile, bench.game.memory, resolve_addresses(profile, bench.game.memory, bench.game.image))
     for name, attribute in profile.attributes.items():
         try:
             bench.say(f"{name} = {table.read(name)} {attribute.unit}".rstrip())
@@ -186,11 +186,11 @@ def _values(bench: Workbench, _words: list[str]) -> None:
 
 
 def _found(bench: Workbench, name: str, given: dict[str, str]) -> Found:
-    """Return the value as it is to be saved; asks for what is missing."""
+    """Return the value to save; asks for missing details."""
     paths = bench.found_paths()
     number = given.get("path", "1")
     if not (number.isascii() and number.isdigit()) or not 1 <= int(number) <= len(paths.all):
-        raise ConfigError(f"is no path; there are 1 to {len(paths.all)}", source=f"path={number}")
+        raise ConfigError(f"is not a path; paths are numbered 1 to {len(paths.all)}", source=f"path={number}")
     path = paths.all[int(number) - 1]
     value_type = paths.search.type
     is_text = value_type in ("utf8", "utf16")
@@ -217,7 +217,7 @@ def _found(bench: Workbench, name: str, given: dict[str, str]) -> Found:
 
 
 def signature_of(bench: Workbench, path: PointerPath, by: str) -> Signature | None:
-    """Return a byte pattern for the start of a path; None if there is none or none is wanted."""
+    """Return a byte pattern for the start of a path; None if none is found or requested."""
     if by not in ("", "pattern", "offset"):
         raise ConfigError("is neither pattern nor offset", source=f"by={by}")
     if by == "offset" or path.module:
@@ -236,7 +236,7 @@ def _try(bench: Workbench, found: Found) -> Value:
     process = {"executable": bench.game.profile.process.executable}
     source = f"entry of {found.name}"
     alone = parse_profile({"format": 1, "name": found.name, "process": process} | profile_entry(found), source)
-    places = resolve_places(alone, bench.game.memory, bench.game.image)
+    places = resolve_addresses(alone, bench.game.memory, bench.game.image)
     return AttributeTable(alone, bench.game.memory, places).read(found.name)
 
 
@@ -254,7 +254,9 @@ def _named(words: list[str]) -> dict[str, str]:
 def _range(text: str) -> tuple[float, float]:
     low, dots, high = text.partition("..")
     if not dots:
-        raise ConfigError("is no range; give the least and the most plausible value, as 0..100", source=f"range={text}")
+        raise ConfigError(
+            "is not a range; give the least and the most plausible value, as 0..100", source=f"range={text}"
+        )
     return (_number(low, "range"), _number(high, "range"))
 
 
@@ -264,18 +266,23 @@ def _number(text: str, name: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ConfigError("is no number", source=f"{name}={text}")
+        raise ConfigError("is not a number", source=f"{name}={text}")
     return int(number) if number == int(number) and name == "range" else number
 
 
 def _length(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise ConfigError("is no number of bytes", source=f"length={text}")
+        raise ConfigError("is not a number of bytes", source=f"length={text}")
     return int(text)
 
 
 PATHS = (
-    Command("path N [DEPTH [OFFSET]]", "find ways from the program to candidate N, by up to 4 pointers", (1, 3), _path),
+    Command(
+        "path N [DEPTH [OFFSET]]",
+        "find pointer paths from the program to candidate N, by up to 4 pointers",
+        (1, 3),
+        _path,
+    ),
     Command("paths", "show them again, with the values that they lead to now", (0, 0), _paths),
     Command("restart", "start the game again; or find it again, if you have", (0, 0), _restart),
     Command("replay", "restart the game, paused, and repeat the keys and waits since its last start", (0, 0), _replay),

@@ -1,4 +1,4 @@
-"""What a person types to look for a value, as conditions: ``= 100``, ``>``, ``+5``, ``10..20``, ``unchanged``."""
+"""Parsing of typed conditions: ``= 100``, ``>``, ``+5``, ``10..20``, ``unchanged``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from soulslab.errors import ConfigError
 from soulslab.siphon.profile import NumberType
 from soulslab.siphon.scanner.conditions import DTYPES, Condition, ConditionKind
 
-#: Names that other memory scanners have for our types.
+#: Names of our types in other memory scanners.
 TYPE_NAMES: Final[dict[str, NumberType]] = {
     **{name: name for name in DTYPES},
     "byte": "u8",
@@ -60,14 +60,14 @@ HELP: Final = (
 
 
 def parse_condition(line: str, value_type: NumberType) -> Condition | None:
-    """Return the condition that a line states; None if it states none.
+    """Parse a line as a condition; return None if it is not one.
 
     Args:
-        line: As typed; `HELP` has what is understood.
-        value_type: Of the value.
+        line: Typed line; `HELP` lists the forms.
+        value_type: Type of the value.
 
     Raises:
-        ConfigError: It is a condition with a mistake in it.
+        ConfigError: The line is a malformed condition.
     """
     text = " ".join(line.split())
     if text.lower() in _PLAIN:
@@ -77,7 +77,7 @@ def parse_condition(line: str, value_type: NumberType) -> Condition | None:
         if match:
             return make(match, value_type)
     if re.match(r"[=<>?!+\-\d]|\.\d", text):
-        raise ConfigError("is no condition that is understood; see help", source=line)
+        raise ConfigError("is not a known condition; see help", source=line)
     return None
 
 
@@ -104,7 +104,7 @@ def _between(match: re.Match[str], value_type: NumberType) -> Condition:
 
 def _changed_by(match: re.Match[str], value_type: NumberType) -> Condition:
     kind: ConditionKind = "increased_by" if match["sign"] in ("+", "increased") else "decreased_by"
-    # Both numbers that a person took the difference of were rounded.
+    # A typed difference is that of two rounded numbers.
     tolerance = 2 * _rounding(match["a"]) if value_type in ("f32", "f64") else 0.0
     return Condition(kind, parse_number(match["a"], value_type), tolerance=tolerance)
 
@@ -125,10 +125,10 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str], NumberType],
 
 
 def parse_number(text: str, value_type: NumberType) -> int | float:
-    """Return the number that a text stands for.
+    """Parse a number.
 
     Raises:
-        ConfigError: It is none of that type.
+        ConfigError: The text is not a number of the type.
     """
     try:
         if value_type in ("f32", "f64"):
@@ -141,11 +141,11 @@ def parse_number(text: str, value_type: NumberType) -> int | float:
             return int(text)
     except ValueError:
         pass
-    raise ConfigError(f"is no number of type {value_type}", source=text)
+    raise ConfigError(f"is not a number of type {value_type}", source=text)
 
 
 def _rounding(text: str) -> float:
-    """Return half of the last digit that was typed: what a game shows is rounded."""
+    """Return half of the last typed digit, because games show rounded numbers."""
     if "x" in text.lower():
         return 0.0
     mantissa, _, exponent = text.lower().partition("e")
@@ -154,7 +154,7 @@ def _rounding(text: str) -> float:
 
 
 def _next(value: float, *, up: bool, is_float: bool, value_type: NumberType) -> int | float:
-    """Return the number beside a value, in the type."""
+    """Return the number next to a value, in its type."""
     if not is_float:
         return int(value) + (1 if up else -1)
     dtype = DTYPES[value_type].type

@@ -1,7 +1,8 @@
-"""Pointer paths: from a place in the program, which is the same in every run, to an address that is not.
+"""Pointer paths from a fixed place in the program to an address that differs in every run.
 
-All pointers in the memory that the game may write are read once and sorted by where they point. From the target we go
-backwards: who points to it, or shortly before it; who points to those; until a pointer lies in the program itself.
+All pointers in the writable memory of the game are read once and sorted by their targets. The search goes backwards
+from the target: pointers to it or shortly before it, pointers to those, and so on, until a pointer lies in the program
+itself.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import ImageError, MemoryAccessError
-from soulslab.siphon.file_names import file_name
-from soulslab.siphon.image import Image, read_image
 from soulslab.siphon.memory import Memory
+from soulslab.siphon.process.image import Image, file_name, read_image
 from soulslab.siphon.scanner.reading import chunks, writable_regions
 from soulslab.siphon.scanner.value_scan import Progress
 
@@ -26,12 +26,12 @@ NEAR_OFFSET = 0x800
 
 
 class Module(msgspec.Struct, frozen=True):
-    """A program or library in memory: what lies in it has the same offset in every run.
+    """A program or library in memory, whose contents have the same offset in every run.
 
     Attributes:
-        name: As in `Base.module`: "" for the executable itself.
-        start: Where it is loaded.
-        end: Behind its last byte.
+        name: Name as in `Base.module`: "" for the executable itself.
+        start: Address at which it is loaded.
+        end: Address after its last byte.
     """
 
     name: str
@@ -40,13 +40,13 @@ class Module(msgspec.Struct, frozen=True):
 
 
 class PointerPath(msgspec.Struct, frozen=True, order=True):
-    """A way from a module to an address. The shorter of two paths is the lesser.
+    """A pointer path from a module to an address; paths are ordered by length.
 
     Attributes:
-        n_levels: How many pointers are followed.
-        offsets: After each pointer that is followed, this is added. None if the address lies in the module itself.
-        module: Where it starts.
-        offset: The place from there that holds the first pointer.
+        n_levels: Number of pointers that are followed.
+        offsets: Offset added after each followed pointer. None if the address lies in the module itself.
+        module: Module at which it starts.
+        offset: Offset in the module of the first pointer.
     """
 
     n_levels: int
@@ -60,14 +60,15 @@ class PointerPath(msgspec.Struct, frozen=True, order=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How far to search.
+    """Limits of the search.
 
     Attributes:
-        max_depth: Most pointers to follow.
-        max_offset: Most that is added after each, in bytes.
-        max_paths: Most paths to return; the shortest are. With a `max_offset` above `NEAR_OFFSET` there can be as many
-            with smaller offsets in addition.
-        max_holders: Most pointers to go on from at each level; those with the smallest offsets are taken.
+        max_depth: Maximum number of pointers to follow.
+        max_offset: Maximum offset after each pointer, in bytes.
+        max_paths: Maximum number of paths; the shortest are returned. With a `max_offset` above `NEAR_OFFSET`, as many
+            paths with smaller offsets can be returned in addition.
+        max_holders: Maximum number of pointers to continue with at each level; pointers with the smallest offsets are
+            used.
     """
 
     max_depth: int = 4
@@ -77,12 +78,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Level(msgspec.Struct, frozen=True, eq=False):
-    """The pointers that lead to the level before, sorted by where they lie.
+    """The pointers that lead to the previous level, sorted by their addresses.
 
     Attributes:
-        holders: (n,) where each pointer lies.
-        parents: (n,) the address of the level before that it leads to.
-        offsets: (n,) what is added to it for that.
+        holders: (n,) address of each pointer.
+        parents: (n,) address of the previous level that it leads to.
+        offsets: (n,) offset from its target to that address.
     """
 
     holders: Addresses
@@ -94,12 +95,12 @@ class PointerMap:
     """All pointers of a process at one moment.
 
     Args:
-        memory: Of the game; best while its time stands.
-        modules: Where a path may start.
-        progress: Told how much has been read.
+        memory: Memory of the game; preferably while its time is held.
+        modules: Modules in which a path may start.
+        progress: Called with the number of bytes read.
 
     Attributes:
-        n_pointers: How many there are.
+        n_pointers: Number of pointers.
     """
 
     def __init__(self, memory: Memory, modules: Sequence[Module], progress: Progress | None = None) -> None:
@@ -112,18 +113,18 @@ class PointerMap:
 
         Args:
             target: The address.
-            limits: How far to search.
+            limits: Limits of the search.
 
         Returns:
-            The paths, none if there are none within the limits: first those with offsets up to `NEAR_OFFSET`, then the
-            others, in both parts the shortest first, and among those the ones with the smallest offsets. Most are
-            accidents: keep those that still work after a restart (`verify`).
+            The paths within the limits: first those with offsets up to `NEAR_OFFSET`, then the others; in both parts
+            the shortest first, and among those the ones with the smallest offsets. Most are accidental: keep the paths
+            that still work after a restart (`verify`).
         """
         limits = limits or Limits()
         near = self._search(target, msgspec.structs.replace(limits, max_offset=min(limits.max_offset, NEAR_OFFSET)))
         if limits.max_offset <= NEAR_OFFSET:
             return near
-        # Large offsets find so many short accidents that they would leave no room for longer paths.
+        # Large offsets give so many short accidental paths that longer paths would not fit into the limit.
         return list(dict.fromkeys([*near, *self._search(target, limits)]))
 
     def _search(self, target: int, limits: Limits) -> list[PointerPath]:
@@ -145,7 +146,7 @@ class PointerMap:
                 found += self._paths_from(levels, index, self._modules[modules[index]], limits.max_paths - len(found))
                 if len(found) >= limits.max_paths:
                     break
-            # A pointer that was met before leads there on a shorter way.
+            # A pointer that was found before leads there by a shorter path.
             frontier = np.setdiff1d(level.holders[modules < 0], seen)
             seen = np.union1d(seen, frontier)
         return sorted(found)
@@ -155,11 +156,11 @@ class PointerMap:
         reach = np.uint64(min(limits.max_offset, int(frontier.min())))
         low = np.searchsorted(self._values, frontier - reach, "left")
         high = np.searchsorted(self._values, frontier, "right")
-        # The values are sorted, so the nearest ones are the last; more than this would be dropped below anyway.
+        # The values are sorted, so the nearest ones are the last; more would be dropped below anyway.
         low = np.maximum(low, high - max(16, 4 * limits.max_holders // frontier.size))
         counts = high - low
         parents = np.repeat(frontier, counts)
-        # The positions low[i] to high[i] of all i, one behind the other.
+        # The positions low[i] to high[i] of all i, concatenated.
         firsts = np.cumsum(counts) - counts
         indices = np.arange(counts.sum()) - np.repeat(firsts, counts) + np.repeat(low, counts)
         offsets = parents - self._values[indices]
@@ -171,7 +172,7 @@ class PointerMap:
         return _Level(holders[order], parents[order], offsets[order])
 
     def _locate(self, addresses: Addresses) -> NDArray[np.intp]:
-        """Return which module each address lies in; -1 for none."""
+        """Return the module that each address lies in; -1 for none."""
         starts = np.array([module.start for module in self._modules], np.uint64)
         ends = np.array([module.end for module in self._modules], np.uint64)
         if not starts.size:
@@ -192,7 +193,7 @@ class PointerMap:
 
 
 def _ways(levels: list[_Level], address: int) -> Iterator[tuple[int, ...]]:
-    """Yield the offsets of all ways from an address of the last level's holders to the target."""
+    """Yield the offsets of all paths from a pointer of the last level to the target."""
     if not levels:
         yield ()
         return
@@ -205,12 +206,12 @@ def _ways(levels: list[_Level], address: int) -> Iterator[tuple[int, ...]]:
 
 
 def modules_of(memory: Memory, image: Image, *, with_libraries: bool = False) -> list[Module]:
-    """Return where pointer paths may start.
+    """Return the modules in which pointer paths may start.
 
     Args:
-        memory: Of the game.
-        image: Its executable.
-        with_libraries: Also the libraries that are loaded from files; for games whose engine is one.
+        memory: Memory of the game.
+        image: Executable of the game.
+        with_libraries: Whether to include libraries loaded from files, for games whose engine is a library.
     """
     modules = [Module("", image.base, image.base + image.size)]
     if with_libraries:
@@ -220,7 +221,7 @@ def modules_of(memory: Memory, image: Image, *, with_libraries: bool = False) ->
             try:
                 library = read_image(memory, name)
             except ImageError:
-                continue  # a file with code that is no library, as a cache of a compiler
+                continue  # a file with code that is not a library, such as a compiler cache
             modules.append(Module(name, library.base, library.base + library.size))
     return modules
 
@@ -229,7 +230,7 @@ def follow(path: PointerPath, memory: Memory, modules: Sequence[Module]) -> int:
     """Return the address that a path leads to now.
 
     Raises:
-        MemoryAccessError: It leads nowhere.
+        MemoryAccessError: The path cannot be followed.
         ImageError: Its module is not loaded.
     """
     starts = {module.name: module.start for module in modules}
@@ -242,13 +243,13 @@ def follow(path: PointerPath, memory: Memory, modules: Sequence[Module]) -> int:
 
 
 def verify(paths: Sequence[PointerPath], memory: Memory, modules: Sequence[Module], target: int) -> list[PointerPath]:
-    """Keep the paths that lead to the value in another run of the game.
+    """Return the paths that lead to the value in another run of the game.
 
     Args:
-        paths: Found in an earlier run.
-        memory: Of the game that runs now.
-        modules: Of the game that runs now.
-        target: Where the value is now, found by a scan anew.
+        paths: Paths found in an earlier run.
+        memory: Memory of the running game.
+        modules: Modules of the running game.
+        target: Address of the value now, found by a new scan.
     """
     return holding(paths, memory, modules, lambda address: address == target)
 
@@ -256,13 +257,13 @@ def verify(paths: Sequence[PointerPath], memory: Memory, modules: Sequence[Modul
 def holding(
     paths: Sequence[PointerPath], memory: Memory, modules: Sequence[Module], is_right: Callable[[int], bool]
 ) -> list[PointerPath]:
-    """Keep the paths that lead somewhere now, and to the right place.
+    """Return the paths that lead to a correct address now.
 
     Args:
-        paths: Found in an earlier run.
-        memory: Of the game that runs now.
-        modules: Of the game that runs now.
-        is_right: Tells whether an address is the right one.
+        paths: Paths found in an earlier run.
+        memory: Memory of the running game.
+        modules: Modules of the running game.
+        is_right: Returns whether an address is correct.
     """
     return [path for path in paths if _leads(path, memory, modules, is_right)]
 
@@ -271,11 +272,11 @@ def _leads(path: PointerPath, memory: Memory, modules: Sequence[Module], is_righ
     try:
         return is_right(follow(path, memory, modules))
     except (MemoryAccessError, ImageError):
-        return False  # it leads nowhere in this run
+        return False  # it cannot be followed in this run
 
 
 def _read_pointers(memory: Memory, progress: Progress | None) -> tuple[Addresses, Addresses]:
-    """Return where pointers into memory that the game may write lie, and where they point, sorted by the latter."""
+    """Return the addresses of all pointers into writable memory, and their targets, sorted by target."""
     regions = writable_regions(memory)
     starts = np.array([region.start for region in regions], np.uint64)
     ends = np.array([region.end for region in regions], np.uint64)
@@ -286,7 +287,7 @@ def _read_pointers(memory: Memory, progress: Progress | None) -> tuple[Addresses
         skip = -start % _POINTER_BYTES
         n = max(0, data.size - skip) // _POINTER_BYTES
         words: Addresses = np.ndarray((n,), "<u8", buffer=data.data, offset=min(skip, data.size))
-        # Nearly all words fall to the first test, which is cheap.
+        # The first test is cheap and excludes nearly all words.
         indices = np.flatnonzero((words >= starts[0]) & (words < ends[-1]))
         pointers = words[indices]
         is_inside = pointers < ends[np.searchsorted(starts, pointers, "right") - 1]

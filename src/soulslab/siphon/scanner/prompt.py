@@ -1,4 +1,4 @@
-"""The scan prompt: a person, or a script, finds a value line by line.
+"""The scan prompt: a person or a script finds a value line by line.
 
 ::
 
@@ -21,11 +21,11 @@ from collections.abc import Iterable, Iterator
 from rich.table import Table
 
 from soulslab.errors import ConfigError, ProfileError, SoulslabError, did_you_mean
-from soulslab.siphon.scanner.commands import FIND, PLAY, Command, look
 from soulslab.siphon.scanner.env_command import ENVS
 from soulslab.siphon.scanner.path_commands import PATHS
 from soulslab.siphon.scanner.phrases import HELP
 from soulslab.siphon.scanner.tick_command import TICKS
+from soulslab.siphon.scanner.value_commands import FIND, PLAY, Command, look
 from soulslab.siphon.scanner.workbench import Workbench
 
 COMMANDS = {command.name: command for command in (*FIND, *PATHS, *TICKS, *PLAY, *ENVS)}
@@ -34,12 +34,13 @@ PROMPT = "> "
 
 
 def run_prompt(bench: Workbench, lines: Iterable[str], *, is_interactive: bool) -> None:
-    """Do what the lines say, until they end or one of them says ``quit``.
+    """Execute lines until the input ends or a line is ``quit``.
 
     Args:
-        bench: What they work on.
-        lines: As typed.
-        is_interactive: A mistake is told, and the next line is asked for; otherwise it ends the prompt.
+        bench: State of the scan.
+        lines: Typed lines.
+        is_interactive: Whether to print an error and continue with the next line; otherwise the first error ends the
+            prompt.
 
     Raises:
         SoulslabError: A line of a script failed.
@@ -66,10 +67,10 @@ def run_prompt(bench: Workbench, lines: Iterable[str], *, is_interactive: bool) 
 
 
 def do_line(bench: Workbench, line: str) -> None:
-    """Do what a line says.
+    """Execute a line.
 
     Raises:
-        SoulslabError: It cannot be done.
+        SoulslabError: The line failed.
     """
     try:
         words = shlex.split(line)
@@ -91,7 +92,7 @@ def do_line(bench: Workbench, line: str) -> None:
 
 
 def typed_lines() -> Iterator[str]:
-    """Yield the lines that a person types, with a history on the arrow keys; Ctrl-D ends them."""
+    """Yield typed lines, with a history on the arrow keys; Ctrl-D ends them."""
     try:
         import readline  # noqa: F401, PLC0415  (input() takes its keys from then on)
     except ImportError:
@@ -114,12 +115,12 @@ def ask(question: str) -> str:
 
 
 def _help() -> Table:
-    """Return all that can be typed."""
+    """Return the table of all commands."""
     table = Table(box=None, show_header=False, pad_edge=False)
     sections: tuple[tuple[str, Iterable[tuple[str, str]]], ...] = (
         ("say what the value is, line by line, until few places are left", HELP),
         ("candidates", _rows(FIND)),
-        ("ways to it that hold in every run", _rows(PATHS)),
+        ("pointer paths to it that hold in every run", _rows(PATHS)),
         ("the clock", _rows(TICKS)),
         ("play", _rows(PLAY)),
         ("the environment", _rows(ENVS)),

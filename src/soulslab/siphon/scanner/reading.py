@@ -1,4 +1,4 @@
-"""Reading large parts of a process's memory in pieces, without those that cannot be read."""
+"""Reading large parts of a process's memory in pieces, skipping unreadable parts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from soulslab.errors import MemoryAccessError
 from soulslab.siphon.memory import Memory, Region
 
-#: Bytes read at a time; small enough for the processor's cache, large enough for system calls not to matter.
+#: Bytes read at a time; fits into the processor's cache, and makes the cost of system calls negligible.
 CHUNK_BYTES = 1 << 20
 PAGE_BYTES = 4096
 
@@ -18,12 +18,12 @@ Bytes = NDArray[np.uint8]
 
 
 def writable_regions(memory: Memory, *, with_stacks: bool = False) -> list[Region]:
-    """Return the regions that hold a game's values: those that it may read and write.
+    """Return the regions that may hold a game's values: readable and writable ones.
 
     Args:
-        memory: Of the game.
-        with_stacks: Also the stack of the main thread, where values live for moments only. The stacks of other threads
-            look like any other memory.
+        memory: Memory of the game.
+        with_stacks: Whether to include the stack of the main thread, where values exist only for moments. The stacks of
+            other threads cannot be distinguished from other memory.
     """
     return [
         region
@@ -31,7 +31,7 @@ def writable_regions(memory: Memory, *, with_stacks: bool = False) -> list[Regio
         if region.is_readable
         and region.is_writable
         and (with_stacks or region.path != "[stack]")
-        # The memory of a graphics card and the like: slow, and reading may have effects.
+        # Memory of a graphics card and similar: slow, and reading may have side effects.
         and (not region.path.startswith("/dev/") or region.path.startswith(("/dev/shm/", "/dev/zero")))  # noqa: S108
     ]
 
@@ -40,13 +40,13 @@ def chunks(memory: Memory, regions: Iterable[Region], extra: int = 0) -> Iterato
     """Read regions in pieces.
 
     Args:
-        memory: Of the game.
-        regions: What to read.
-        extra: Bytes that follow a piece and are read with it, where there are such, so that no value is cut in two.
+        memory: Memory of the game.
+        regions: Regions to read.
+        extra: Bytes after a piece that are read with it, if they exist, so that no value is split.
 
     Yields:
-        Address and bytes of each piece: at most `CHUNK_BYTES` + `extra`, in a buffer that the next one reuses. What
-        cannot be read is left out: a game may free memory at any time.
+        Address and bytes of each piece: at most `CHUNK_BYTES` + `extra`, in a buffer that the next piece reuses.
+        Unreadable parts are skipped, because a game may free memory at any time.
     """
     buffer = np.empty(CHUNK_BYTES + extra, np.uint8)
     for region in regions:
@@ -61,9 +61,9 @@ def chunks(memory: Memory, regions: Iterable[Region], extra: int = 0) -> Iterato
 
 
 def readable_runs(memory: Memory, start: int, end: int) -> Iterator[tuple[int, Bytes]]:
-    """Yield address and bytes of each part of a range that can be read; page by page, so it is slow."""
+    """Yield address and bytes of each readable part of a range; slow, because it reads page by page."""
     run = bytearray()
-    # From the first byte to the end of its page, then page by page: half a page belongs to no other one.
+    # From the first byte to the end of its page, then whole pages.
     for at in (start, *range(start - start % PAGE_BYTES + PAGE_BYTES, end, PAGE_BYTES)):
         try:
             run += memory.read(at, min(PAGE_BYTES - at % PAGE_BYTES, end - at))

@@ -1,4 +1,4 @@
-"""The search that a person leads from line to line: for a number, or for a text."""
+"""An interactive search for a number or a text, narrowed down line by line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from soulslab.siphon.memory import Memory
 from soulslab.siphon.profile import NumberType
 from soulslab.siphon.scanner.conditions import COMPARING, DTYPES, Condition, check_condition, mask_of
 from soulslab.siphon.scanner.phrases import parse_condition, parse_number
-from soulslab.siphon.scanner.text_scan import find_text
+from soulslab.siphon.scanner.reading import CHUNK_BYTES, chunks, writable_regions
 from soulslab.siphon.scanner.value_scan import Progress, ValueScan
 
 TextType = Literal["utf8", "utf16"]
@@ -21,54 +21,54 @@ _SHOWN_BYTES = 32
 
 
 class Search(Protocol):
-    """A search that narrows down from line to line.
+    """A search that is narrowed down line by line.
 
     Attributes:
-        type: Of the value, as in a profile.
+        type: Type of the value, as in a profile.
     """
 
     type: NumberType | TextType
 
     @property
     def n_candidates(self) -> int:
-        """How many places are left."""
+        """Number of remaining places."""
         ...
 
     @property
     def n_rounds(self) -> int:
-        """How many lines have been looked for."""
+        """Number of rounds so far."""
         ...
 
     def look(self, line: str, progress: Progress | None = None, /) -> bool:
-        """Look for what a line states; False if the line states nothing that one could look for."""
+        """Search for the value or change that a line states; return False if the line states none."""
         ...
 
     def undo(self) -> None:
-        """Take the last line back. Raises `ScanError` if there is none."""
+        """Undo the last round. Raises `ScanError` if there is none."""
         ...
 
     def addresses(self, limit: int) -> list[int]:
-        """Return the first places that are left."""
+        """Return the first remaining places."""
         ...
 
     def before(self, limit: int) -> list[str]:
-        """Return what they held in the last round, as text."""
+        """Return their values in the last round, as text."""
         ...
 
     def now(self, address: int) -> str:
-        """Return what a place holds now, as text.
+        """Return the current value of a place, as text.
 
         Raises:
-            MemoryAccessError: It cannot be read.
+            MemoryAccessError: The place cannot be read.
         """
         ...
 
     def fulfils(self, address: int, line: str) -> bool:
-        """Tell whether a place holds what a line states; never of one that cannot be read."""
+        """Return whether the value of a place fulfils a line; False for an unreadable place."""
         ...
 
     def encode(self, text: str) -> bytes:
-        """Return the bytes of a value that was typed."""
+        """Return the bytes of a typed value."""
         ...
 
 
@@ -76,8 +76,8 @@ class NumberSearch:
     """A search for a number.
 
     Args:
-        memory: Of the game.
-        value_type: How the game stores it.
+        memory: Memory of the game.
+        value_type: Type of the stored number.
         alignment: As in `ValueScan`.
     """
 
@@ -90,12 +90,12 @@ class NumberSearch:
 
     @property
     def n_candidates(self) -> int:
-        """How many places are left."""
+        """Number of remaining places."""
         return self._scan.n_candidates
 
     @property
     def n_rounds(self) -> int:
-        """How many lines have been looked for."""
+        """Number of rounds so far."""
         return self._scan.n_rounds
 
     def look(self, line: str, progress: Progress | None = None, /) -> bool:
@@ -148,25 +148,25 @@ class TextSearch:
     """A search for a text: ``= Hero``.
 
     Args:
-        memory: Of the game.
-        encoding: How the game stores it.
+        memory: Memory of the game.
+        encoding: Encoding of the stored text.
     """
 
     def __init__(self, memory: Memory, encoding: TextType) -> None:
         self.type: NumberType | TextType = encoding
         self._encoding = encoding
         self._memory = memory
-        #: What was looked for, and where it is, round by round.
+        #: Text and its addresses, for each round.
         self._rounds: list[tuple[str, list[int]]] = []
 
     @property
     def n_candidates(self) -> int:
-        """How many places are left."""
+        """Number of remaining places."""
         return len(self._rounds[-1][1]) if self._rounds else 0
 
     @property
     def n_rounds(self) -> int:
-        """How many lines have been looked for."""
+        """Number of rounds so far."""
         return len(self._rounds)
 
     def look(self, line: str, _progress: Progress | None = None, /) -> bool:
@@ -184,7 +184,7 @@ class TextSearch:
     def undo(self) -> None:
         """See `Search.undo`."""
         if len(self._rounds) < 2:
-            raise ScanError("there is no round to take back; a first round can only be done anew")
+            raise ScanError("no round can be undone; a first round can only be repeated")
         self._rounds.pop()
 
     def addresses(self, limit: int) -> list[int]:
@@ -215,14 +215,14 @@ class TextSearch:
 
 
 def open_search(memory: Memory, value_type: NumberType | TextType, alignment: int = 0) -> Search:
-    """Begin a search for a value of a type."""
+    """Start a search for a value of a type."""
     if value_type == "utf8" or value_type == "utf16":  # noqa: PLR1714  (mypy narrows by this one)
         return TextSearch(memory, value_type)
     return NumberSearch(memory, value_type, alignment)
 
 
 def _condition(line: str, value_type: NumberType) -> Condition:
-    """Return a condition that can be checked without an earlier round."""
+    """Return a condition that does not compare with an earlier round."""
     condition = parse_condition(line, value_type)
     if condition is None or condition.kind in COMPARING:
         raise ConfigError("states no value; give one, as 100 or 10..20", source=line)
@@ -239,3 +239,49 @@ def _text_of(line: str) -> str:
 
 def _shown(value: float) -> str:
     return f"{value:.7g}" if isinstance(value, float) else str(value)
+
+
+Encoding = Literal["utf8", "utf16"]
+
+
+def find_text(
+    memory: Memory, text: str, encoding: Encoding, *, read_only: bool = False, limit: int = 1000
+) -> list[int]:
+    """Find text in the memory of a game.
+
+    Args:
+        memory: Memory of the game.
+        text: Text to find, case-sensitive.
+        encoding: Encoding of the stored text; Windows programs mostly use ``utf16``.
+        read_only: Whether to include memory that the game cannot write: its code and constants.
+        limit: Maximum number of addresses.
+
+    Returns:
+        Addresses, ascending.
+
+    Raises:
+        ScanError: The text is empty, or cannot be encoded.
+        ProcessExitedError: The game has ended.
+    """
+    try:
+        needle = text.encode(_CODECS[encoding])
+    except UnicodeEncodeError as error:
+        raise ScanError(f"{text!r} cannot be stored as {encoding}: {error.reason}") from error
+    if not needle or len(needle) > CHUNK_BYTES:
+        raise ScanError(f"the text to find has {len(needle)} bytes; it needs 1 to {CHUNK_BYTES}")
+    regions = writable_regions(memory)
+    if read_only:
+        regions = sorted(
+            [*regions, *(region for region in memory.regions() if region.is_readable and not region.is_writable)],
+            key=lambda region: region.start,
+        )
+    found: list[int] = []
+    for start, data in chunks(memory, regions, extra=len(needle) - 1):
+        piece = data.tobytes()
+        at = piece.find(needle)
+        while 0 <= at < CHUNK_BYTES and len(found) < limit:
+            found.append(start + at)
+            at = piece.find(needle, at + 1)
+        if len(found) >= limit:
+            break
+    return found

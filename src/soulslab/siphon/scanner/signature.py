@@ -1,8 +1,8 @@
-"""A byte pattern for a place in the program: an instruction that refers to it, with enough around it to be unique.
+"""Search for a byte pattern that identifies a place in the program: an instruction that refers to it.
 
-A module with an offset holds for one build of the game; the code around an instruction often survives updates. Only
-x86-64 is known: an operand relative to the instruction pointer is a ModRM byte with mod 00 and r/m 101, followed by 32
-bits that count from the end of the instruction (Intel SDM, volume 2, section 2.2.1.6).
+An offset from a module is valid for one build of the game; the code around an instruction often survives updates. Only
+x86-64 is supported: an operand relative to the instruction pointer is a ModRM byte with mod 00 and r/m 101, followed by
+32 bits that count from the end of the instruction (Intel SDM, volume 2, section 2.2.1.6).
 """
 
 from __future__ import annotations
@@ -13,36 +13,37 @@ import msgspec
 import numpy as np
 
 from soulslab.errors import PatternError, ScanError
-from soulslab.siphon.image import Image
+from soulslab.siphon.attributes.pattern_scan import scan
 from soulslab.siphon.memory import Memory, Region
-from soulslab.siphon.pattern import Pattern, scan
+from soulslab.siphon.process.image import Image
 from soulslab.siphon.profile import Base
+from soulslab.siphon.profile.pattern import Pattern
 from soulslab.siphon.scanner.reading import Bytes, chunks
 
-#: How far below the address an instruction may refer to: games mostly address a struct and not its fields.
+#: Largest distance below the address that an instruction may refer to: games mostly address a struct, not its fields.
 DEFAULT_REACH_BYTES = 256
 _MAX_REFERENCES = 16
 _LENGTHS = (16, 24, 40, 64)
-_BEFORE = 8  # bytes that an instruction may have before its displacement
+_BEFORE = 8  # maximum length of an instruction before its displacement
 _PREFIXES = (0x66, 0xF2, 0xF3)
-# Opcodes by the bytes of the immediate that follows the displacement (Intel SDM, volume 2, appendix A).
+# Opcodes by the size of the immediate after the displacement in bytes (Intel SDM, volume 2, appendix A).
 _NO_IMMEDIATE = frozenset(
     [*(row + column for row in range(0, 0x40, 8) for column in range(4)), 0x63, *range(0x84, 0x8C), 0x8D, 0xFE, 0xFF]
 )
 _IMMEDIATE_8 = frozenset([0x6B, 0x80, 0x83, 0xC0, 0xC1, 0xC6])
 _IMMEDIATE_32 = frozenset([0x69, 0x81, 0xC7])
-_GROUP_3 = frozenset([0xF6, 0xF7])  # with an immediate for the first of their eight operations only
+_GROUP_3 = frozenset([0xF6, 0xF7])  # with an immediate only for the first of their eight operations
 _OPCODES = _NO_IMMEDIATE | _IMMEDIATE_8 | _IMMEDIATE_32 | _GROUP_3
 _TWO_BYTES = frozenset([*range(0x10, 0x18), 0x28, 0x29, *range(0x2A, 0x30), *range(0x40, 0x70), 0x7E, 0x7F])
 _TWO_BYTES_MORE = frozenset([0xAF, 0xB6, 0xB7, 0xBE, 0xBF, 0xD6])
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """A base by pattern, and how far from the place it is.
+    """A base by pattern, and the distance of the place from it.
 
     Attributes:
-        base: For the profile.
-        distance: The place lies so many bytes behind what the base finds.
+        base: Base for the profile.
+        distance: Bytes from the base to the place.
     """
 
     base: Base
@@ -53,10 +54,10 @@ class _Reference(msgspec.Struct, frozen=True):
     """An instruction that refers to a place.
 
     Attributes:
-        start: Its first byte.
-        displacement_at: Bytes from there to the displacement.
-        end: Bytes from there to its end.
-        place: What it refers to.
+        start: Address of its first byte.
+        displacement_at: Bytes from the start to the displacement.
+        end: Bytes from the start to its end.
+        place: Address that it refers to.
     """
 
     start: int
@@ -69,13 +70,13 @@ def find_signature(memory: Memory, image: Image, address: int, *, reach: int = D
     """Find a pattern for a place in the program.
 
     Args:
-        memory: Of the game.
-        image: Its executable.
-        address: The place, in the image.
-        reach: How far below it the place that an instruction refers to may lie.
+        memory: Memory of the game.
+        image: Executable of the game.
+        address: Place in the image.
+        reach: Largest distance below it that an instruction may refer to.
 
     Raises:
-        ScanError: No instruction refers to it, or none that can be told by a pattern.
+        ScanError: No instruction refers to it, or none has a unique pattern.
         ProcessExitedError: The game has ended.
     """
     found = sorted(set(_references(memory, image, address, reach)), key=lambda one: (address - one.place, one.start))
@@ -90,7 +91,7 @@ def find_signature(memory: Memory, image: Image, address: int, *, reach: int = D
         try:
             matches = scan(patterns, memory, ranges)
         except PatternError:
-            continue  # one has thousands of matches; a longer one has fewer
+            continue  # a short pattern has thousands of matches; a longer one has fewer
         for i, one in enumerate(found[:_MAX_REFERENCES]):
             if matches[str(i)] == [one.start]:
                 return Signature(_base(patterns[str(i)], one, address), address - one.place)
@@ -121,7 +122,7 @@ def _references(memory: Memory, image: Image, address: int, reach: int) -> Itera
         if data.size < overlap:
             continue
         displacements = np.ndarray((data.size - 3,), "<i4", buffer=data.data, strides=(1,))
-        # Where each would point, were it the end of its instruction; with an immediate, up to 4 bytes further.
+        # The target of each displacement without an immediate; an immediate adds up to 4 bytes.
         ends = np.arange(start + 4, start + 4 + displacements.size, dtype=np.int64) + displacements
         is_near = (ends >= address - reach - 4) & (ends <= address)
         is_operand = np.zeros(is_near.size, np.bool_)
@@ -133,9 +134,9 @@ def _references(memory: Memory, image: Image, address: int, reach: int) -> Itera
 
 
 def _decode(start: int, data: Bytes, at: int, place: int) -> _Reference | None:
-    """Return the instruction whose displacement lies at a position; None if it is none that we know."""
+    """Return the instruction whose displacement lies at a position; None if it is not a known instruction."""
     if at < _BEFORE:
-        return None  # the piece before ends with it
+        return None  # the readable piece ends before its end
     opcode = int(data[at - 2])
     first = at - 2
     has_word_operand = False
@@ -159,7 +160,7 @@ def _decode(start: int, data: Bytes, at: int, place: int) -> _Reference | None:
 
 
 def _pattern(memory: Memory, reference: _Reference, length: int) -> Pattern:
-    """Return the bytes from an instruction on, without what an update moves: displacements and targets of jumps."""
+    """Return the bytes from an instruction on, without parts that an update changes: displacements and jump targets."""
     code = memory.read(reference.start, length)
     masks = bytearray(b"\xff" * length)
     for at in _moving(code, reference):
@@ -171,7 +172,7 @@ def _pattern(memory: Memory, reference: _Reference, length: int) -> Pattern:
 
 
 def _moving(code: Sequence[int], reference: _Reference) -> Iterator[int]:
-    """Yield where 32-bit displacements seem to lie."""
+    """Yield the probable positions of 32-bit displacements."""
     yield reference.displacement_at
     for at in range(reference.end + 1, len(code)):
         before, last = code[at - 2], code[at - 1]

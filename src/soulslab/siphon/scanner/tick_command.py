@@ -11,12 +11,10 @@ import numpy as np
 from tomlkit import TOMLDocument
 
 from soulslab.errors import ClockStalledError, ScanError
+from soulslab.siphon.clock.lockstep_page import PAGE_LINK
 from soulslab.siphon.clock.native_library import library_path
-from soulslab.siphon.clock.page import PAGE_LINK
 from soulslab.siphon.memory import Region
-from soulslab.siphon.phase import move_to_middle
 from soulslab.siphon.profile import Boundary, ClockFacts, load_profile
-from soulslab.siphon.scanner.commands import Command
 from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile, remove_entry, set_values
 from soulslab.siphon.scanner.path_commands import check_name_is_free, signature_of
 from soulslab.siphon.scanner.pointers import Module, PointerMap, PointerPath, holding
@@ -30,11 +28,13 @@ from soulslab.siphon.scanner.tick_search import (
     TickTrial,
     exact_period_s,
 )
+from soulslab.siphon.scanner.value_commands import Command
 from soulslab.siphon.scanner.workbench import Paths, Workbench
+from soulslab.siphon.tick_alignment import advance_to_tick_middle
 
 #: Steps of one tick in a trial; more than 256, so that counters of 8 bits are seen to start again.
 TRIAL_STEPS = 300
-#: Keys of a trial, where the profile names none: most games do nothing worse with them than move.
+#: Keys of a trial if the profile names none: in most games they only move the character.
 TRIAL_KEYS = ("LEFT_ARROW", "RIGHT_ARROW", "UP_ARROW", "DOWN_ARROW", "SPACE")
 #: A counter that faults in more than this part of a trial does not count ticks.
 MAX_FAULTS = 0.5
@@ -95,7 +95,7 @@ def _tick(bench: Workbench, words: list[str]) -> None:
 
 
 def _is_own_entry(bench: Workbench, name: str) -> bool:
-    """Return whether the profile has a tick counter of that name which an earlier `tick` has written."""
+    """Return whether the profile has a tick counter with a name that an earlier `tick` has written."""
     if not bench.file.exists():
         return False
     attribute = load_profile(bench.file).attributes.get(name)
@@ -112,7 +112,7 @@ def _search(bench: Workbench, value_type: CounterType) -> TickSearch:
 
 
 def _searches(bench: Workbench) -> Iterator[tuple[str, list[Region], CounterType]]:
-    """Yield what to search. Short counters are searched after all others: many bytes look like one by accident."""
+    """Yield the searches. Short counters come last: many bytes resemble a counter by accident."""
     places = list(_places(bench))
     for where, regions in places:
         yield where, regions, "i32"
@@ -210,7 +210,7 @@ def _best_setting(bench: Workbench, search: TickSearch, counters: Sequence[TickC
 def _try(
     bench: Workbench, search: TickSearch, group: Sequence[TickCounter], period_s: float, boundary: Boundary
 ) -> TickSetting | None:
-    """Play a trial with one boundary; None if nothing counts, or the game does not come to rest with it."""
+    """Play a trial with one boundary; None if no counter counts, or the game cannot be held with it."""
     bench.game.configure_clock(_facts(bench.game.profile.clock, period_s, boundary))
     keys = _keys(bench)
     addresses = np.array([counter.address for counter in group], np.uint64)
@@ -223,7 +223,7 @@ def _try(
         bench.game.step((keys[number % len(keys)],) if keys else (), period_s)
 
     try:
-        if not move_to_middle(count, period_s):
+        if not advance_to_tick_middle(count, period_s):
             return None
         trials = search.trial(addresses, step, TRIAL_STEPS)
         bench.game.step((), period_s)
@@ -291,9 +291,9 @@ def _remove_counter(bench: Workbench, document: TOMLDocument, name: str) -> None
 
 
 def _path_to(bench: Workbench, counter: TickCounter, counters: Sequence[TickCounter]) -> PointerPath | None:
-    """Return how a counter is reached; None if no path leads to it.
+    """Return the pointer path to a counter; None if no path leads to it.
 
-    Of pointer paths that an earlier run left, those that lead to a tick counter of this run are proven.
+    Pointer paths from an earlier run that lead to a tick counter of this run are proven.
     """
     modules = bench.game.modules(with_libraries=True)
     memory, address = bench.game.memory, counter.address
@@ -356,7 +356,7 @@ def _write_frame_period(bench: Workbench, name: str) -> None:
 
 
 def _clock_values(period_s: float, boundary: Boundary) -> dict[str, object]:
-    """Return the values of ``[clock]``; None for those that the table is not to have."""
+    """Return the values of ``[clock]``; None for values to remove."""
     tick_hz = 1 / period_s
     nearest = round(tick_hz)
     return {

@@ -39,7 +39,7 @@ MIN_CHANGES = 10
 N_CARRY_STEPS = 600
 #: Most values that are read in each fine step.
 MAX_CANDIDATES = 4000
-#: A counter that changes in more than this part of the fine steps follows the steps, not a tick of its own.
+#: A counter that changes in more than this part of the fine steps follows the steps and not a tick.
 MAX_CHANGING = 0.7
 #: Most by which the moments of change may differ from equal intervals, as a part of one: games that sleep in steps of
 #: 10 ms tick that irregularly. Steps of whole ticks from the middle of a tick have half a tick to spare.
@@ -131,11 +131,11 @@ class TickSearch:
 
         Args:
             regions: Regions to read.
-            program: Data of the executable, for counters that lie elsewhere: those that grow while none of it changes
-                belong to another thread, such as the sound, and are left out.
+            program: Data of the executable, for counters that lie outside of it: counters that grow while none of this
+                data changes belong to another thread, such as the sound, and are excluded.
 
         Returns:
-            The counters that were found, and the number of other integers that grow steadily.
+            The counters found, and the number of other integers that grow steadily.
 
         Raises:
             ProcessExitedError: The game has ended.
@@ -194,7 +194,7 @@ class TickSearch:
         return _regular_period_s(moments)[0] if _is_regular(moments) else None
 
     def trial(self, addresses: Addresses, step: Callable[[int], object], n_steps: int) -> list[TickTrial]:
-        """Play steps of one tick and count for each counter those that did not make exactly one.
+        """Play steps of one tick and count for each counter the steps without exactly one tick.
 
         Args:
             addresses: Addresses of the counters.
@@ -226,7 +226,7 @@ class TickSearch:
                 values[i] = int.from_bytes(self._memory.read(address, self._dtype.itemsize), "little")
                 is_readable[i] = True
             except MemoryAccessError:
-                continue  # the game has freed it, which `is_readable` says
+                continue  # freed by the game; `is_readable` marks it
         return values, is_readable
 
     def _steady(self, regions: Sequence[Region]) -> Addresses:
@@ -343,7 +343,7 @@ def _follows(is_change: NDArray[np.bool_], is_active: NDArray[np.bool_]) -> bool
 
 
 def _tick_counter(address: int, values: Counts) -> TickCounter | None:
-    """Return the tick counter that a column of fine readings belongs to; None if it is none."""
+    """Return the tick counter for a column of fine readings; None if it is not a tick counter."""
     growth = np.diff(values)
     moments = np.flatnonzero(growth)
     if (growth[moments] != 1).any() or not _is_regular(moments):

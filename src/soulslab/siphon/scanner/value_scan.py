@@ -1,4 +1,4 @@
-"""A scan for a number that narrows down over rounds, as memory scanners do."""
+"""A scan for a number that is narrowed down over rounds."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from soulslab.siphon.scanner.conditions import COMPARING, DTYPES, Condition, Val
 from soulslab.siphon.scanner.reading import CHUNK_BYTES, Bytes, chunks, readable_runs, writable_regions
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called now and then with the bytes that were looked through, and all that there are."""
+"""Called regularly with the number of scanned bytes, and the total."""
 
-#: Fewer candidates than this in one piece of memory are read one by one.
+#: With fewer candidates than this in one piece of memory, they are read one by one.
 _FEW = 64
 _DEFAULT_MAX_BYTES = 4 << 30
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A place that may hold the value.
+    """An address that may hold the value.
 
     Attributes:
-        address: Where.
-        value: What was there in the last round.
+        address: Address.
+        value: Value in the last round.
     """
 
     address: int
@@ -40,8 +40,8 @@ class _Block(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         start: Address of the piece.
-        offsets: (n,) uint32, bytes from there, ascending; None for every position.
-        values: (n,) what was there in the last round.
+        offsets: (n,) uint32, byte offsets from the start, ascending; None for every position.
+        values: (n,) values in the last round.
     """
 
     start: int
@@ -53,16 +53,16 @@ class ValueScan:
     """The candidates for one number.
 
     Args:
-        memory: Of the game.
-        value_type: How the game stores the number.
-        alignment: Candidates lie at multiples of it; 0 for the size of the type, 1 to miss none.
-        with_stacks: Look into the stack of the main thread, too.
-        max_bytes: Most that the candidates may take up here.
+        memory: Memory of the game.
+        value_type: Type of the stored number.
+        alignment: Alignment of candidates in bytes; 0 for the size of the type, 1 for every address.
+        with_stacks: Whether to include the stack of the main thread.
+        max_bytes: Maximum size of the stored candidates.
 
     Attributes:
-        n_candidates: How many there are now.
-        n_rounds: How many rounds have been done.
-        n_bytes: Bytes that the first round looked through.
+        n_candidates: Number of candidates.
+        n_rounds: Number of rounds so far.
+        n_bytes: Number of bytes scanned in the first round.
     """
 
     def __init__(
@@ -83,25 +83,25 @@ class ValueScan:
         self._with_stacks = with_stacks
         self._max_bytes = max_bytes
         self._blocks: list[_Block] = []
-        #: The candidates before each round that can be taken back, the last one last.
+        #: The candidates before each round that can be undone, the most recent last.
         self._earlier: list[list[_Block]] = []
         self.n_candidates = 0
         self.n_rounds = 0
         self.n_bytes = 0
 
     def first(self, condition: Condition, progress: Progress | None = None) -> int:
-        """Look through all memory that the game may write; a scan that was under way is begun anew.
+        """Scan all writable memory; a scan in progress is restarted.
 
         Args:
             condition: ``exact``, ``between`` or ``unknown``.
-            progress: Told how far it is.
+            progress: Called with the progress.
 
         Returns:
-            How many candidates there are.
+            Number of candidates.
 
         Raises:
             ScanError: The condition compares with an earlier round or does not fit the type, or the candidates would
-                take up more than `max_bytes`.
+                need more than `max_bytes`.
             ProcessExitedError: The game has ended.
         """
         check_condition(condition, self._value_type)
@@ -128,14 +128,14 @@ class ValueScan:
         """Keep the candidates that fulfil a condition now.
 
         Args:
-            condition: Any.
-            progress: Told how far it is.
+            condition: Condition of any kind.
+            progress: Called with the progress.
 
         Returns:
-            How many are left.
+            Number of remaining candidates.
 
         Raises:
-            ScanError: There was no first round, or the condition does not fit the type.
+            ScanError: The first round is missing, or the condition does not fit the type.
             ProcessExitedError: The game has ended.
         """
         check_condition(condition, self._value_type)
@@ -159,16 +159,16 @@ class ValueScan:
         return self.n_candidates
 
     def undo(self) -> int:
-        """Take the last narrowing round back.
+        """Undo the last narrowing round.
 
         Returns:
-            How many candidates there are again; they have the values that they had then.
+            Number of candidates, which have their values of that time again.
 
         Raises:
-            ScanError: There is none to take back, or it is too long ago to be remembered.
+            ScanError: No round can be undone, or it is no longer stored.
         """
         if not self._earlier:
-            raise ScanError("there is no round to take back; a first round can only be done anew")
+            raise ScanError("no round can be undone; a first round can only be repeated")
         self._blocks = self._earlier.pop()
         self.n_candidates = sum(block.values.size for block in self._blocks)
         self.n_rounds -= 1
@@ -190,7 +190,7 @@ class ValueScan:
         """Return the candidates of a piece of memory."""
         skip = -start % self._alignment
         start, data = start + skip, data[skip:]
-        # The extra bytes are one too few for a value that begins in the next piece.
+        # The extra bytes are one fewer than a value, so none that begins in the next piece is found here.
         n = -(-max(0, data.size - self._dtype.itemsize + 1) // self._alignment)
         view: Values = np.ndarray((n,), self._dtype, buffer=data.data, strides=(self._alignment,))
         if condition.kind == "unknown":
@@ -201,7 +201,7 @@ class ValueScan:
         return _Block(start, (indices * self._alignment).astype(np.uint32), view[indices])
 
     def _narrow(self, block: _Block, condition: Condition) -> _Block | None:
-        """Return the candidates of a block that are left."""
+        """Return the remaining candidates of a block."""
         offsets = self._offsets_of(block)
         now, is_readable = self._read(block.start, offsets)
         mask = mask_of(condition, now, block.values)
@@ -219,7 +219,7 @@ class ValueScan:
         return np.arange(block.values.size, dtype=np.uint32) * np.uint32(self._alignment)
 
     def _read(self, start: int, offsets: NDArray[np.uint32]) -> tuple[Values, NDArray[np.bool_] | None]:
-        """Return the values at some positions now, and which of them could be read; None if all of them."""
+        """Return the current values at some positions, and which of them could be read; None if all could."""
         size = self._dtype.itemsize
         first = int(offsets[0])
         n_bytes = int(offsets[-1]) + size - first
@@ -263,5 +263,5 @@ class ValueScan:
 
 
 def _size_of(block: _Block) -> int:
-    """Return how many bytes a block takes up."""
+    """Return the size of a block in bytes."""
     return block.values.nbytes + (0 if block.offsets is None else block.offsets.nbytes)

@@ -1,4 +1,4 @@
-"""What the commands of the scan prompt work on: the game, the search, the paths, the terminal."""
+"""The state of a scan, on which the commands of the prompt operate: game, search, paths, terminal."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Table
 
 from soulslab.errors import ConfigError, MemoryAccessError, ScanError
-from soulslab.siphon.scanner.game import ScannedGame
 from soulslab.siphon.scanner.pointers import PointerPath, follow
+from soulslab.siphon.scanner.scanned_game import ScannedGame
 from soulslab.siphon.scanner.searches import Search, open_search
 from soulslab.siphon.scanner.value_scan import Progress
 
@@ -22,14 +22,14 @@ N_SHOWN = 10
 
 
 class Paths(msgspec.Struct):
-    """The ways to a value that were found.
+    """The pointer paths to a value.
 
     Attributes:
-        all: The shortest first.
-        search: Of the type of the value.
+        all: Paths, the shortest first.
+        search: Search for the type of the value.
         found_in: Number of the run of the game in which they were found.
-        n_restarts: How many later runs they have held in.
-        seen_in: Number of the last run in which they were looked at.
+        n_restarts: Number of later runs in which they were valid.
+        seen_in: Number of the last run in which they were checked.
     """
 
     all: list[PointerPath]
@@ -40,12 +40,12 @@ class Paths(msgspec.Struct):
 
 
 class KeyInput(msgspec.Struct, frozen=True):
-    """Keys that were pressed by a command.
+    """Keys that a command pressed.
 
     Attributes:
-        keys: Physical keys, or actions of the profile's ``[keys]``; none for a wait.
+        keys: Physical keys, or actions of the profile's ``[keys]``; empty for a wait.
         seconds: Game time for which they were held.
-        is_tap: They were pressed one after another, each for `seconds`, and released for as long.
+        is_tap: Whether they were pressed one after another, each for `seconds`, and released for as long.
     """
 
     keys: tuple[str, ...]
@@ -57,14 +57,14 @@ class Workbench:
     """The state of a scan.
 
     Args:
-        game: What is scanned.
-        file: The profile that is being made; it need not exist.
-        console: The terminal.
-        ask: Asks the user for a line; None if nobody is there.
+        game: Scanned game.
+        file: Path of the profile, which need not exist.
+        console: Terminal.
+        ask: Asks the user for a line; None without a user.
 
     Attributes:
-        search: The search that is under way.
-        paths: What ``path`` has found; None before.
+        search: Current search.
+        paths: Result of ``path``; None before.
         inputs: Keys and waits since the game was started.
         is_exact_start: Whether the time of the game has passed in these inputs only.
     """
@@ -86,35 +86,39 @@ class Workbench:
         self.console.print(escape(text), style=style, highlight=False, soft_wrap=True)
 
     def begin(self, search: Search | None = None) -> None:
-        """Begin a search anew: another one, or of the same type."""
+        """Start a new search: another one, or one of the same type."""
         self.search = search or open_search(self.game.memory, self.search.type)
 
     def address(self, number: str) -> int:
-        """Return the address of the candidate with a number, as `show` prints it; also takes 0x... for any address.
+        """Return the address of a numbered candidate of `show`; also accepts any address as 0x....
 
         Raises:
-            ConfigError: There is none of that number.
+            ConfigError: No candidate has the number.
         """
         if number.lower().startswith("0x"):
             try:
                 return int(number, 16)
             except ValueError as error:
-                raise ConfigError("is no address", source=number) from error
+                raise ConfigError("is not an address", source=number) from error
         if not number.isascii() or not number.isdigit() or int(number) < 1:
-            raise ConfigError("is no number of a candidate, as list shows it, and no address as 0x1234", source=number)
+            raise ConfigError(
+                "is neither a candidate number, as list shows it, nor an address such as 0x1234", source=number
+            )
         addresses = self.search.addresses(int(number))
         if len(addresses) < int(number):
-            raise ConfigError(f"is no candidate; there are {self.search.n_candidates}", source=number)
+            raise ConfigError(
+                f"is not a candidate; the number of candidates is {self.search.n_candidates}", source=number
+            )
         return addresses[-1]
 
     def where(self, address: int) -> str:
-        """Return an address as a person wants to read it."""
+        """Return an address as text for people."""
         start = self.game.image.base
         is_inside = start <= address < start + self.game.image.size
         return f"{address:#x}  executable+{address - start:#x}" if is_inside else f"{address:#x}"
 
     def show(self, limit: int = N_SHOWN) -> None:
-        """Print how many candidates there are, and the first with their values: of the last round, and of now."""
+        """Print the number of candidates, and the first ones with their values in the last round and now."""
         search = self.search
         n = search.n_candidates
         if not search.n_rounds:
@@ -138,7 +142,7 @@ class Workbench:
         """Print the paths with the values that they lead to now.
 
         Raises:
-            ScanError: None have been searched.
+            ScanError: No paths have been searched.
         """
         paths = self.found_paths()
         table = Table(box=None, pad_edge=False)
@@ -151,17 +155,17 @@ class Workbench:
             self.say(f"... and {len(paths.all) - limit} more", style="dim")
 
     def found_paths(self) -> Paths:
-        """Return what ``path`` has found.
+        """Return the result of ``path``.
 
         Raises:
-            ScanError: Nothing, or it was not asked.
+            ScanError: No paths were found, or ``path`` was not used.
         """
         if self.paths is None or not self.paths.all:
-            raise ScanError("there is no path yet; narrow the candidates down, then: path 1")
+            raise ScanError("no path was searched yet; narrow the candidates down, then: path 1")
         return self.paths
 
     def now(self, search: Search, address: int) -> str:
-        """Return what a place holds now, as text."""
+        """Return the current value of a place, as text."""
         try:
             return search.now(address)
         except MemoryAccessError:
@@ -175,7 +179,7 @@ class Workbench:
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Progress]:
-        """Show how far something is, on a terminal."""
+        """Show a progress bar on a terminal."""
         with ProgressBar(console=self.console, transient=True, disable=not self.console.is_terminal) as bar:
             task = bar.add_task(what, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from soulslab.errors import WindowGoneError
 from soulslab.siphon.capture import NATIVE, FrameFormat
-from soulslab.siphon.capture.fake import FakeCapture
 from soulslab.siphon.capture.pixels import convert
+from soulslab.siphon.fake_game import FakeCapture
 
 SCREEN = np.random.default_rng(0).integers(0, 256, (120, 160, 4), dtype=np.uint8)
 
 
 def reference(bgrx, frame_format):
-    """What a user makes of the whole RGB picture with OpenCV."""
+    """Convert the whole RGB image with OpenCV, as a user would."""
     rgb = np.ascontiguousarray(bgrx[..., 2::-1])
     pixels = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY) if frame_format.is_grey else rgb
     if not frame_format.width_px:

@@ -37,7 +37,7 @@ class TestFakeClock(ClockContract):
         return end_game
 
 
-def test_it_tells_of_each_advance(game):
+def test_each_advance_is_reported(game):
     clock = FakeClock(game.advances.append)
     clock.advance(0.1)
     clock.advance(0.0)

@@ -1,4 +1,4 @@
-"""The clock of a game that has a speed of its own."""
+"""The clock of a game with a speed attribute."""
 
 import subprocess
 import sys

@@ -115,7 +115,7 @@ def test_after_a_write_that_fails_the_file_stays_at_its_last_commit(tmp_path, mo
     with pytest.raises(OSError, match="No space"):
         file.commit()
     monkeypatch.undo()
-    # Whoever uses it can still read back what it wrote, and close.
+    # Its user can still read the written data, and close it.
     file.seek(0, 2)
     file.write(b"more")
     buffer = bytearray(4)

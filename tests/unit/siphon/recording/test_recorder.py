@@ -16,7 +16,7 @@ from soulslab.errors import (
     WindowNotFoundError,
 )
 from soulslab.siphon.fake import TOY_PROFILE, FakeSession
-from soulslab.siphon.recording import video
+from soulslab.siphon.recording import recording_video as video
 from soulslab.siphon.recording.columns import KEY_COLUMNS
 from soulslab.siphon.recording.reading import read_recording, video_frames
 from soulslab.siphon.recording.recorder import Recorder, RecordingOptions
@@ -94,7 +94,7 @@ def test_a_recording_has_the_public_layout(session, tmp_path):
 def test_what_was_there_is_what_is_read(session, tmp_path, compression):
     path = tmp_path / "a.h5"
     session.write({"x": 1.25, "name": "Tørk ⚔", "velocity": np.array([0.5, -2.0])})
-    session.toy.values["ticks"] = 2**31 + 1  # more than float32 can tell apart
+    session.toy.values["ticks"] = 2**31 + 1  # not exact in float32
     session.input.set_held(("W", "MOUSE_LEFT"))
     record(session, path, compression=compression)
     recording = read_recording(path)
@@ -257,7 +257,7 @@ def test_what_the_queue_cannot_hold_is_dropped_and_counted(session, tmp_path, mo
     assert status.n_dropped >= 3
 
 
-def test_a_failure_to_write_is_told_and_the_game_goes_on(session, tmp_path, monkeypatch):
+def test_a_failure_to_write_is_reported_and_the_game_goes_on(session, tmp_path, monkeypatch):
     recorder = Recorder(session, tmp_path / "a.h5", RecordingOptions(rate_hz=200))
     wait_for(lambda: len(read_recording(tmp_path / "a.h5", with_frames=False)) > 0)
     monkeypatch.setattr(recorder._writer._destination._file._file, "failure", OSError(28, "No space left on device"))
@@ -270,7 +270,7 @@ def test_a_failure_to_write_is_told_and_the_game_goes_on(session, tmp_path, monk
     session.step(Step(advance_s=0.1))
 
 
-def test_a_sampler_that_breaks_is_told(session, tmp_path, monkeypatch):
+def test_a_sampler_that_breaks_is_reported(session, tmp_path, monkeypatch):
     recorder = Recorder(session, tmp_path / "a.h5", RecordingOptions(rate_hz=200))
     monkeypatch.setattr(session, "capture", lambda _: 1 / 0)
     wait_for(lambda: not recorder.status().is_recording)

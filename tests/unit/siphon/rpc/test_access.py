@@ -12,8 +12,8 @@ import grpc
 import pytest
 
 from soulslab.errors import AccessRefusedError, ConfigError, InvalidValueError, ReadOnlyError, WireError
+from soulslab.siphon.attributes.chain_number import ChainNumber
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.chain_number import ChainNumber
 from soulslab.siphon.fake import LAYOUT, OWNER_OFFSET, FakeSession
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc import server as server_module
@@ -111,7 +111,7 @@ def silent(channel, method, *, metadata=()):
 
 
 @pytest.mark.parametrize("method", [f"/{m.SERVICE}/Attach", f"/{m.SERVICE}/Read", f"/{m.SERVICE}/Watch", "/o.S/Twice"])
-def test_silent_calls_block_nobody(toys, method):
+def test_silent_calls_do_not_block_other_calls(toys, method):
     def other(_):
         twice = grpc.unary_unary_rpc_method_handler(lambda request, _: request * 2)
         return [grpc.method_handlers_generic_handler("o.S", {"Twice": twice})]
@@ -220,7 +220,7 @@ def test_a_token_file_without_a_good_token_is_refused(token_file, content):
 def test_a_token_file_has_to_be_a_file(tmp_path):
     with pytest.raises(ConfigError, match=r"cannot be read|no regular file"):
         read_token(tmp_path)
-    with pytest.raises(ConfigError, match="no regular file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         read_token(Path(os.devnull))
 
 

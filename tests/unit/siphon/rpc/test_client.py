@@ -122,7 +122,7 @@ def test_values_of_all_kinds_come_as_they_are(toys, remote):
     assert remote.read("is_hurt") is False
     velocity = remote.read("velocity")
     assert velocity.dtype == np.float64
-    velocity += 1.0  # an array of its own
+    velocity += 1.0  # a new array
     assert remote.read("velocity").tolist() == [1.5, -2.0]
     remote.write({"velocity": np.array([3.0, 4.0], np.float32)})
     assert toys.read("velocity").tolist() == [3.0, 4.0]
@@ -277,7 +277,7 @@ def slow(tmp_path):
         session.may_read.set()
 
 
-def test_who_waits_too_long_for_others_is_told(slow, monkeypatch):
+def test_a_long_wait_for_other_clients_is_an_error(slow, monkeypatch):
     session, server, pool = slow
     with connect(server.address, token=TOKEN) as first, connect(server.address, token=TOKEN) as second:
         reading = pool.submit(first.read, "hp")
@@ -361,7 +361,7 @@ def test_an_error_ends_a_watch(toys, remote):
 # --- loss ---------------------------------------------------------------------------------------------------
 
 
-def test_nobody_is_there(tmp_path):
+def test_no_server_listens(tmp_path):
     for address in (f"unix:{tmp_path}/none", "127.0.0.1:1"):
         with pytest.raises(ServerUnavailableError, match="no server answers at"):
             connect(address)
@@ -373,7 +373,7 @@ def test_an_address_has_to_be_one():
             connect(address)
 
 
-def test_a_lost_server_is_told_once_and_found_again(toys, tmp_path):
+def test_a_lost_server_is_reported_once_and_found_again(toys, tmp_path):
     options = ServerOptions(address=f"unix:{tmp_path}/s", token=TOKEN)
     first = serve(toys, options)
     with connect(first.address, token=TOKEN) as remote:
@@ -389,7 +389,7 @@ def test_a_lost_server_is_told_once_and_found_again(toys, tmp_path):
             remote.step(Step(held=("W",), advance_s=0.1))
 
 
-def test_a_loss_that_nobody_noticed_is_told(toys, tmp_path):
+def test_an_unnoticed_loss_is_reported(toys, tmp_path):
     options = ServerOptions(address=f"unix:{tmp_path}/s", token=TOKEN)
     first = serve(toys, options)
     with connect(first.address, token=TOKEN) as remote, connect(first.address, token=TOKEN) as other:
@@ -404,7 +404,7 @@ def test_a_loss_that_nobody_noticed_is_told(toys, tmp_path):
             assert other.info.n_starts == 2
 
 
-def test_a_connection_that_is_lost_beside_an_answer_is_told_by_the_next_call(toys, remote):
+def test_a_connection_lost_after_an_answer_is_reported_by_the_next_call(toys, remote):
     for failure in (None, PointerError):
         toys.toy.is_loading = failure is not None
         connection = remote._connection

@@ -40,7 +40,7 @@ def game(monkeypatch, tmp_path):
             yield toys, remote
 
 
-def test_what_holds_is_told(game):
+def test_the_selected_source_is_reported(game):
     toys, remote = game
     assert remote.profile == toys.profile
     assert remote.info.sources == {"hp": ""}
@@ -57,11 +57,11 @@ def test_a_write_decides(game):
     assert remote.read("hp") == 50
 
 
-def test_what_cannot_be_told_yet_is_told_so(game):
+def test_an_undecided_attribute_is_an_error(game):
     toys, remote = game
     toys.toy.memory.write(OWNER_AT + OWNER_OFFSET, bytes(8))
     for use in (lambda: remote.read("hp"), lambda: remote.write({"hp": 50})):
-        with pytest.raises(UndecidedAttributeError, match="none of its 2 ways") as caught:
+        with pytest.raises(UndecidedAttributeError, match="none of its 2 variants") as caught:
             use()
         assert caught.value.attribute == "hp"
         assert [problem.partition(":")[0] for problem in caught.value.problems] == [WRONG, RIGHT]

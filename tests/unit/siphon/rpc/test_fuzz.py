@@ -10,14 +10,14 @@ import grpc
 import msgspec
 import pytest
 
+from soulslab.siphon.attributes.chain_number import ChainNumber
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.chain_number import ChainNumber
 from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.connection import make_endpoint
 from soulslab.siphon.rpc.server import ServerOptions, serve
-from soulslab.siphon.rpc.values import encode, make_decoder
+from soulslab.siphon.rpc.wire_encoding import encode, make_decoder
 from soulslab.siphon.session import Step
 
 N_UNARY = 1500

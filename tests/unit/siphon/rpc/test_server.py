@@ -17,14 +17,14 @@ from soulslab.errors import (
     UnknownAttributeError,
     WireError,
 )
-from soulslab.siphon.chain_number import ChainNumber
+from soulslab.siphon.attributes.chain_number import ChainNumber
 from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.connection import make_endpoint
-from soulslab.siphon.rpc.failures import from_call
+from soulslab.siphon.rpc.error_mapping import from_call
 from soulslab.siphon.rpc.server import ServerOptions, serve
-from soulslab.siphon.rpc.values import encode, make_decoder
+from soulslab.siphon.rpc.wire_encoding import encode, make_decoder
 from soulslab.siphon.session import Step
 from support.waiting import wait_for
 
@@ -55,7 +55,7 @@ def metadata(token=TOKEN, client=""):
 
 
 def ask(channel, request, kind, **keys):
-    """Send a unary call as somebody would who knows the messages and nothing else of ours."""
+    """Send a unary call without our client, only with the messages."""
     call = channel.unary_unary(f"/{m.SERVICE}/{type(request).__name__}")
     try:
         return make_decoder(kind).decode(call(encode(request), timeout=30.0, metadata=metadata(**keys)))
@@ -96,7 +96,7 @@ def test_tls_files_have_to_be_such(toys, pem, tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         serve(toys, ServerOptions(tls_certificate=tmp_path / "none", tls_key=pem))
     (tmp_path / "other").write_text("no PEM")
-    with pytest.raises(ConfigError, match="is no PEM file"):
+    with pytest.raises(ConfigError, match="is not a PEM file"):
         serve(toys, ServerOptions(tls_certificate=tmp_path / "other", tls_key=pem))
     with pytest.raises(ConfigError, match="cannot listen"):
         serve(toys, ServerOptions(tls_certificate=pem, tls_key=pem))
@@ -121,7 +121,7 @@ def test_an_address_that_is_taken_is_refused(toys, server):
 def test_a_file_is_not_replaced_by_a_socket(toys, tmp_path):
     path = tmp_path / "file"
     path.write_text("precious")
-    with pytest.raises(ConfigError, match="is no socket"):
+    with pytest.raises(ConfigError, match="is not a socket"):
         serve(toys, ServerOptions(address=f"unix:{path}"))
     assert path.read_text() == "precious"
 
@@ -200,7 +200,7 @@ def test_what_is_no_server_of_ours_is_said(toys, tmp_path):
     port = other.add_insecure_port("127.0.0.1:0")
     other.start()
     try:
-        with pytest.raises(WireError, match="no soulslab server"):
+        with pytest.raises(WireError, match="not a soulslab server"):
             connect(f"127.0.0.1:{port}")
     finally:
         other.stop(None).wait()
@@ -283,7 +283,7 @@ class Opener:
         return [session._is_closed for session in self.sessions]
 
 
-def test_a_session_of_somebody_else_stays_open(toys):
+def test_a_session_of_another_owner_stays_open(toys):
     with serve(toys) as server, connect(server.address, token=server.token) as remote:
         remote.input.set_held(["W"])
     assert toys.toy.held == frozenset()
@@ -328,7 +328,7 @@ def test_a_game_that_cannot_be_opened_is_said_to_each_client():
         assert server.n_clients == 0
 
 
-def test_a_mistake_in_our_code_is_told_and_costs_nothing(toys, server, caplog):
+def test_a_mistake_in_our_code_is_reported_and_costs_nothing(toys, server, caplog):
     with connect(server.address, token=TOKEN) as remote:
         remote.input.set_held(["W"])
         toys.read = lambda _: 1 / 0

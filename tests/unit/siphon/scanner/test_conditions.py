@@ -110,6 +110,6 @@ def test_a_float_that_grew_in_its_own_precision_grew_by_so_much():
         (Condition("increased_by", 0), "i32", "above 0"),
     ],
 )
-def test_what_cannot_be_meant_is_told(condition, value_type, problem):
+def test_an_invalid_condition_is_reported(condition, value_type, problem):
     with pytest.raises(ScanError, match=problem):
         check_condition(condition, value_type)

@@ -1,4 +1,4 @@
-"""What a person types to look for a value."""
+"""Parsing of typed conditions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_other_lines_are_none(line):
 
 
 @pytest.mark.parametrize("line", ["= ten", "= 1.5", "1..", "> x", "= 0xg", "5 6", "+-5", "= 1e3", "?5"])
-def test_mistakes_are_told(line):
+def test_mistakes_are_reported(line):
     with pytest.raises(ConfigError):
         parse_condition(line, "i32")
 

@@ -41,7 +41,7 @@ def test_paths_that_survive_are_kept():
     assert verify(paths, again, modules, target) == [paths[1]]
 
 
-def test_a_path_that_leads_nowhere_is_told():
+def test_a_path_that_leads_nowhere_is_reported():
     memory, modules, *_ = world()
     with pytest.raises(MemoryAccessError):
         follow(PointerPath(1, (0,), "", 0x48), memory, [Module("", 0x1, 0x2)])

@@ -1,4 +1,4 @@
-"""Whatever is typed at the scan prompt: it is done, or told what is wrong with it."""
+"""Any line typed at the scan prompt is executed or gives an error message."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rich.console import Console
 
 from soulslab.errors import ProcessNotFoundError, SoulslabError
 from soulslab.siphon.fake import TOY_PROFILE
-from soulslab.siphon.image import Image, Section
 from soulslab.siphon.memory.fake import FakeMemory
+from soulslab.siphon.process.image import Image, Section
 from soulslab.siphon.scanner.pointers import Module
 from soulslab.siphon.scanner.prompt import COMMANDS, do_line
 from soulslab.siphon.scanner.workbench import Workbench
@@ -93,7 +93,7 @@ def folder(tmp_path, monkeypatch):
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join), min_size=1, max_size=6))
-def test_any_line_is_done_or_told_what_is_wrong_with_it(folder, lines):
+def test_any_line_is_executed_or_reported(folder, lines):
     file = folder / "made.toml"
     file.unlink(missing_ok=True)
     bench = Workbench(Still(), file, Console(file=io.StringIO(), width=80))

@@ -48,7 +48,7 @@ def test_a_number_is_found_over_rounds_and_a_round_can_be_taken_back(memory, dat
     assert search.look("increased")
     assert search.addresses(9) == [START + 8]
     search.undo()
-    with pytest.raises(ScanError, match="no round to take back"):
+    with pytest.raises(ScanError, match="no round can be undone"):
         search.undo()
 
 
@@ -124,5 +124,5 @@ def test_rounds_that_take_too_much_memory_cannot_be_taken_back(memory, data):
     scan.narrow(Condition("unchanged"))
     assert scan.n_candidates == 1022
     assert scan.undo() == 1023
-    with pytest.raises(ScanError, match="no round to take back"):
+    with pytest.raises(ScanError, match="no round can be undone"):
         scan.undo()

@@ -1,4 +1,4 @@
-"""Instructions that refer to a place, decoded and told apart by patterns."""
+"""Instructions that refer to a place, decoded and identified by patterns."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import struct
 import pytest
 
 from soulslab.errors import ScanError
-from soulslab.siphon.image import Image, Section
+from soulslab.siphon.attributes.pattern_scan import scan
 from soulslab.siphon.memory.fake import FakeMemory
-from soulslab.siphon.pattern import Pattern, scan
+from soulslab.siphon.process.image import Image, Section
+from soulslab.siphon.profile.pattern import Pattern
 from soulslab.siphon.scanner.signature import find_signature
 
 CODE = 0x140001000
@@ -99,14 +100,14 @@ def test_what_an_update_moves_is_not_in_the_pattern():
     assert words[11:14] == ["48", "8B", "0D"]
 
 
-def test_code_that_occurs_twice_is_told_apart_by_what_follows():
+def test_repeated_code_is_distinguished_by_the_following_bytes():
     twice = ["8B 05 d", "90 90 90 90 90 90 90 90 90 90 90 90"]
     memory, image, _ = program(*twice, "C3", *twice, "CC")
     signature = find_signature(memory, image, PLACE)
     assert len(signature.base.pattern.split()) > 16
 
 
-def test_code_that_cannot_be_told_apart_is_an_error():
+def test_indistinguishable_code_is_an_error():
     memory, image, _ = program(*["8B 05 d", *["90" * 70]] * 2)
     with pytest.raises(ScanError, match="more than once"):
         find_signature(memory, image, PLACE, reach=0)

@@ -13,7 +13,7 @@ from soulslab.errors import MemoryAccessError, ScanError
 from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.scanner import reading
 from soulslab.siphon.scanner.conditions import DTYPES, Condition
-from soulslab.siphon.scanner.text_scan import find_text
+from soulslab.siphon.scanner.searches import find_text
 from soulslab.siphon.scanner.value_scan import ValueScan
 
 PAGE = 4096
@@ -39,10 +39,10 @@ class HolesMemory(FakeMemory):
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    """Let a few pages do as megabytes."""
+    """Make a few pages sufficient for the test."""
     monkeypatch.setattr(reading, "CHUNK_BYTES", 2 * PAGE)
     monkeypatch.setattr("soulslab.siphon.scanner.value_scan.CHUNK_BYTES", 2 * PAGE)
-    monkeypatch.setattr("soulslab.siphon.scanner.text_scan.CHUNK_BYTES", 2 * PAGE)
+    monkeypatch.setattr("soulslab.siphon.scanner.searches.CHUNK_BYTES", 2 * PAGE)
 
 
 @pytest.mark.parametrize("alignment", [0, 1, 2])
@@ -193,7 +193,7 @@ def test_text_among_constants_is_found_on_request():
     assert find_text(memory, "Game", "utf8", read_only=True) == [0x10000]
 
 
-def test_text_that_cannot_be_is_told():
+def test_invalid_text_is_reported():
     with pytest.raises(ScanError, match="1 to"):
         find_text(FakeMemory(), "", "utf8")
     with pytest.raises(ScanError, match="cannot be stored"):

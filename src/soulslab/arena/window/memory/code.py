@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from soulslab.arena.window.memory.spaces import Claim, Space
 from soulslab.config.checking import join_place
 from soulslab.errors import LayoutError
-from soulslab.siphon.pattern import Pattern
 from soulslab.siphon.profile import Base, CodeOffset, Profile
+from soulslab.siphon.profile.pattern import Pattern
 
 DISPLACEMENT_SIZE = 4
 #: The scan refuses patterns with more matches.

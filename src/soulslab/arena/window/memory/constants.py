@@ -10,8 +10,8 @@ import msgspec
 from soulslab.arena.window.memory.spaces import Claim, Space
 from soulslab.config.checking import join_place
 from soulslab.errors import InvalidValueError, LayoutError
-from soulslab.siphon.profile import Attribute, Profile
-from soulslab.siphon.values import NUMBER_CODES, Codec
+from soulslab.siphon.attributes.value_codecs import Codec
+from soulslab.siphon.profile import NUMBER_CODES, Attribute, Profile
 
 
 def constants_of(profile: Profile, spaces: Sequence[Space]) -> Iterator[tuple[Space, int, bytes]]:

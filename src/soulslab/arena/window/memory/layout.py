@@ -28,8 +28,8 @@ from soulslab.arena.window.memory.program import CODE, ProgramSection, headers
 from soulslab.arena.window.memory.spaces import Space
 from soulslab.arena.window.memory.truth import Told, Truth, tell
 from soulslab.errors import LayoutError
-from soulslab.siphon.facts import with_numbers
 from soulslab.siphon.profile import Attribute, Profile
+from soulslab.siphon.profile.facts import with_numbers
 
 PROGRAM, LASTING, FIGHT = range(3)
 Starts = tuple[int, int, int]

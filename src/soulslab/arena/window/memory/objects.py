@@ -9,9 +9,9 @@ from soulslab.arena.window.memory.spaces import POINTER_SIZE, Claim, Space
 from soulslab.arena.window.memory.truth import NO_POINTER, no_values
 from soulslab.config.checking import join_place
 from soulslab.errors import LayoutError
-from soulslab.siphon.facts import numbers
-from soulslab.siphon.profile import Attribute, Entity, Profile
-from soulslab.siphon.values import NUMBER_CODES, size_of
+from soulslab.siphon.attributes.value_codecs import size_of
+from soulslab.siphon.profile import NUMBER_CODES, Attribute, Entity, Profile
+from soulslab.siphon.profile.facts import numbers
 
 #: Of each list: null pointers and other entities stand before and behind those that are looked for.
 N_BEFORE, N_BEHIND = 2, 1

@@ -20,8 +20,8 @@ from soulslab.arena.quantities import QUANTITIES
 from soulslab.arena.window.memory.layout import Layout, Place
 from soulslab.config.checking import join_place
 from soulslab.errors import ImplausibleValueError, LayoutError
-from soulslab.siphon.profile import Attribute, Value
-from soulslab.siphon.values import NUMBER_CODES, Codec
+from soulslab.siphon.attributes.value_codecs import Codec
+from soulslab.siphon.profile import NUMBER_CODES, Attribute, Value
 
 _WIDTHS = (8, 4, 2, 1)
 

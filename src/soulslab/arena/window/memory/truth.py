@@ -10,9 +10,8 @@ import msgspec
 
 from soulslab.config.checking import join_place
 from soulslab.errors import LayoutError, did_you_mean
-from soulslab.siphon.facts import is_for, place_of, ways_of
-from soulslab.siphon.profile import Attribute, Entity, Profile
-from soulslab.siphon.values import NUMBER_CODES
+from soulslab.siphon.profile import NUMBER_CODES, Attribute, Entity, Profile
+from soulslab.siphon.profile.facts import is_for, place_of, variants_of
 
 #: What a pointer holds that is none, not even a null pointer: a game that loads has those.
 NO_POINTER = b"\xdd" * 8
@@ -61,7 +60,7 @@ def tell(profile: Profile, truth: Truth) -> Told:
     wrong: dict[str, Attribute] = {}
     must_fail: set[str] = set()
     for name, attribute in profile.attributes.items():
-        ways = {index: way for index, way in enumerate(ways_of(attribute)) if is_for(profile, way, version)}
+        ways = {index: way for index, way in enumerate(variants_of(attribute)) if is_for(profile, way, version)}
         if not ways:
             continue
         true = truth.ways.get(name, next(iter(ways)))
@@ -97,7 +96,7 @@ def no_values(attribute: Attribute) -> Iterator[tuple[int, bytes]]:
 
 def _lists(profile: Profile, entity: Entity, version: str) -> list[Entity]:
     """Return an entity with each place of its list that a version has; the game has it in the first."""
-    return [way for way in ways_of(entity) if is_for(profile, way, version)]
+    return [way for way in variants_of(entity) if is_for(profile, way, version)]
 
 
 def _ends(kind: str) -> Iterator[int]:

@@ -1,7 +1,7 @@
-/* Finding the page, the real functions, a slot for each thread that waits; noticing the death of the controller.
+/* Finds the page, the wrapped functions, and a slot for each waiting thread; detects the death of the controller.
  *
  * Everything here may run inside any call for the time: in a signal handler, under a lock of malloc, before main. So
- * there is no malloc and no lock, and until we are ready calls go to the kernel.
+ * it uses neither malloc nor locks, and until it is ready calls go to the kernel.
  */
 #define _GNU_SOURCE
 #include "preload.h"
@@ -16,7 +16,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-/* An exit status that a person can look up (docs/clock.md). */
+/* Documented exit status (docs/clock.md). */
 #define ORPHAN_STATUS 97
 /* Out of the way of programs that expect the first free numbers. */
 #define LOWEST_FD 200
@@ -156,7 +156,7 @@ static void forget_thread(void *slot)
     (void)slot;
     if (self.slot != NULL) {
         free_slot(self.slot);
-        /* A controller that waits for this thread looks again. */
+        /* A controller that waits for this thread checks again. */
         atomic_fetch_add(&page->arrivals, 1);
         clock_futex(&page->arrivals, FUTEX_WAKE, INT_MAX, NULL);
     }

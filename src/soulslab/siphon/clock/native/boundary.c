@@ -2,7 +2,7 @@
  *
  * While game time stands, a loop that never sleeps repeats itself. The number of repetitions would depend on the
  * machine, so the thread is held at one place of its loop. That place must not lie between the moment at which the
- * thread sees the new time and the work that is due at that time. Otherwise the work of this tick is done with the next
+ * thread sees the new time and the work scheduled for that time. Otherwise the work of this tick is done with the next
  * one, and a tick is lost.
  *
  * The library sees these marks of a thread: it reads the time, it finds its event queue empty (a look), it takes an

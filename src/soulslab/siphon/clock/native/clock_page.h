@@ -74,7 +74,7 @@ struct clock_slot {
     _Atomic uint32_t parked;
     _Atomic uint32_t kind; /* enum clock_wait: what else can end that wait */
     _Atomic uint64_t n_reads; /* of the time, while it stood */
-    _Atomic int64_t until_ns; /* game time that it waits for and whose end has a turn; CLOCK_FOREVER if there is none */
+    _Atomic int64_t until_ns; /* game time that it waits for and whose end has a turn; CLOCK_FOREVER for none */
     char pad[32]; /* a cache line each */
 };
 
@@ -88,12 +88,12 @@ struct clock_page {
     _Atomic int32_t owner;       /* process id of the controller; 0 when it has let go in order, or was found dead */
     _Atomic uint32_t on_orphan;
     _Atomic uint32_t is_ending; /* every process with this page is to exit */
-    _Atomic int64_t checked_ns; /* when somebody last looked whether the owner lives */
+    _Atomic int64_t checked_ns; /* time of the last check that the owner is alive */
     _Atomic uint32_t boundary;   /* enum clock_boundary */
     _Atomic uint32_t spin_reads; /* a thread that reads the time so often at one place is held */
     _Atomic int64_t started_ns; /* game time when the first process mapped the page; -1 before */
     _Atomic int32_t processes[CLOCK_N_PROCESSES]; /* that have, or had, this page */
-    _Atomic uint32_t is_incomplete;               /* there was no room for one */
+    _Atomic uint32_t is_incomplete;               /* the table was full */
     _Atomic int32_t wine_server; /* that of them which is Wine's server, whose timers are timers of the game; 0: none */
     /* Processes without the page that the game may wait for, as the controller says; unknown unless has_servers. */
     _Atomic int32_t servers[CLOCK_N_SERVERS];
@@ -104,7 +104,7 @@ struct clock_page {
     int64_t base_ns[CLOCK_N_IDS]; /* each clock is its base plus the game time */
     uint64_t random_seed;         /* of the random sources of the game (random.c) */
     uint32_t has_random_seed;     /* 0: they give what the kernel gives */
-    _Atomic uint32_t is_crowded;  /* there was no slot for a thread */
+    _Atomic uint32_t is_crowded;  /* all slots for threads were in use */
     _Atomic uint32_t needs_proof; /* the game was last proven to stand, as not all of its threads waited for time */
     _Atomic uint64_t counter_at;  /* address of a loop of the game that reads the counter of the processor; 0: none */
     struct clock_line lines[2];
@@ -247,7 +247,7 @@ static inline void clock_publish(struct clock_page *page, int64_t speed, int64_t
         atomic_store_explicit(&next->virtual_ns, start_ns, memory_order_relaxed);
         atomic_store_explicit(&next->limit_ns, limit_ns, memory_order_relaxed);
         atomic_store_explicit(&next->speed, speed, memory_order_relaxed);
-        /* It fails if a reader has lost its patience with us and gone on with the old line. */
+        /* It fails if a reader has timed out and continued with the old line. */
         if (atomic_compare_exchange_strong(&page->generation, &odd, even + 2)) {
             clock_futex(&page->generation, FUTEX_WAKE, INT_MAX, NULL);
             return;

@@ -30,7 +30,7 @@ static int exec_path(const char *path, char *const *arguments, char *const *vari
     return -1;
 }
 
-/* It searches PATH, and gives a file that is no program to the shell. */
+/* It searches PATH, and passes a file that is not a program to the shell. */
 static int exec_name(const char *name, char *const *arguments, char *const *variables)
 {
     int (*real_execvpe)(const char *, char *const *, char *const *) = dlsym(RTLD_NEXT, "execvpe");

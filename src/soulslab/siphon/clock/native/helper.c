@@ -1,4 +1,4 @@
-/* A thread of ours in the game that wakes those who wait for a file, a condition or a signal when the clock changes.
+/* A helper thread in the game, which wakes waiters for a file, a condition or a signal when the clock changes.
  *
  * They cannot wait on the page at the same time. It is started by the first that needs it, and not when the library is
  * loaded: programs that set up a sandbox must have one thread only.
@@ -55,7 +55,7 @@ static bool is_behind(struct waiter *waiter, uint32_t generation)
     return (int32_t)(generation - atomic_load(&waiter->seen)) > 0;
 }
 
-/* It has taken note of a line that has come to its limit since, which does not wake those who wait for a condition. */
+/* The waiter has seen a line that has reached its limit since, which does not wake waiters for a condition. */
 static bool is_at_limit(struct waiter *waiter, const struct clock_moment *moment)
 {
     return moment->is_frozen && atomic_load(&waiter->seen) == moment->generation && waiter->slot != NULL &&
@@ -95,7 +95,7 @@ static void attend(struct waiter *waiter, const struct clock_moment *moment)
     atomic_store(&waiter->state, WAITER_WAITS);
 }
 
-/* Returns whether there was somebody who has still to take note. */
+/* Returns whether a waiter exists that has not processed the change yet. */
 static bool attend_to_all(const struct clock_moment *moment)
 {
     bool is_any_behind = false;

@@ -1,5 +1,5 @@
 /* Waiting for files with a timeout. The timeout is game time: the thread waits for its files and for the helper, who
- * wakes it when the clock has changed. Without a timeout the call is none of our business; with one of 0 the program
+ * wakes it when the clock has changed. A call without a timeout is passed through; with a timeout of 0 the program
  * asks for events, once per turn of its loop. */
 #define _GNU_SOURCE
 #include "preload.h"
@@ -7,7 +7,7 @@
 #include <alloca.h>
 #include <string.h>
 
-/* Beyond that many files there is no room on the stack for another list of them; then the thread looks every
+/* With more files than this, a second list of them does not fit on the stack; then the thread polls every
  * millisecond. */
 #define MAX_FILES 4096
 
@@ -246,7 +246,7 @@ PUBLIC int select(int n, fd_set *reading, fd_set *writing, fd_set *special, stru
     struct timespec duration = {timeout->tv_sec + timeout->tv_usec / 1000000, timeout->tv_usec % 1000000 * 1000};
     int64_t until_ns = after(to_ns(&duration));
     int result = select_until(n, reading, writing, special, until_ns, NULL);
-    /* Linux tells what is left of the timeout, and programs rely on it. */
+    /* Linux returns the remaining timeout, and programs rely on it. */
     int64_t left_ns = until_ns > self.seen_ns ? until_ns - self.seen_ns : 0;
     *timeout = (struct timeval){left_ns / CLOCK_SECOND, left_ns % CLOCK_SECOND / 1000};
     return result;

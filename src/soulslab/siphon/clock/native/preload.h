@@ -15,7 +15,7 @@
 #include <sys/time.h>
 
 #define PUBLIC __attribute__((visibility("default")))
-/* How often waiting threads look whether the controller lives, in real time. */
+/* Interval at which waiting threads check that the controller is alive, in real time. */
 #define CHECK_NS (100 * CLOCK_MS)
 /* The deadline of a thread that never sleeps and is held: it is due in each step. Its turn comes after those of the
  * threads that sleep, as it may wait for one of them in a loop. */
@@ -92,10 +92,10 @@ struct call {
 struct cycle {
     uint32_t generation;
     uint64_t first_read;  /* place of the first read of the time since the last event */
-    uint64_t look_before; /* place of the look directly before it */
+    uint64_t look_before; /* place of the previous poll */
     uint64_t last_read;
     uint64_t last_look; /* place of the last mark if that is a look */
-    uint64_t look;      /* place of the look that is going on */
+    uint64_t look;      /* place of the current poll for events */
     uint32_t n_cycles;  /* closed cycles with drawing */
     uint32_t n_draws;
     uint32_t n_idle; /* weight of the idle looks since the last progress */
@@ -147,7 +147,7 @@ void look(struct clock_moment *moment); /* and remember what this thread saw */
 void begin_generation(uint32_t generation);
 void at_read(struct clock_moment *moment, struct call call); /* before a read returns; may wait for time to move */
 void before_look(struct call call);                          /* likewise, before the program looks for events */
-void after_idle_look(uint32_t weight);                       /* there was no event */
+void after_idle_look(uint32_t weight);                       /* the poll returned without an event */
 void after_event(void);                                      /* the program has taken an event */
 void after_drawing(void);                                    /* the program has sent requests to the X server */
 
@@ -197,7 +197,7 @@ int cond_until(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, co
 int mutex_until(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *deadline);
 
 /* helper.c */
-struct waiter *begin_wait(pthread_cond_t *cond, int64_t until_ns, enum clock_wait kind); /* NULL: there is no helper */
+struct waiter *begin_wait(pthread_cond_t *cond, int64_t until_ns, enum clock_wait kind); /* NULL: the helper is not running */
 bool note(struct waiter *waiter, uint32_t generation); /* false: it is out of date already */
 void end_wait(struct waiter *waiter);
 bool start_helper(void);

@@ -151,7 +151,7 @@ static bool is_random_file(const char *path)
     return path != NULL && (strcmp(path, "/dev/urandom") == 0 || strcmp(path, "/dev/random") == 0) && has_seed();
 }
 
-/* A file in memory with the start of a stream of its own; -1 if there is no memory. */
+/* An anonymous file with the beginning of a separate stream; -1 if memory is exhausted. */
 static int open_stream(int flags)
 {
     int fd = memfd_create("soulslab-random", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);

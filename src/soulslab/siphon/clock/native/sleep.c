@@ -34,8 +34,8 @@ int64_t after(int64_t duration_ns)
 }
 
 /* To the program a wait is one call, and a signal at any time in it ends it. Ours is many, so a signal that came in
- * between would be handled and forgotten, and the wait would go on, for good while time stands. So signals are held
- * back wherever a wait is not in the kernel. Not those that a fault of this thread raises: held back, they kill. */
+ * between would be handled and forgotten, and the wait would go on, for good while time stands. So signals are
+ * blocked wherever a wait is not in the kernel, except signals for a fault of this thread: blocked, they would kill. */
 void hold_signals(sigset_t *before)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
@@ -82,7 +82,7 @@ void await_turn(int64_t until_ns)
     set_deadline(until_ns);
     park_slot(slot, CLOCK_DUE, CLOCK_WAIT_TIME);
     while (atomic_load(&slot->parked) == CLOCK_DUE && atomic_load(&page->generation) == generation) {
-        /* A thread that woke often would look like one that runs (still.c). */
+        /* A thread that wakes often would be taken for a running one (still.c). */
         clock_futex_wait(&slot->parked, CLOCK_DUE, CHECK_NS);
         check_owner(clock_real_ns());
     }
@@ -92,7 +92,7 @@ void await_turn(int64_t until_ns)
 
 /* Sleep, for a while at least; false if a signal came, also if it came before. On the page a sleeper is woken at once,
  * but a futex cannot let signals in for the time of the sleep only. So they have to wait while it is there, and it does
- * not stay for long: those who step a game come back soon, and for those who do not it waits with the helper. */
+ * not stay for long: a controller that steps the game returns soon; otherwise the thread waits with the helper. */
 static bool sleep_once(const struct clock_moment *moment, int64_t until_ns, const sigset_t *mask)
 {
     static const struct timespec none = {0, 0};

@@ -141,7 +141,7 @@ static void on_sample(int number, siginfo_t *about, void *context)
     errno = saved_errno;
 }
 
-/* Wine has signals and stacks of its own, and its programs wait in functions that we stand before. */
+/* Wine manages its own signals and stacks, and its programs wait in functions that this library wraps. */
 void install_sampling(void)
 {
     struct sigaction action = {.sa_sigaction = on_sample, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};

@@ -128,7 +128,7 @@ static bool add_process(struct look *look, int pid, bool is_core)
     return is_asleep;
 }
 
-/* Those who do most of the work: the game, Wine's server, the X server, and others that were seen to run. */
+/* The core processes: the game, Wine's server, the X server, and others that were observed running. */
 static bool look_at_core(struct clock_page *page, int pid, const struct proof *before, struct look *look)
 {
     int32_t wine_server = atomic_load(&page->wine_server);
@@ -159,7 +159,7 @@ static bool has_core_slept(const struct look *now, const struct look *before)
     return now->n == before->n && is_same(now->sleepers, before->sleepers, now->n);
 }
 
-/* Whether the others sleep, under Wine they are many, and have slept since the look before. */
+/* Whether the other processes (many under Wine) sleep, and have slept since the previous scan. */
 static bool are_others_asleep(struct clock_page *page, int pid, struct proof *before)
 {
     struct look now = {.n = 0};
@@ -285,7 +285,7 @@ static struct thread_files *files_of(struct clock_page *page, int tid)
     return NULL;
 }
 
-/* Read the files of one thread: those that stay open, or `own` if there are too many clocks. */
+/* Read the files of one thread: the cached descriptors, or `own` if too many clocks are open. */
 struct thread_reader {
     struct thread_files *files;
     struct thread_files own;
@@ -413,7 +413,7 @@ bool clock_is_still(struct clock_page *page, int pid, uint32_t generation)
         before = (struct proof){.key = page->key};
     if (!look_at_core(page, pid, &before, &now))
         return false;
-    /* It holds until one of those who do the work has run, which only what comes from outside can bring about. */
+    /* The proof is valid until a core process runs, which only an external event can cause. */
     if (before.generation == generation && has_core_slept(&now, &before.core))
         return atomic_load(&page->generation) == generation;
     before.generation = 0;

@@ -12,8 +12,8 @@ struct clock_threads {
 };
 enum clock_threads_state { CLOCK_THREADS_WAIT, CLOCK_THREADS_WAIT_FOR_FILES, CLOCK_THREADS_RUN };
 
-/* Find these threads. CLOCK_THREADS_WAIT: all others wait for time. CLOCK_THREADS_WAIT_FOR_FILES: one of those that
- * wait for time also waits for files. CLOCK_THREADS_RUN: one has still to find out that time has moved on. */
+/* Find these threads. CLOCK_THREADS_WAIT: all others wait for time. CLOCK_THREADS_WAIT_FOR_FILES: a thread that
+ * waits for time also waits for files. CLOCK_THREADS_RUN: a thread has not seen the new time yet. */
 enum clock_threads_state clock_find_threads(struct clock_page *page, uint32_t generation, struct clock_threads *threads);
 
 /* Whether all of these threads were blocked at one moment, each by another thread of the game. */

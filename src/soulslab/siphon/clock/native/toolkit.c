@@ -15,8 +15,8 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 
-/* The function that we stand before. A library that was loaded for one plugin only is not among those that follow ours,
- * but among those that the plugin needs. */
+/* The wrapped function. A library that was loaded only for a plugin does not follow ours in the global search order;
+ * it is a dependency of the plugin. */
 static void *find_next(const char *name, const void *caller)
 {
     Dl_info plugin;

@@ -1,4 +1,4 @@
-"""What all public clients share: one configuration, and one session with the game of the server."""
+"""The state that all public clients share: one configuration, and one session with the game of the server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from soulslab.errors import (
     UnknownAttributeError,
 )
 from soulslab.siphon.profile import Attribute, Profile
-from soulslab.siphon.public_profile import PublicProfile, from_public, resolve_injected
+from soulslab.siphon.profile.public_format import PublicProfile, from_public, resolve_injected
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 from soulslab.siphon.session import Session, SessionInfo, SessionOptions
 
@@ -32,15 +32,15 @@ _log = logging.getLogger(__name__)
 
 
 class Attachment:
-    """The configuration, and the session that it leads to.
+    """The configuration and the session that it leads to.
 
     Args:
-        open_session: Attaches to a game that runs.
-        known: Our profiles by the name of the executable: where ``method = "dll"`` finds its entity.
-        options: How to attach; what is not of the protocol.
-        served: Returns the session of the server. Its process is the only one that is attached to, and the session with
-            it is read-only if this one is.
-        on_window: Called after a session with a window has been opened.
+        open_session: Attaches to a running game.
+        known: Our profiles by the name of the executable, with the entities for ``method = "dll"``.
+        options: Session options that the protocol does not set.
+        served: Returns the session of the server. Only its process can be attached to, and the session is read-only if
+            this one is.
+        on_window: Called after a session with a window is opened.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Attachment:
         self._options = options
         self._served = served
         self._on_window = on_window
-        # Held while the game is attached to, which may take its time; nobody who only reads waits for it.
+        # Held while attaching, which may take long; reading clients do not wait for it.
         self._changing = threading.Lock()
         self._public: PublicProfile | None = None
         self._profile: Profile | None = None
@@ -68,33 +68,33 @@ class Attachment:
 
     @property
     def pid(self) -> int:
-        """The process; 0 while none is attached to."""
+        """Process id; 0 if no process is attached."""
         return self._pid
 
     @property
     def parts(self) -> frozenset[str]:
-        """Which of ``memory``, ``input`` and ``capture`` are initialised."""
+        """The initialised parts, of ``memory``, ``input`` and ``capture``."""
         return self._parts
 
     @property
     def profile(self) -> Profile | None:
-        """The configuration; None before the first."""
+        """The configuration; None before the first one."""
         return self._profile
 
     @property
     def window_name(self) -> str:
-        """Text in the title of the window that is used or will be."""
+        """Text in the title of the window that is or will be used."""
         return self._title
 
     def configure(self, request: messages.SetProcessConfigRequest) -> str:
-        """Take a configuration; one that is new ends what there was with the old one.
+        """Set the configuration; a new one ends the use of the old one.
 
         Returns:
-            What there is to say about it.
+            Message for the client.
 
         Raises:
             ProfileError: It is malformed.
-            AccessRefusedError: It names another game than that of the server.
+            AccessRefusedError: It names another game than the server's.
         """
         public = from_public(_tables_of(request), SOURCE)
         profile, note = self._resolve(public)
@@ -107,7 +107,7 @@ class Attachment:
         return f"{len(request.attributes)} attributes of {profile.process.executable}{note}"
 
     def open_memory(self) -> int:
-        """Attach to the configured process; return its id. Raises what `open_session` raises."""
+        """Attach to the configured process; return its id. Raises the errors of `open_session`."""
         with self._changing:
             has_window = bool(self._parts - {"memory"})
             if not self._is_alive(self._title if has_window else None):
@@ -116,7 +116,7 @@ class Attachment:
             return self._pid
 
     def missing(self) -> dict[str, str]:
-        """Return the attributes whose pattern was not found in the game, and the reason of each."""
+        """Return the reason for each attribute whose pattern has no match in the game."""
         session = self._current()
         reasons: dict[str, str] = {}
         for name in session.profile.attributes:
@@ -124,7 +124,7 @@ class Attachment:
                 session.read(name)
             except PatternError as error:
                 reasons[name] = str(error)
-            except SiphonError as error:  # it is found, and may be readable later
+            except SiphonError as error:  # its pattern has a match; it may be readable later
                 _log.debug("attribute %r cannot be read now: %r", name, error)
         return reasons
 
@@ -132,8 +132,8 @@ class Attachment:
         """Find the window for keys or frames.
 
         Args:
-            title: Text in its title; "" for that of the configuration. All parts share one window, so another title
-                moves the others to it too.
+            title: Text in its title; "" for the configured one. All parts share one window, so another title changes
+                the window of the other parts too.
             part: ``input`` or ``capture``.
 
         Returns:
@@ -149,15 +149,15 @@ class Attachment:
             return self._current().info.window_px
 
     def use(self, part: str, action: Callable[[Session], T]) -> T:
-        """Do something with the session.
+        """Execute an action on the session.
 
         Args:
-            part: What has to be initialised for it.
-            action: What to do; done again if the session was exchanged for another one meanwhile.
+            part: Part that must be initialised.
+            action: Action; repeated if the session is replaced in the meantime.
 
         Raises:
-            SessionStateError: It is not initialised.
-            SiphonError: What the action raises.
+            SessionStateError: The part is not initialised.
+            SiphonError: Error raised by the action.
         """
         if part not in self._parts:
             self._configured()
@@ -171,13 +171,13 @@ class Attachment:
         return action(self._current())
 
     def attribute(self, name: str) -> Attribute:
-        """Return what is known of an attribute.
+        """Return the definition of an attribute.
 
         Raises:
-            UnknownAttributeError: There is none.
-            SiphonError: It needs an injected library, and we inject none.
+            UnknownAttributeError: The attribute does not exist.
+            SiphonError: It needs an injected library, which is not supported.
         """
-        session = self._session  # another thread may let go of it meanwhile
+        session = self._session  # another thread may close it in the meantime
         profile = self._configured() if session is None else session.profile
         if name in profile.attributes:
             return profile.attributes[name]
@@ -190,12 +190,12 @@ class Attachment:
         raise UnknownAttributeError(name, profile.attributes)
 
     def close(self) -> None:
-        """Let go of the game; a second call does nothing."""
+        """Release the game; a second call does nothing."""
         with self._changing:
             self._replace(None, frozenset())
 
     def _resolve(self, public: PublicProfile) -> tuple[Profile, str]:
-        """Start the attributes that need an entity from that of a profile of ours, if we have one."""
+        """Start the attributes that need an entity from the entity of one of our profiles, if there is one."""
         known = self._known.get(_file_name(public.profile.process.executable))
         if known is None:
             n = len(public.injected)
@@ -206,14 +206,14 @@ class Attachment:
             profile = resolve_injected(public, known)
         except ProfileError as error:
             profile, note = public.profile, f"; those with method 'dll' cannot be read: {error}"
-        # What is known to be refused is refused for public clients too.
+        # Anti-cheats of our profile are refused for public clients too.
         process = msgspec.structs.replace(
             profile.process, anti_cheat=known.process.anti_cheat, versions=known.process.versions
         )
         return msgspec.structs.replace(profile, process=process), note
 
     def _attach(self, title: str | None) -> None:
-        """Attach, with the window of that title; None for no window."""
+        """Attach, with the window with a title; None for no window."""
         profile = self._configured()
         process = msgspec.structs.replace(profile.process, window_title=title or "")
         game = self._served_game(profile)
@@ -237,7 +237,7 @@ class Attachment:
         """
         served = self._served()
         info = served.info
-        # A game that a script or another program runs goes by the name in its profile, not by that of its file.
+        # A game that a script or another program runs is identified by the name in its profile, not by its file name.
         names = {_file_name(info.executable), _file_name(served.profile.process.executable)}
         if _file_name(profile.process.executable) not in names:
             raise AccessRefusedError(
@@ -248,9 +248,9 @@ class Attachment:
         return info
 
     def _is_alive(self, title: str | None) -> bool:
-        """Tell whether the session can go on: the process lives, and so does the window of that title, if one is asked.
+        """Return whether the process runs and, if a title is asked for, its window exists.
 
-        A session without a window cannot get one, so it is not enough where one is asked for.
+        A session without a window cannot get one, so it does not suffice where a title is asked for.
         """
         if self._session is None or (title is not None and (title != self._title or self._parts <= {"memory"})):
             return False
@@ -263,7 +263,7 @@ class Attachment:
         return True
 
     def _replace(self, session: Session | None, parts: frozenset[str]) -> None:
-        """Exchange the session for another one; then close the old one, which nobody gets any more."""
+        """Replace the session, and then close the old one, which no call gets any more."""
         try:
             pid = 0 if session is None else session.info.pid
         except SoulslabError:
@@ -276,7 +276,7 @@ class Attachment:
 
     def _configured(self) -> Profile:
         if self._profile is None:
-            raise SessionStateError("there is no configuration; call SetProcessConfig first")
+            raise SessionStateError("no configuration was sent; call SetProcessConfig first")
         return self._profile
 
     def _current(self) -> Session:
@@ -286,7 +286,7 @@ class Attachment:
 
 
 def _file_name(path: str) -> str:
-    """Return the last part of a path of either kind, without regard to case."""
+    """Return the last part of a Linux or Windows path, without regard to case."""
     return PureWindowsPath(path).name.lower()
 
 

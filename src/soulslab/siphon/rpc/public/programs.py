@@ -1,4 +1,4 @@
-"""ExecuteCommand: programs that the operator of the server allowed by name, and no others."""
+"""ExecuteCommand: runs only programs that the operator of the server has allowed."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from soulslab.errors import AccessRefusedError, LaunchError
 DEFAULT_TIMEOUT_S = 30
 MAX_TIMEOUT_S = 600
 MAX_OUTPUT_BYTES = 1 << 20
-#: How long the pipes may stay open after the end: by something that the program left behind, outside its group.
+#: Longest time that the pipes may stay open after the end, because of processes outside the program's group.
 PIPES_S = 1.0
 POLL_S = 0.02
-#: Nothing else of our environment is the program's business: it may hold secrets.
+#: Variables of our environment that the program inherits; others may contain secrets.
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "DISPLAY", "XAUTHORITY", "TZ", "TMPDIR")
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a program ended.
+    """Result of a program.
 
     Attributes:
-        status: Its exit status; negative for a signal.
-        output: What it printed, at most `MAX_OUTPUT_BYTES`.
-        errors: The same of its standard error.
-        wall_ms: How long it ran.
-        problem: Why it was ended; "" if it ended by itself.
+        status: Exit status; negative for a signal.
+        output: Standard output, at most `MAX_OUTPUT_BYTES`.
+        errors: Standard error, limited likewise.
+        wall_ms: Wall time of the run.
+        problem: Why the program was killed; "" if it ended by itself.
     """
 
     status: int
@@ -48,7 +48,7 @@ class Programs:
     """Runs allowed programs, without a shell.
 
     Args:
-        allowed: Their paths.
+        allowed: Paths of the programs.
     """
 
     def __init__(self, allowed: Sequence[Path]) -> None:
@@ -60,15 +60,15 @@ class Programs:
         """Run a program to its end.
 
         Args:
-            command: The program, by its path or, where that is unambiguous, by its name; then its arguments.
-            directory: Where to; "" for the server's own.
-            timeout_s: It is killed then, with all that it started; 0 for 30 s.
-            gone: Is set when the client is: then it is killed too.
-            keeps_output: Return what it prints.
+            command: Path of the program or its unambiguous name, followed by its arguments.
+            directory: Working folder; "" for the server's.
+            timeout_s: Time after which the program and all of its processes are killed; 0 for 30 s.
+            gone: Event that is set when the client has disconnected: then the program is killed too.
+            keeps_output: Whether to return the output.
 
         Raises:
-            AccessRefusedError: It is not allowed.
-            LaunchError: It cannot be started.
+            AccessRefusedError: The program is not allowed.
+            LaunchError: The program cannot be started.
         """
         program = self._find(command[0])
         if not 0 <= timeout_s <= MAX_TIMEOUT_S:
@@ -106,7 +106,7 @@ class Programs:
 
 
 class _Reader:
-    """Reads a pipe to its end, and keeps the start of it."""
+    """Reads a pipe to its end, and keeps the beginning of the output."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -116,7 +116,7 @@ class _Reader:
         self._thread.start()
 
     def text(self) -> str:
-        """Return what was kept, once it is all there."""
+        """Return the kept output, once it is complete."""
         self._thread.join(PIPES_S)
         self._stopping.set()
         self._thread.join()
@@ -136,16 +136,16 @@ class _Reader:
 
 
 def _wait(process: subprocess.Popen[bytes], timeout_s: float, gone: threading.Event) -> str:
-    """Wait for the end; return why it had to be made."""
+    """Wait for the end; return why the program was killed."""
     end_s = time.monotonic() + timeout_s
     problem = ""
-    # Not reaped before its group is dead, or the number of the group might be another's by then.
+    # Not reaped before its group is dead, because the id of the group could be reused.
     while not problem and os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
         if time.monotonic() >= end_s:
             problem = f"it took longer than {timeout_s:g} s and was killed"
         elif gone.wait(POLL_S):
             problem = "the client is gone, so it was killed"
-    # What it started and left behind in its group goes with it.
+    # Remaining processes of its group are killed with it.
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     return problem

@@ -17,14 +17,14 @@ from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 
 CHUNK_BYTES = 1 << 20
 MAX_RUNNING = 2
-#: Room that a recording needs at least.
+#: Minimum free space for a recording.
 MIN_ROOM_BYTES = 1 << 20
-#: Of older ones only the files are kept.
+#: Number of finished recordings whose status is kept; of older ones only the files remain.
 MAX_KNOWN = 100
 
 
 class _Entry:
-    """One recording; of a finished one only how it went."""
+    """A recording, or the status of a finished one."""
 
     def __init__(self, recorder: Recorder, peer: str) -> None:
         self.recorder = recorder
@@ -39,9 +39,9 @@ class Recordings:
     """All recordings of public clients.
 
     Args:
-        folder: Where their files go. The folder that a client asks for is one below it.
-        options: What to record, besides what clients say.
-        max_bytes: The most that the folder may hold.
+        folder: Folder of the files. A folder that a client asks for is a subfolder of it.
+        options: Recording options that clients do not set.
+        max_bytes: Maximum total size of the folder.
     """
 
     def __init__(self, folder: Path, options: RecordingOptions, max_bytes: int) -> None:
@@ -53,24 +53,24 @@ class Recordings:
 
     @property
     def peers(self) -> set[str]:
-        """The clients of those that go on."""
+        """The clients of running recordings."""
         return {entry.peer for entry in self._running()}
 
     def start(self, source: Recordable, request: messages.StartRecordingRequest, peer: str, **options: Any) -> str:
-        """Start one.
+        """Start a recording.
 
         Args:
-            source: What to record.
-            request: Which attributes, for how long, and in which folder.
-            peer: Whose it is.
-            options: Replace `RecordingOptions`.
+            source: Game to record.
+            request: Attributes, duration and folder.
+            peer: Client.
+            options: Fields of `RecordingOptions` to replace.
 
         Returns:
-            Its id.
+            Id of the recording.
 
         Raises:
-            RecordingError: There are too many, the folder is full, or it cannot be written.
-            SiphonError: It cannot be recorded.
+            RecordingError: There are too many recordings, the folder is full, or the files cannot be written.
+            SiphonError: The game cannot be recorded.
         """
         if request.max_duration_seconds < 0:
             raise SiphonError(f"max_duration_seconds is {request.max_duration_seconds}; 0 is for no limit")
@@ -92,26 +92,26 @@ class Recordings:
         return recording_id
 
     def path_of(self, recording_id: str) -> Path:
-        """Return the file of a recording. Raises `RecordingError` if there is none of that id."""
+        """Return the file of a recording. Raises `RecordingError` for an unknown id."""
         return self._find(recording_id).recorder.path
 
     def status(self, recording_id: str) -> RecordingStatus:
-        """Return how one goes. Raises `RecordingError` if there is none of that id."""
+        """Return the status of a recording. Raises `RecordingError` for an unknown id."""
         return self._find(recording_id).recorder.status()
 
     def stop(self, recording_id: str) -> RecordingStatus:
-        """End one; one that has ended stays as it is.
+        """Stop a recording; no effect on one that has ended.
 
         Raises:
-            RecordingError: There is none of that id, or not all of it could be written.
+            RecordingError: The id is unknown, or the recording was not written completely.
         """
         return self._find(recording_id).recorder.stop()
 
     def chunks(self, recording_id: str) -> Iterator[messages.RecordingChunk]:
-        """Yield the files of one that has ended; the last chunk of the last file is the final one.
+        """Yield the files of a finished recording; the last chunk of the last file is marked as final.
 
         Raises:
-            RecordingError: There is none of that id, it goes on, or its files are gone.
+            RecordingError: The id is unknown, the recording runs, or its files were removed.
         """
         entry = self._find(recording_id)
         if entry.recorder.status().is_recording:
@@ -123,7 +123,7 @@ class Recordings:
                 raise RecordingError(path, f"cannot be read: {error.strerror}") from error
 
     def stop_of(self, peer: str) -> list[str]:
-        """End those of a client that is gone; return their ids."""
+        """Stop the recordings of a disconnected client; return their ids."""
         stopped = []
         for recording_id, entry in list(self._entries.items()):
             if entry.peer == peer and entry.recorder.status().is_recording:
@@ -132,12 +132,12 @@ class Recordings:
         return stopped
 
     def close(self) -> None:
-        """End all of them."""
+        """Stop all recordings."""
         for entry in self._running():
             entry.recorder.end()
 
     def _room_bytes(self) -> int:
-        """Return how large the next recording may become: an equal share of what is free for those that may run.
+        """Return the maximum size of the next recording: an equal share of the free space.
 
         Raises:
             RecordingError: The folder is full.
@@ -171,10 +171,10 @@ class Recordings:
                 del self._entries[recording_id]
 
     def _folder_of(self, asked: str) -> Path:
-        """Return where a client's files go.
+        """Return the folder for the files of a client.
 
-        Whoever reaches the port could else write wherever the server may. So paths are taken as below our folder, as
-        chroot does; one that is there already stays as it is.
+        The path of a client is interpreted below our folder, as in a chroot, so that clients cannot write elsewhere; an
+        existing recording is never overwritten.
         """
         if "\0" in asked:
             raise RecordingError(self._folder, "a path cannot hold a zero character")
@@ -188,7 +188,7 @@ class Recordings:
 
 
 def _chunks_of(path: Path, *, is_last: bool) -> Iterator[messages.RecordingChunk]:
-    """Yield one file; an empty one is one empty chunk."""
+    """Yield one file in chunks; an empty file is one empty chunk."""
     with path.open("rb") as file:
         size, offset = os.fstat(file.fileno()).st_size, 0
         while True:

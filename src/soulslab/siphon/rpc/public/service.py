@@ -1,4 +1,4 @@
-"""The public Siphon service: every call of pysiphon and its like, on top of a session.
+"""The public Siphon service: every call of pysiphon and similar clients, executed on a session.
 
 ::
 
@@ -6,14 +6,14 @@
         with serve(session, ServerOptions(extra_handlers=service.handlers)) as server:
             server.wait()
 
-Failure is an answer with ``success=false`` and a message, as its clients expect; only streams, whose messages have no
-such field, end with a gRPC status, and bytes that are no message get INVALID_ARGUMENT.
+A failure is an answer with ``success=false`` and a message, as its clients expect. Only streams, whose messages have no
+such field, end with a gRPC status, and malformed bytes get INVALID_ARGUMENT.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Self
@@ -23,23 +23,23 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.errors import InputError, RecordingError, SoulslabError
-from soulslab.siphon.capture import NATIVE
+from soulslab.siphon.capture import NATIVE, FrameFormat
+from soulslab.siphon.input import Input
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 from soulslab.siphon.rpc.public.attachment import Attachment, SessionOpener
-from soulslab.siphon.rpc.public.calls import gone_event, stream_handler, text_of, unary_handler
-from soulslab.siphon.rpc.public.keys import HeldKeys
-from soulslab.siphon.rpc.public.peers import PeerWatch
+from soulslab.siphon.rpc.public.call_handlers import gone_event, stream_handler, text_of, unary_handler
+from soulslab.siphon.rpc.public.frame_streams import FrameStreams, bgra_of
+from soulslab.siphon.rpc.public.held_keys import HeldKeys
+from soulslab.siphon.rpc.public.peer_watch import PeerWatch
 from soulslab.siphon.rpc.public.programs import Programs
 from soulslab.siphon.rpc.public.recordings import Recordings
-from soulslab.siphon.rpc.public.shared import SharedGame
-from soulslab.siphon.rpc.public.streams import FrameStreams, bgra_of
-from soulslab.siphon.rpc.public.values import INT32, response_of, value_of
-from soulslab.siphon.session import Session, SessionOptions
+from soulslab.siphon.rpc.public.value_messages import INT32, response_of, value_of
+from soulslab.siphon.session import Frame, Session, SessionOptions, Snapshot
 
 SERVICE = "siphon_service.SiphonService"
-#: X carries distances as 16-bit numbers.
+#: X encodes distances as 16-bit numbers.
 MAX_MOUSE_PX = 32767
 MAX_MOUSE_STEPS = 1000
 
@@ -47,20 +47,20 @@ _log = logging.getLogger(__name__)
 
 
 class PublicOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to serve public clients.
+    """Options of the public service.
 
     Attributes:
         open_session: Attaches to the game that a client configures (`soulslab.siphon.local.open_session`).
-        session: How to attach; which process and whether with a window is up to the clients.
+        session: Session options; process and window are chosen by the clients.
         known: Our profiles by the name of the executable, for attributes with ``method = "dll"``.
         programs: Paths of the programs that ExecuteCommand may run.
         recordings: Folder of the recordings.
-        recordings_bytes: The most that the folder may hold; recordings end before they exceed it.
-        recording: What they hold; attributes and duration are up to the clients.
-        stream_hz: Pictures per second of a frame stream, at most.
-        keys_after_s: How long a key stays down after the connection that pressed it has ended. Not at all would be
-            safest, but ``pysiphon toggle W 1`` presses a key and ends.
-        recordings_after_s: How long a recording goes on after the connection that started it has ended; as above.
+        recordings_bytes: Maximum total size of the folder; recordings end before they exceed it.
+        recording: Recording options; attributes and duration are chosen by the clients.
+        stream_hz: Maximum number of frames per second of a frame stream.
+        keys_after_s: Time for which a key stays pressed after the connection that pressed it has ended. Not 0, because
+            ``pysiphon toggle W 1`` presses a key and disconnects.
+        recordings_after_s: Time for which a recording continues after the connection that started it has ended.
     """
 
     open_session: SessionOpener
@@ -76,10 +76,10 @@ class PublicOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublicService:
-    """The service; one configuration and one game for all of its clients.
+    """The public service, with one configuration and one game for all of its clients.
 
     Args:
-        options: How.
+        options: Options.
     """
 
     def __init__(self, options: PublicOptions) -> None:
@@ -101,11 +101,11 @@ class PublicService:
         self._peers = PeerWatch(lambda: self._keys.peers | self._recordings.peers, self._client_is_gone)
 
     def handlers(self, served: Session) -> Sequence[grpc.GenericRpcHandler]:
-        """Return what a `grpc.Server` needs to serve it.
+        """Return the handlers for a `grpc.Server`.
 
         Args:
-            served: The session that the same server serves. Clients reach the process of its game and no other one, and
-                cannot change the game if this session is read-only.
+            served: The session that the server offers. Clients can only attach to the process of its game, and cannot
+                change the game if this session is read-only.
         """
         self._served = served
         note = self._peers.called
@@ -119,7 +119,7 @@ class PublicService:
         return self._served
 
     def close(self) -> None:
-        """End recordings, release keys, let go of the game; after the server has ended. A second call does nothing."""
+        """Stop recordings and release keys and game, once the server has ended; a second call does nothing."""
         self._recordings.close()
         self._peers.close()
         self._game.close()
@@ -149,7 +149,7 @@ class PublicService:
         return messages.SetSiphonResponse(success=True, message=f"{name} is written")
 
     def _checked(self, name: str) -> str:
-        """Return a name that there is; the error for those that need an injection says so."""
+        """Return the name of a known attribute; the error for one that needs an injected library explains that."""
         self._game.attribute(name)
         return name
 
@@ -341,15 +341,42 @@ class PublicService:
         }
 
     def _client_is_gone(self, peer: str, for_s: float) -> None:
-        """Clean up after a client."""
+        """Release the resources of a disconnected client."""
         try:
             if for_s >= self._options.keys_after_s and (keys := self._keys.release_of(peer)):
                 _log.info("%s is gone; released %s", peer, ", ".join(keys))
             if for_s >= self._options.recordings_after_s and (stopped := self._recordings.stop_of(peer)):
                 _log.info("%s is gone; stopped recording %s", peer, ", ".join(stopped))
-        except SoulslabError as error:  # the game is gone, and with it what was held
+        except SoulslabError as error:  # the game has ended, and its keys with it
             _log.warning("cannot release what %s held: %s", peer, error)
 
 
 def _int32(number: int) -> int:
     return min(number, INT32.stop - 1)
+
+
+class SharedGame:
+    """The current session as `soulslab.siphon.recording.recorder.Recordable`.
+
+    Args:
+        game: Attachment with the current session.
+        profile: Profile of the game.
+    """
+
+    def __init__(self, game: Attachment, profile: Profile) -> None:
+        self.profile = profile
+        self._game = game
+
+    @property
+    def input(self) -> Input:
+        """Input of the current session."""
+        return self._game.use("input", lambda session: session.input)
+
+    def snapshot(self, names: Collection[str] | None = None) -> Snapshot:
+        """Read attributes."""
+        wanted = None if names is None else list(names)
+        return self._game.use("memory", lambda session: session.snapshot(wanted))
+
+    def capture(self, frame_format: FrameFormat) -> Frame:
+        """Capture the window."""
+        return self._game.use("capture", lambda session: session.capture(frame_format))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from soulslab.arena.window.memory.assembly import assemble
 from soulslab.arena.window.memory.code import CodePlan
 from soulslab.errors import LayoutError
-from soulslab.siphon.pattern import Pattern
 from soulslab.siphon.profile import Base, Process, Profile
+from soulslab.siphon.profile.pattern import Pattern
 from support.long_form import examples
 
 GAP = 16

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from soulslab.arena.window.memory.layout import FIGHT, LASTING, PROGRAM, synthesise
 from soulslab.arena.window.memory.truth import Truth
 from soulslab.errors import EntityNotFoundError, LayoutError
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.facts import ways_of
-from soulslab.siphon.pattern import Pattern, scan
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
+from soulslab.siphon.attributes.attribute_table import AttributeTable
+from soulslab.siphon.attributes.pattern_scan import scan
 from soulslab.siphon.profile import Attribute, Base, Entity
-from soulslab.siphon.profile_checking import mistakes_of
+from soulslab.siphon.profile.facts import variants_of
+from soulslab.siphon.profile.pattern import Pattern
+from soulslab.siphon.profile.validation import find_mistakes
 from support.laid_out import LIST, POINTER, STARTS, WORLD, attach, check_same, lay_out, make, number
 from support.long_form import examples
 from support.random_profiles import profiles, values
@@ -23,7 +24,7 @@ from support.random_profiles import profiles, values
 @given(profiles(), st.data())
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 def test_what_a_random_profile_asks_for_is_found_and_can_be_written(profile, data):
-    assume(not list(mistakes_of(profile)))
+    assume(not list(find_mistakes(profile)))
     true = {name: data.draw(st.integers(0, len(one.alternatives))) for name, one in profile.attributes.items()}
     try:
         layout, _, _, table = attach(profile, Truth(ways=true))
@@ -33,7 +34,7 @@ def test_what_a_random_profile_asks_for_is_found_and_can_be_written(profile, dat
     found = table.read_many()
     assert set(found) == set(profile.attributes)
     assert table.sources == {
-        name: ways_of(one)[true[name]].source for name, one in profile.attributes.items() if one.alternatives
+        name: variants_of(one)[true[name]].source for name, one in profile.attributes.items() if one.alternatives
     }
     for name, place in layout.places.items():
         assert table.address_of(name) == STARTS[place.region] + place.offset
@@ -127,7 +128,7 @@ def test_entities_are_found_among_strangers_and_null_pointers():
     table.write({"margit": 7, "godrick": 9})
     assert table.read_many() == {"margit": 7, "godrick": 9}
     others = make({"a": number((0,), entity="other")}, entities={"other": Entity(id=1, **fields)})
-    places = resolve_places(others, memory, image)
+    places = resolve_addresses(others, memory, image)
     with pytest.raises(EntityNotFoundError, match="none of 5 has id 1"):
         AttributeTable(others, memory, places).read("a")
 

@@ -17,12 +17,12 @@ from soulslab.arena.window.memory.truth import Truth
 from soulslab.errors import EntityNotFoundError, LayoutError, PointerError, UndecidedAttributeError
 from soulslab.games import dark_souls_3, elden_ring
 from soulslab.games.arena import PROFILE_PATH
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.facts import ways_of
-from soulslab.siphon.image import read_image
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
+from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import Attribute, Base, Process, Profile, load_profile
+from soulslab.siphon.profile.facts import variants_of
 
 PROFILES = {
     "arena": PROFILE_PATH,
@@ -49,7 +49,7 @@ class Played:
         profile = self.profile
         self.memory.publish(self.game)
         image = read_image(self.process, profile.process.executable)
-        self.table = AttributeTable(profile, self.process, resolve_places(profile, self.process, image))
+        self.table = AttributeTable(profile, self.process, resolve_addresses(profile, self.process, image))
 
     def turn(self, n_ticks=0, held=()):
         """Go round the game's loop once."""
@@ -187,7 +187,7 @@ def test_while_the_game_loads_the_fighters_are_nowhere(game, play):
 def test_a_fight_is_found_by_other_facts_if_those_are_true(play):
     """The player of Elden Ring as the field of another object, which nobody decides about while the game loads."""
     profile = load_profile(elden_ring.PROFILE_PATH)
-    all_ways = {name: ways_of(one) for name, one in profile.attributes.items()}
+    all_ways = {name: variants_of(one) for name, one in profile.attributes.items()}
     other = {name: i for name, ways in all_ways.items() for i, way in enumerate(ways) if way.offsets[0] == MAIN_PLAYER}
     played = play(profile, Truth(ways=other))
     played.game.restart()

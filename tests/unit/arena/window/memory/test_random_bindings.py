@@ -14,11 +14,11 @@ from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.quantities import QUANTITIES
 from soulslab.arena.window.memory.profile_memory import ProfileMemory
 from soulslab.errors import LayoutError
-from soulslab.siphon.attributes import AttributeTable
-from soulslab.siphon.image import read_image
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
+from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.places import resolve_places
-from soulslab.siphon.profile_checking import mistakes_of
+from soulslab.siphon.process.image import read_image
+from soulslab.siphon.profile.validation import find_mistakes
 from support.long_form import examples
 from support.random_profiles import profiles
 
@@ -74,7 +74,7 @@ def game():
 @settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 def test_a_fight_is_kept_by_any_profile(game, tmp_path_factory, profile):
     profile = bind(profile)
-    assume(profile.duel["attributes"] and not list(mistakes_of(profile)))
+    assume(profile.duel["attributes"] and not list(find_mistakes(profile)))
     binding = Binding(profile.duel, profile.attributes)
     try:
         memory = ProfileMemory(profile, binding, game, tmp_path_factory.getbasetemp())
@@ -85,7 +85,7 @@ def test_a_fight_is_kept_by_any_profile(game, tmp_path_factory, profile):
         set_all(game, BEFORE, flag=True)
         memory.publish(game)
         image = read_image(process, profile.process.executable)
-        table = AttributeTable(profile, process, resolve_places(profile, process, image))
+        table = AttributeTable(profile, process, resolve_addresses(profile, process, image))
         found = table.read_many()
         for quantity, name in binding.attributes.items():
             wanted = QUANTITIES[quantity].get(game)

@@ -9,10 +9,10 @@ from soulslab.arena.window.memory.layout import synthesise
 from soulslab.arena.window.memory.truth import Truth
 from soulslab.errors import AttributeVersionError, LayoutError
 from soulslab.games import dark_souls_3, elden_ring
-from soulslab.siphon.facts import is_for, ways_of
-from soulslab.siphon.places import resolve_places
+from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Entity, load_profile
-from soulslab.siphon.profile_checking import mistakes_of
+from soulslab.siphon.profile.facts import is_for, variants_of
+from soulslab.siphon.profile.validation import find_mistakes
 from support.laid_out import LIST, POINTER, STARTS, WORLD, attach, check_same, make, number
 
 FLIPPER = "8B 83 ?? ?? 00 00 89 83 ?? ?? 00 00"
@@ -33,7 +33,7 @@ def test_the_code_holds_offsets(last_frame):
     attributes = {"frame_s": number(("last_frame",), kind="f32"), "speed": number(("speed",), kind="f32")}
     truth = None if last_frame is None else Truth(code_offsets={"last_frame": last_frame})
     layout, memory, image, table = attach(make(attributes, code_offsets=code_offsets), truth)
-    found = resolve_places(make(attributes, code_offsets=code_offsets), memory, image).code_offsets
+    found = resolve_addresses(make(attributes, code_offsets=code_offsets), memory, image).code_offsets
     assert found["speed"] == found["last_frame"] + 0x68
     assert layout.attributes["speed"].offsets == (found["speed"],)
     assert last_frame in (None, found["last_frame"])
@@ -108,7 +108,7 @@ def test_each_way_can_be_the_true_one(case, kind):
     bases = {"world": WORLD, "game": Base(pattern="48 8B 0D ?? ?? ?? ?? C3", **POINTER)}
     entities = {"boss": Entity(**LIST, id=7)}
     profile = make({"hp": hp, "beside": beside}, bases, entities)
-    assert not list(mistakes_of(profile))
+    assert not list(find_mistakes(profile))
     for index, source in enumerate(("test", "another", "a third")):
         layout, _, _, table = attach(profile, Truth(ways={"hp": index}))
         table.read_many()
@@ -154,7 +154,7 @@ def test_each_fact_of_a_real_game_can_be_the_true_one(profile):
     n_told = 0
     version = profile.process.versions[0]
     for name, attribute in profile.attributes.items():
-        ways = [(index, one) for index, one in enumerate(ways_of(attribute)) if is_for(profile, one, version)]
+        ways = [(index, one) for index, one in enumerate(variants_of(attribute)) if is_for(profile, one, version)]
         for index, one in ways[1:]:
             try:
                 table = attach(profile, Truth(ways={name: index}))[3]

@@ -18,8 +18,8 @@ from soulslab.siphon.profile import Attribute
 from soulslab.siphon.recording.reading import read_recording
 from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
-from soulslab.siphon.rpc.public.streams import MAX_STREAMS
-from soulslab.siphon.rpc.public.values import response_of
+from soulslab.siphon.rpc.public.frame_streams import MAX_STREAMS
+from soulslab.siphon.rpc.public.value_messages import response_of
 from soulslab.siphon.session import SessionOptions
 from support.public_siphon import PATTERN, TYPES, public_server, with_entity
 from support.waiting import wait_for
@@ -186,7 +186,7 @@ def test_a_float_that_loses_digits_says_so():
         assert response_of("x", value, attribute).message == "ok"
 
 
-def test_a_number_that_the_protocol_cannot_carry_is_told(server, ready):
+def test_a_number_that_the_protocol_cannot_carry_is_reported(server, ready):
     server.toys.toy.values["ticks"] = 2**31
     answer = ready("GetAttribute", attributeName="ticks")
     assert not answer.success
@@ -219,7 +219,7 @@ def test_what_cannot_be_written_is_refused(server, ready, name, field, problem):
     assert repr(dict(server.toys.toy.values)) == before
 
 
-def test_an_unreadable_attribute_is_told(server, ready):
+def test_an_unreadable_attribute_is_reported(server, ready):
     server.toys.toy.is_loading = True
     answer = ready("GetAttribute", attributeName="hp")
     assert not answer.success
@@ -489,7 +489,7 @@ def test_a_program_is_killed_with_its_client_and_its_output_is_bounded(running, 
 @pytest.mark.parametrize(
     "fields", [{"working_directory": "/no such folder"}, {"args": ["\0"]}, {"timeout_seconds": -1}]
 )
-def test_a_program_that_cannot_be_started_is_told(running, fields):
+def test_a_program_that_cannot_be_started_is_reported(running, fields):
     answer = running("ExecuteCommand", command=sys.executable, **fields)
     assert not answer.success
     assert answer.message

@@ -1,0 +1,164 @@
+"""Search the code of a process for several byte patterns in one pass.
+
+Hyperscan reports the end of a match; the fixed length of a pattern gives its start. Code is read block by block into
+one buffer that keeps the end of the previous block, so that no match across a border is lost. A match counts only if it
+ends in the new part, so that no match is counted twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from soulslab.errors import MemoryAccessError, MissingDependencyError, PatternError
+from soulslab.siphon.memory import Memory
+from soulslab.siphon.profile.pattern import Pattern
+
+#: Upper bound on the matches of a pattern; a pattern with more is too weak, and reporting the matches is slow.
+MAX_MATCHES = 4096
+#: A block this small stays in the processor cache; the cost of the calls is negligible.
+BLOCK_SIZE = 1 << 20
+PAGE_SIZE = 4096
+N_SHOWN = 16
+
+_log = logging.getLogger(__name__)
+
+
+class CodeScan:
+    """One scan of the memory of a process.
+
+    Args:
+        patterns: Patterns by name.
+        memory: Memory of the process.
+        block_size: Bytes that are read and scanned at a time.
+
+    Attributes:
+        matches: Start addresses of the matches of each pattern, ascending.
+        n_unreadable: Number of unreadable bytes that were skipped.
+    """
+
+    def __init__(self, patterns: Mapping[str, Pattern], memory: Memory, block_size: int = BLOCK_SIZE) -> None:
+        self.matches: dict[str, list[int]] = {name: [] for name in patterns}
+        self.n_unreadable = 0
+        self._memory = memory
+        self._lengths = [len(pattern) for pattern in patterns.values()]
+        self._lists = list(self.matches.values())
+        self._database = compile_patterns(tuple(pattern.expression for pattern in patterns.values()))
+        # One scratch space per scan, because two threads must not share one with the same database.
+        self._scratch = _hyperscan().Scratch(self._database)
+        self._n_kept = max(self._lengths) - 1
+        self._block_size = block_size
+        self._buffer = memoryview(bytearray(self._n_kept + block_size))
+        # Address of the current block, and its bytes that were scanned before:
+        self._address = 0
+        self._n_old = 0
+
+    def run(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Scan ranges. A match lies in one range with all of its bytes; overlapping ranges count as one.
+
+        Raises:
+            PatternError: A pattern has more than 4096 matches.
+            ProcessExitedError: The process has ended.
+        """
+        for start, end in _merged(ranges):
+            n_before = self.n_unreadable
+            self._scan_range(start, end)
+            if self.n_unreadable > n_before:
+                _log.warning("%d bytes of %#x-%#x cannot be read", self.n_unreadable - n_before, start, end)
+
+    def _scan_range(self, start: int, end: int) -> None:
+        """Scan one range block by block, and an unreadable block page by page."""
+        address, n_old, pages_until = start, 0, start
+        while address < end:
+            by_page = address < pages_until
+            size = min(PAGE_SIZE - address % PAGE_SIZE if by_page else self._block_size, end - address)
+            try:
+                self._memory.read_into(address, self._buffer[n_old : n_old + size])
+            except MemoryAccessError:
+                if by_page:
+                    self.n_unreadable += size
+                    address, n_old = address + size, 0
+                else:
+                    pages_until = address + size
+                continue
+            self._scan_block(address - n_old, n_old, n_old + size)
+            n_kept = min(self._n_kept, n_old + size)
+            self._buffer[:n_kept] = self._buffer[n_old + size - n_kept : n_old + size]
+            address, n_old = address + size, n_kept
+
+    def _scan_block(self, address: int, n_old: int, size: int) -> None:
+        """Scan the first `size` bytes of the buffer; the first `n_old` of them were scanned before."""
+        self._address, self._n_old = address, n_old
+        try:
+            self._database.scan(self._buffer[:size], match_event_handler=self._on_match, scratch=self._scratch)
+        except _hyperscan().ScanTerminated as stopped:
+            name, found = max(self.matches.items(), key=lambda item: len(item[1]))
+            raise PatternError(
+                f"the pattern is too weak: it was found in more than {MAX_MATCHES} places, the first at "
+                f"{', '.join(hex(place) for place in found[:N_SHOWN])}; make it longer",
+                base=name,
+                addresses=found,
+            ) from stopped
+
+    def _on_match(self, index: int, _start: int, end: int, _flags: int, _context: object) -> bool:
+        """Record a match; return True to stop the scan."""
+        if end <= self._n_old:
+            return False
+        found = self._lists[index]
+        if len(found) == MAX_MATCHES:
+            return True
+        found.append(self._address + end - self._lengths[index])
+        return False
+
+
+def scan(patterns: Mapping[str, Pattern], memory: Memory, ranges: Sequence[tuple[int, int]]) -> dict[str, list[int]]:
+    """Find patterns in one scan; unreadable pages are skipped and logged.
+
+    Args:
+        patterns: Patterns by name.
+        memory: Memory to scan.
+        ranges: Start and end of each range; a match lies in one range with all of its bytes.
+
+    Returns:
+        Start addresses of the matches of each pattern, ascending.
+
+    Raises:
+        PatternError: A pattern has more than 4096 matches.
+        ProcessExitedError: The process has ended.
+    """
+    if not patterns:
+        return {}
+    search = CodeScan(patterns, memory)
+    search.run(ranges)
+    return search.matches
+
+
+def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return sorted ranges, with overlapping ones merged."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+@lru_cache(maxsize=8)
+def compile_patterns(expressions: tuple[bytes, ...]) -> Any:
+    """Compile patterns into one database; cached because a scan is repeated while a game starts."""
+    hyperscan = _hyperscan()
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(expressions=list(expressions), ids=list(range(len(expressions))), flags=hyperscan.HS_FLAG_DOTALL)
+    return database
+
+
+def _hyperscan() -> Any:
+    """Return the hyperscan module; profiles can be read without it."""
+    try:
+        import hyperscan  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingDependencyError("hyperscan", "siphon") from error
+    return hyperscan

@@ -1,0 +1,190 @@
+"""Capture of a real window, with the cheapest backend that is correct at the moment."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import xcffib.composite
+import xcffib.damage
+import xcffib.xproto
+from numpy.typing import NDArray
+
+from soulslab.errors import DisplayError, WindowError, WindowGoneError
+from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.capture.barrier import Barrier
+from soulslab.siphon.capture.composite import RedirectedWindow
+from soulslab.siphon.capture.pixels import convert
+from soulslab.siphon.capture.shm import SharedImage
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.window import Window, WindowState
+
+# <X11/XWDFile.h>: 25 big-endian 32-bit numbers; these are the indices of the used ones.
+HEADER = struct.Struct(">25I")
+HEADER_SIZE, VERSION, HEIGHT, WIDTH = 0, 1, 5, 4
+BYTE_ORDER, BITS_PER_PIXEL, BYTES_PER_LINE, N_COLOURS = 7, 11, 12, 19
+XWD_VERSION = 7
+COLOUR_BYTES = 12
+
+
+class Framebuffer:
+    """A mapped XWD file of Xvfb (``-fbdir``) with 32 bits per pixel.
+
+    Args:
+        path: Path of the file.
+
+    Raises:
+        DisplayError: The file has another format.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        header = HEADER.unpack_from(mapped)
+        known = (header[VERSION], header[BYTE_ORDER], header[BITS_PER_PIXEL]) == (XWD_VERSION, 0, 32)
+        start, stride = header[HEADER_SIZE] + header[N_COLOURS] * COLOUR_BYTES, header[BYTES_PER_LINE]
+        if not known or start + header[HEIGHT] * stride > len(mapped):
+            mapped.close()
+            raise DisplayError(f"{path} is not an XWD file of 32 little-endian bits per pixel; is this Xvfb's own?")
+        rows = np.frombuffer(mapped, np.uint8, header[HEIGHT] * stride, start)
+        pixels = rows.reshape(header[HEIGHT], stride // 4, 4)
+        self._pixels: NDArray[np.uint8] | None = pixels[:, : header[WIDTH]]
+
+    def read(self, left_px: int, top_px: int, width_px: int, height_px: int) -> NDArray[np.uint8]:
+        """Return a part of the screen: (H, W, 4) uint8, BGRX; a view of the file, which changes with the screen."""
+        if self._pixels is None:
+            raise DisplayError("the framebuffer of the private display was closed")
+        return self._pixels[top_px : top_px + height_px, left_px : left_px + width_px]
+
+    def close(self) -> None:
+        """Release the file; a second call does nothing."""
+        # The map is closed together with the last array over it.
+        self._pixels = None
+
+
+#: Number of attempts if the window changes between reading its position and its pixels.
+MAX_TRIES = 5
+
+
+class WindowCapture:
+    """Capture of a window (`soulslab.siphon.capture.Capture`).
+
+    On a private display, the framebuffer file is read while nothing covers the window and its colour depth is the
+    screen's. Otherwise MIT-SHM is used; for parts that are covered or off the screen, the memory that XComposite
+    redirects the window to. On a display that is not private the window is redirected from the start, because other
+    windows may cover it.
+
+    Every frame is captured after the server has drawn everything that the game had requested before (`Barrier`), and
+    has the size of the window at that moment. A running game may draw the next frame during the copy; a game with held
+    time cannot.
+
+    Args:
+        window: Window.
+        display: Private display of the window; None if it is on another display.
+
+    Attributes:
+        backend: Backend of the last frame: ``framebuffer``, ``shm`` or ``composite``.
+    """
+
+    def __init__(self, window: Window, display: PrivateDisplay | None) -> None:
+        self.backend = "shm" if display is None else "framebuffer"
+        self._window = window
+        self._redirected: RedirectedWindow | None = None
+        with ExitStack() as undo:
+            self._barrier = Barrier(window.x)
+            undo.callback(self._barrier.close)
+            self._image = SharedImage(window.x)
+            undo.callback(self._image.close)
+            self._framebuffer = None if display is None else Framebuffer(display.framebuffer)
+            if self._framebuffer is not None:
+                undo.callback(self._framebuffer.close)
+            elif self._can_redirect():
+                self._redirected = RedirectedWindow(window)
+                undo.callback(self._redirected.close)
+            self._parts = undo.pop_all()
+        self._is_closed = False
+
+    @property
+    def size_px(self) -> tuple[int, int]:
+        """See `Capture.size_px`."""
+        with self._window.x.lock:
+            self._refuse_closed()
+            self._barrier.wait()
+            state = self._window.state()
+            return state.width_px, state.height_px
+
+    def grab(self, frame_format: FrameFormat) -> NDArray[np.uint8]:
+        """See `Capture.grab`.
+
+        Raises:
+            WindowGoneError: The window was closed or unmapped.
+            WindowError: It was covered at the beginning, and has not been drawn since.
+            DisplayError: The display has ended.
+        """
+        x = self._window.x
+        with x.using("take a picture", self._window.id):
+            self._refuse_closed()
+            for _ in range(MAX_TRIES):
+                self._barrier.wait()
+                state = self._window.state()
+                try:
+                    pixels = self._read(state)
+                except xcffib.xproto.MatchError:
+                    # Moved, resized or hidden since; its events contain the change.
+                    continue
+                return convert(pixels, frame_format)
+        raise WindowError(f"window {self._window.id:#x} on {x.display} changes too fast to take a picture of it")
+
+    def close(self) -> None:
+        """See `Capture.close`."""
+        self._is_closed = True
+        self._parts.close()
+
+    def _read(self, state: WindowState) -> NDArray[np.uint8]:
+        """Return the pixels, (H, W, 4) BGRX, in memory that may change."""
+        window = self._window
+        size = (state.width_px, state.height_px)
+        if not state.is_covered and self._redirected is None:
+            if self._framebuffer is not None and state.depth == window.x.root_depth:
+                self.backend = "framebuffer"
+                return self._framebuffer.read(state.x_px, state.y_px, *size)
+            self.backend = "shm"
+            return self._image.read(window.id, 0, 0, *size)
+        if self._redirected is None:
+            if not self._can_redirect():
+                raise WindowError(
+                    f"window {window.id:#x} is covered or reaches off the screen, and X display {window.x.display} "
+                    f"lacks Composite, with which it could still be seen; uncover it"
+                )
+            self._redirected = RedirectedWindow(window)
+            self._parts.callback(self._redirected.close)
+        if state.is_covered:
+            self.backend = "composite"
+            return self._redirected.read(state, self._image)
+        self.backend = "shm"
+        return self._image.read(window.id, 0, 0, *size)
+
+    def _can_redirect(self) -> bool:
+        x = self._window.x
+        return x.has_extension(xcffib.composite.key) and x.has_extension(xcffib.damage.key)
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise WindowGoneError("this capture was closed")
+
+
+def open_capture(window: Window, display: PrivateDisplay | None = None) -> WindowCapture:
+    """Return a capture of a window.
+
+    Args:
+        window: Window.
+        display: Private display of the window; None if it is on another display.
+
+    Raises:
+        WindowGoneError: The window was closed or is not mapped.
+        DisplayError: The display cannot share memory with this process.
+    """
+    return WindowCapture(window, display)

@@ -1,0 +1,150 @@
+"""Input logic common to all backends: the held keys, and sending only changes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+import msgspec
+
+from soulslab.errors import DisplayError, SessionStateError, WindowGoneError
+from soulslab.siphon.keys import Key, key_named
+
+_log = logging.getLogger(__name__)
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A press or release of a key.
+
+    Attributes:
+        key: Key.
+        is_press: Whether it is pressed.
+    """
+
+    key: Key
+    is_press: bool
+
+
+def pressed_keys(changes: Sequence[Change]) -> list[Key]:
+    """Return the keys that are pressed, even if only for a moment."""
+    return list({change.key.name: change.key for change in changes if change.is_press}.values())
+
+
+def released_keys(changes: Sequence[Change]) -> list[Key]:
+    """Return the keys that are released in the end."""
+    last = {change.key.name: change for change in changes}
+    return [change.key for change in last.values() if not change.is_press]
+
+
+class Sender(Protocol):
+    """A stateless backend that sends keys and mouse to one game.
+
+    Attributes:
+        backend: Name of the backend (`Input.backend`).
+    """
+
+    backend: str
+
+    def check(self, keys: Collection[Key]) -> None:
+        """Raise if these keys cannot be sent (`InputError`, `WindowGoneError`), before anything is sent."""
+        ...
+
+    def send(self, changes: Sequence[Change]) -> None:
+        """Send changes in this order; return once they are in the game's queue."""
+        ...
+
+    def move_mouse(self, dx_px: int, dy_px: int) -> None:
+        """Move the mouse; return once the movement is in the game's queue."""
+        ...
+
+    def close(self) -> None:
+        """Close the backend; all keys have been released before."""
+        ...
+
+
+class HeldInput:
+    """Keyboard and mouse of one game on a `Sender` (`soulslab.siphon.input.Input`); thread-safe.
+
+    Attributes:
+        backend: Name of the backend.
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self.backend = sender.backend
+        self._sender = sender
+        self._held: frozenset[str] = frozenset()
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Keys and mouse buttons that are held now."""
+        return self._held
+
+    def set_held(self, keys: Collection[str], again: Collection[str] = ()) -> None:
+        """Hold exactly these keys; see `Input.set_held`. Keys change in alphabetical order."""
+        wanted = {name: key_named(name) for name in keys}
+        anew = {name for name in again if key_named(name).name in wanted}
+        with self._lock:
+            self._check_open()
+            releases = [Change(key_named(name), False) for name in sorted(self._held - (wanted.keys() - anew))]
+            presses = [Change(wanted[name], True) for name in sorted(wanted.keys() - (self._held - anew))]
+            if not releases and not presses:
+                return
+            self._sender.check(wanted.values())
+            before, self._held = self._held, frozenset(wanted)
+            try:
+                self._sender.send([*releases, *presses])
+            except BaseException:
+                # Every key that may be pressed by now, also after Ctrl-C, must be released at the end.
+                self._held = before | self._held
+                raise
+
+    def type(self, keys: Collection[str]) -> None:
+        """Press and release keys one after another; see `Input.type`. A held key is released first and stays held."""
+        typed = [key_named(name) for name in keys]
+        with self._lock:
+            self._check_open()
+            changes = []
+            for key in typed:
+                is_held = key.name in self._held
+                changes += [Change(key, not is_held), Change(key, is_held)]
+            if changes:
+                self._sender.check(typed)
+                self._sender.send(changes)
+
+    def move_mouse(self, dx_px: int, dy_px: int) -> None:
+        """Move the mouse relative to its position; see `Input.move_mouse`."""
+        with self._lock:
+            self._check_open()
+            if dx_px or dy_px:
+                self._sender.check(())
+                self._sender.move_mouse(dx_px, dy_px)
+
+    def close(self) -> None:
+        """Release all held keys and close the backend; a second call does nothing."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            held, self._held = self._held, frozenset()
+            changes = [Change(key_named(name), False) for name in sorted(held)]
+            try:
+                if changes:
+                    self._unless_gone(lambda: self._sender.send(changes))
+            finally:
+                self._unless_gone(self._sender.close)
+
+    @staticmethod
+    def _unless_gone(part: Callable[[], None]) -> None:
+        """Run a part of closing; if the window or the server has ended, no key is held any more."""
+        try:
+            part()
+        except (WindowGoneError, DisplayError) as error:
+            _log.debug("nothing to release: %s", error)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise SessionStateError("keys were sent after the input was closed; open the session again")

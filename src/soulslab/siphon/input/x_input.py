@@ -1,0 +1,114 @@
+"""Selection of the X input backend for a window."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+from collections.abc import Iterable, Mapping
+
+import xcffib.xkb
+
+from soulslab.errors import ConfigError, DisplayError, did_you_mean
+from soulslab.siphon.input import Input
+from soulslab.siphon.input.guard import Guard, NoGuard, ProcessGuard
+from soulslab.siphon.input.held_input import HeldInput, Sender
+from soulslab.siphon.input.x_server import is_alone, stop_repetition
+from soulslab.siphon.input.xsendevent import XSendEventSender
+from soulslab.siphon.input.xtest import XTestSender
+from soulslab.siphon.keys import KEYS
+from soulslab.siphon.process.window import Window
+from soulslab.siphon.process.x11 import XConnection
+
+BACKENDS = ("auto", "xtest", "xsendevent")
+
+_log = logging.getLogger(__name__)
+
+
+class XInput(HeldInput):
+    """Keyboard and mouse of a window; keys are released at the end of the interpreter at the latest."""
+
+    def __init__(self, sender: Sender) -> None:
+        super().__init__(sender)
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """Release all held keys and close the backend; a second call does nothing."""
+        atexit.unregister(self.close)
+        super().close()
+
+
+def open_input(window: Window, backend: str = "auto", *, is_private: bool = False) -> Input:
+    """Open keyboard and mouse of a window.
+
+    Args:
+        window: Window of the game.
+        backend: ``xtest``, ``xsendevent``, or ``auto``: XTest if the game has the display to itself, because every
+            program accepts it; otherwise XSendEvent, which reaches a window without the focus and does not affect other
+            windows.
+        is_private: Whether the display ends with this process, so that no guard process is needed.
+
+    Raises:
+        ConfigError: The backend does not exist.
+        DisplayError: The display lacks XTest or XKB.
+        WindowGoneError: The window has been closed.
+    """
+    if backend not in BACKENDS:
+        raise ConfigError(f"unknown input backend {backend!r}{did_you_mean(backend, BACKENDS)}", path="input.backend")
+    owns_focus = is_private or is_alone(window.x, window.id)
+    if backend == "auto":
+        backend = "xtest" if owns_focus else "xsendevent"
+    if is_private:
+        stop_repetition(window.x)
+    keycodes = read_keycodes(window.x)
+    guard: Guard = NoGuard() if is_private else ProcessGuard(window.x.display)
+    _log.debug("keys of window %#x by %s, focus %s", window.id, backend, "ours" if owns_focus else "the user's")
+    if backend == "xtest":
+        return XInput(XTestSender(window, keycodes, guard, owns_focus))
+    return XInput(XSendEventSender(window, keycodes, guard))
+
+
+_CORE_KEYBOARD = 0x100  # XkbUseCoreKbd
+
+
+def read_keycodes(x: XConnection) -> dict[str, int]:
+    """Query the keycodes of the server.
+
+    Args:
+        x: Connection.
+
+    Returns:
+        Keycode of each key of `soulslab.siphon.keys.KEYS` that the server has, by its name in `KEYS`.
+
+    Raises:
+        DisplayError: The connection is broken, or the server has no XKB.
+    """
+    xkb = x.extension(xcffib.xkb.key)
+    with x.using("ask for the names of the keys"):
+        if not xkb.UseExtension(1, 0).reply().supported:
+            raise DisplayError(f"X display {x.display} has no XKB 1.0, so its keys cannot be identified")
+        which = xcffib.xkb.NameDetail.KeyNames | xcffib.xkb.NameDetail.KeyAliases
+        reply = xkb.GetNames(_CORE_KEYBOARD, which).reply()
+    names = [_text(item.name) for item in reply.keyNames]
+    aliases = {_text(item.alias): _text(item.real) for item in reply.keyAliases}
+    return match_keycodes({name: reply.firstKey + i for i, name in enumerate(names) if name}, aliases)
+
+
+def match_keycodes(codes: Mapping[str, int], aliases: Mapping[str, str]) -> dict[str, int]:
+    """Return the keycode of each available key.
+
+    Args:
+        codes: Keycodes by XKB name.
+        aliases: Alternative XKB names: ``MENU`` for ``COMP`` (or the other way round).
+    """
+    codes = dict(codes)
+    for alias, real in aliases.items():
+        if real in codes:
+            codes.setdefault(alias, codes[real])
+        elif alias in codes:
+            codes[real] = codes[alias]
+    return {key.name: codes[key.xkb_name] for key in KEYS.values() if key.xkb_name in codes}
+
+
+def _text(characters: Iterable[bytes]) -> str:
+    """Return an XKB name: four characters, padded with zeros."""
+    return b"".join(characters).rstrip(b"\0").decode("latin-1")

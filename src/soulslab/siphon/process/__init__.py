@@ -1,0 +1,1 @@
+"""Processes: discovery, executable images, launching, windows and private displays."""

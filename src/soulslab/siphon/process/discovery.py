@@ -1,0 +1,285 @@
+"""Discovery of the process of a game, and refusal of protected games.
+
+A game is identified by the file name of its program. Linux cuts process names to 15 characters, and Wine gives its
+processes Windows paths, so the name is searched in all places that may contain it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from soulslab.errors import (
+    AmbiguousProcessError,
+    AntiCheatError,
+    GameVersionError,
+    ProcessError,
+    ProcessExitedError,
+    ProcessNotFoundError,
+)
+from soulslab.siphon.memory.linux_maps import read_regions
+from soulslab.siphon.memory.linux_permission import denied
+from soulslab.siphon.process.image import Image, file_name, same_name
+from soulslab.siphon.profile import Process
+
+#: Number of characters that Linux keeps of a process name (TASK_COMM_LEN - 1, include/linux/sched.h).
+MAX_COMM = 15
+WINE_LOADERS = ("wine", "wine64", "wine-preloader", "wine64-preloader")
+#: Processes and modules of EasyAntiCheat and BattlEye, in lower case.
+ANTI_CHEAT = (
+    "eac", "eac.*", "eac_*", "eac-*", "easyanticheat*", "libeasyanticheat*", "start_protected_game.exe",
+    "beservice*", "beclient*", "libbeclient*", "bedaisy*", "battleye*",
+)  # fmt: skip
+#: Variables that identify the Windows installation of a Wine process.
+_PREFIXES = ("WINEPREFIX", "STEAM_COMPAT_DATA_PATH")
+_N_LISTED = 10
+
+_log = logging.getLogger(__name__)
+
+
+class _Running(msgspec.Struct, frozen=True):
+    """The readable details of a process.
+
+    Attributes:
+        pid: Process id.
+        comm: Process name, cut to 15 characters.
+        program: File name of the program; "" if it is not readable.
+        arguments: Command line.
+        started_s: Start time in seconds since 1970.
+    """
+
+    pid: int
+    comm: str
+    program: str
+    arguments: tuple[str, ...]
+    started_s: float
+
+    @property
+    def name(self) -> str:
+        """Name of the program, for people."""
+        first = file_name(self.arguments[0]) if self.arguments else ""
+        if self.comm and first[:MAX_COMM] == self.comm:
+            return first
+        return self.comm or self.program
+
+    def describe(self) -> str:
+        """Return one line for an error message."""
+        started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.started_s))
+        return f"{self.pid}, started {started}: {' '.join(self.arguments).strip() or self.comm}"
+
+
+def require_linux() -> None:
+    """Raise `ProcessError` on systems other than Linux, where siphon cannot access processes."""
+    if sys.platform != "linux":
+        raise ProcessError(
+            f"games are attached to and started on Linux only, and this is {sys.platform}; serve the game on the Linux "
+            "machine that it runs on (soulslab siphon serve), and play it from here: environments take "
+            "server='host:port', commands host:port in place of the game (docs/remote.md)"
+        )
+
+
+def find_process(process: Process, pid: int = 0) -> int:
+    """Find the process of a game.
+
+    Args:
+        process: How to recognise it.
+        pid: Id of the process to check; 0 to find the only one.
+
+    Raises:
+        ProcessNotFoundError: The process does not exist, or the given one runs another program.
+        AmbiguousProcessError: There are several; the message lists them.
+    """
+    wanted = process.executable
+    running = [one for one in _running() if one.pid != os.getpid()]
+    found = _best_matches(running, wanted)
+    if pid:
+        return _check_given(pid, wanted, running)
+    if not found:
+        raise ProcessNotFoundError(f"no process is called {wanted!r}{_close_names(wanted, running)}")
+    if len(found) > 1:
+        lines = "".join(f"\n  {one.describe()}" for one in found[:_N_LISTED])
+        more = f"\n  and {len(found) - _N_LISTED} more" if len(found) > _N_LISTED else ""
+        raise AmbiguousProcessError(
+            f"{len(found)} processes are called {wanted!r}; give the pid of one of them, or a part of its "
+            f"window's title that the others lack (window_title):{lines}{more}",
+            [one.pid for one in found],
+        )
+    return found[0].pid
+
+
+def refuse_anti_cheat(pid: int, process: Process) -> None:
+    """Raise `AntiCheatError` if an anti-cheat is loaded in a process or runs beside it.
+
+    Args:
+        pid: Process id of the game.
+        process: Names further processes and modules.
+
+    Raises:
+        AntiCheatError: EasyAntiCheat, BattlEye, or one that the profile names was found.
+        ProcessExitedError, AttachDeniedError: The process cannot be examined.
+        ProcessError: The operating system is not Linux.
+    """
+    require_linux()
+    patterns = (*ANTI_CHEAT, *(name.casefold() for name in process.anti_cheat))
+    modules = {file_name(region.path) for region in read_regions(pid) if region.path}
+    found = [f"module {name}" for name in sorted(modules) if _is_one_of(name, patterns)]
+    for one in _running():
+        names = {one.comm, one.program, *(file_name(argument) for argument in one.arguments[:1])}
+        if any(_is_one_of(name, patterns) for name in names) and _belong_together(pid, one.pid):
+            found.append(f"process {one.pid} ({one.name})")
+    if found:
+        raise AntiCheatError(
+            f"an anti-cheat is loaded: {', '.join(found)}; soulslab neither reads nor writes such a game. Start the "
+            f"game itself ({process.executable}) without its anti-cheat launcher and play offline, then attach again",
+            pid=pid,
+        )
+
+
+def check_version(image: Image, process: Process, allow_unknown: bool) -> None:
+    """Raise `GameVersionError` if the profile names versions and the executable has another one.
+
+    Args:
+        image: Executable in memory.
+        process: Names the known versions; empty for no check.
+        allow_unknown: Log an unknown version instead of raising.
+    """
+    if not process.versions or image.version in process.versions:
+        return
+    known = ", ".join(process.versions)
+    is_what = f"is version {image.version}" if image.version else "carries no version"
+    problem = f"{process.executable} {is_what}, but the profile was made for {known}"
+    if not allow_unknown:
+        raise GameVersionError(
+            f"{problem}; install a known version, or allow unknown ones (allow_unknown_version) and check each value",
+            pid=image.pid,
+            version=image.version,
+            known=process.versions,
+        )
+    _log.warning("%s; attached all the same, as unknown versions are allowed", problem)
+
+
+def has_ended(pid: int) -> bool:
+    """Return whether a process has ended, even if its parent has not reaped it yet."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    # The name, in parentheses, may contain any character; the state follows it.
+    return stat.rpartition(b")")[2].split()[0] in (b"Z", b"X")
+
+
+def executable_of(pid: int) -> str:
+    """Return the path of the program of a process; under Wine, of the Windows program.
+
+    Raises:
+        ProcessExitedError: The process has ended.
+        AttachDeniedError: The operating system denies access.
+    """
+    try:
+        path = str(Path(f"/proc/{pid}/exe").readlink()).removesuffix(" (deleted)")
+        arguments = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
+    except PermissionError as error:
+        raise denied(pid) from error
+    if file_name(path) in WINE_LOADERS:
+        return next((argument for argument in arguments if argument.casefold().endswith(".exe")), path)
+    return path
+
+
+def _running() -> Iterator[_Running]:
+    """Yield the running processes."""
+    for pid in psutil.pids():
+        try:
+            one = psutil.Process(pid)
+            with one.oneshot():
+                if one.status() == psutil.STATUS_ZOMBIE:
+                    continue
+                yield _Running(pid, _comm(pid), _program(one), tuple(one.cmdline()), one.create_time())
+        except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+            continue  # it ended while we looked
+        except psutil.AccessDenied as denial:
+            _log.debug("process %d is left out: %s", pid, denial)
+
+
+def _comm(pid: int) -> str:
+    """Return the name of a process as the kernel keeps it; psutil would complete it from the command line."""
+    return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").removesuffix("\n")
+
+
+def _program(one: psutil.Process) -> str:
+    try:
+        return file_name(one.exe().removesuffix(" (deleted)"))
+    except psutil.AccessDenied:
+        return ""  # another user's; its name and command line still say what it is
+
+
+def _best_matches(running: Sequence[_Running], wanted: str) -> list[_Running]:
+    """Return the processes whose program has a name; if there are none, those whose own name is that name."""
+    ranks = [_rank(one, wanted) for one in running]
+    best = max(ranks, default=0)
+    return [one for one, rank in zip(running, ranks, strict=True) if best and rank == best]
+
+
+def _rank(one: _Running, wanted: str) -> int:
+    """Return 2 for a process whose program has the name, 1 for one with that process name, 0 for others.
+
+    A shell script with the name of the game that starts the game has rank 1.
+    """
+    names = [file_name(argument) for argument in one.arguments]
+    if same_name(one.program, wanted) or (names and same_name(names[0], wanted)):
+        return 2
+    is_called_so = same_name(one.name, wanted)
+    if len(wanted) > MAX_COMM:
+        is_cut = one.comm.casefold() == wanted[:MAX_COMM].casefold()
+        is_called_so = is_cut and (not names or any(same_name(name, wanted) for name in names))
+    if not is_called_so:
+        return 0
+    return 2 if one.program in WINE_LOADERS else 1
+
+
+def _check_given(pid: int, wanted: str, running: Sequence[_Running]) -> int:
+    """Return the id of the given process if it has the name of the game."""
+    one = next((one for one in running if one.pid == pid), None)
+    if one is None:
+        raise ProcessNotFoundError(f"there is no process {pid}; is the game running?", pid=pid)
+    if not _rank(one, wanted):
+        raise ProcessNotFoundError(
+            f"process {pid} is {one.name!r} and not {wanted!r}; give the id of the game, or none where only one runs",
+            pid=pid,
+        )
+    return pid
+
+
+def _close_names(wanted: str, running: Sequence[_Running]) -> str:
+    names = {one.name for one in running}
+    close = get_close_matches(wanted, sorted(names), n=3)
+    if close:
+        return f"; running are {', '.join(map(repr, close))}: is it one of them (process.executable)?"
+    return "; start the game first"
+
+
+def _is_one_of(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name.casefold(), pattern) for pattern in patterns)
+
+
+def _belong_together(pid: int, other: int) -> bool:
+    """Return whether two processes may share a login session or a Windows installation."""
+    try:
+        if os.getsid(pid) == os.getsid(other):
+            return True
+        ours, theirs = (psutil.Process(one).environ() for one in (pid, other))
+    except (psutil.AccessDenied, PermissionError):
+        return True
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        return False
+    return any(ours.get(name) and ours.get(name) == theirs.get(name) for name in _PREFIXES)

@@ -1,0 +1,166 @@
+"""The executable image of a process: its base address, sections and version.
+
+Everything is read from the headers in memory. File names only help to find the headers: Wine maps the sections of a
+Windows program as anonymous memory, and a file may have changed since it was loaded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+
+import msgspec
+
+from soulslab.errors import ImageError, MemoryAccessError
+from soulslab.siphon.memory import Memory, Region
+from soulslab.siphon.process import elf, portable_executable
+from soulslab.siphon.process.executable_headers import Headers, Kind, Section
+
+__all__ = ["Image", "Section", "module_base", "read_image"]
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """An executable in memory.
+
+    Attributes:
+        path: Path of its file; "" if the memory map does not name one.
+        kind: Format of its headers.
+        base: Address at which it is loaded.
+        size: Bytes from its base to its end.
+        version: Version from its version resource, as ``2.6.1.0``; "" without one, as for ELF programs.
+        sections: Sections, ascending.
+        pid: Process id.
+    """
+
+    path: str
+    kind: Kind
+    base: int
+    size: int
+    version: str
+    sections: tuple[Section, ...]
+    pid: int = 0
+
+
+class _Loaded(msgspec.Struct, frozen=True):
+    """A loaded program or library: base address, file and headers."""
+
+    base: int
+    path: str
+    headers: Headers
+
+    def describe(self) -> str:
+        """Return a description for an error message."""
+        return f"{file_name(self.path) or self.headers.export_name or 'unnamed'} at {self.base:#x}"
+
+
+def read_image(memory: Memory, executable: str) -> Image:
+    """Find the executable of a process and read its headers.
+
+    Args:
+        memory: Memory of the process.
+        executable: File name, with or without a path of Linux or Windows.
+
+    Raises:
+        ImageError: It is not loaded (yet), its headers are malformed, or several modules match.
+        ProcessExitedError: The process has ended.
+    """
+    wanted = file_name(executable)
+    regions = [region for region in memory.regions() if region.is_readable]
+    found = list(_loaded(memory, regions, lambda region: same_name(file_name(region.path), wanted)))
+    if not found and wanted.casefold().endswith(".exe"):
+        # The file is unknown, but a Windows process has one program; its other modules are DLLs.
+        unnamed = _loaded(memory, regions, _has_no_file)
+        found = [one for one in unnamed if one.headers.kind == "pe" and not one.headers.is_library]
+    one = _only(found, wanted, regions, memory.pid)
+    headers = one.headers
+    return Image(
+        path=one.path,
+        kind=headers.kind,
+        base=one.base,
+        size=headers.size,
+        version=headers.version,
+        sections=headers.sections,
+        pid=memory.pid,
+    )
+
+
+def module_base(memory: Memory, name: str) -> int:
+    """Return the base address of a library.
+
+    Args:
+        memory: Memory of the process.
+        name: File name of the library; ``libSDL2-2.0.so.0`` also finds ``libSDL2-2.0.so.0.2800.5``.
+
+    Raises:
+        ImageError: It is not loaded (yet), or several libraries match.
+        ProcessExitedError: The process has ended.
+    """
+    wanted = file_name(name)
+    regions = [region for region in memory.regions() if region.is_readable]
+    found = list(_loaded(memory, regions, lambda region: same_name(file_name(region.path), wanted)))
+    if not found:
+        found = list(_loaded(memory, regions, lambda region: file_name(region.path).startswith(f"{wanted}.")))
+    if not found:
+        unnamed = _loaded(memory, regions, _has_no_file)
+        found = [one for one in unnamed if same_name(one.headers.export_name, wanted)]
+    return _only(found, wanted, regions, memory.pid).base
+
+
+def _has_no_file(region: Region) -> bool:
+    return not region.path
+
+
+def _loaded(memory: Memory, regions: list[Region], fits: Callable[[Region], bool]) -> Iterator[_Loaded]:
+    """Yield the programs and libraries whose header is at the start of a matching region."""
+    for region in regions:
+        if not fits(region):
+            continue
+        try:
+            start = memory.read(region.start, 4)
+            if start == elf.MAGIC:
+                headers = elf.read_elf(memory, region.start, region.path)
+            elif start[:2] == portable_executable.MAGIC:
+                headers = portable_executable.read_pe(memory, region.start)
+            else:
+                continue
+        except MemoryAccessError:
+            continue  # device memory, or unmapped since: no header
+        except ImageError:
+            # Data that resembles a header is skipped; a malformed header of the named file is an error.
+            if region.path:
+                raise
+            continue
+        yield _Loaded(region.start, region.path, headers)
+
+
+def _only(found: list[_Loaded], wanted: str, regions: list[Region], pid: int) -> _Loaded:
+    """Return the single match; of several, the one at the address that it was linked for."""
+    if not found:
+        raise ImageError(f"{wanted!r} is not loaded in process {pid}{_close_names(wanted, regions)}", pid=pid)
+    if len(found) == 1:
+        return found[0]
+    # A program that maps its own file as data has it in memory twice, at different addresses.
+    at_home = [one for one in found if one.base == one.headers.preferred_base]
+    if len(at_home) == 1:
+        return at_home[0]
+    listed = ", ".join(one.describe() for one in found)
+    raise ImageError(f"several modules of process {pid} may be {wanted!r}: {listed}", pid=pid)
+
+
+def _close_names(wanted: str, regions: list[Region]) -> str:
+    names = {file_name(region.path) for region in regions if region.path}
+    close = get_close_matches(wanted, sorted(names), n=3)
+    return f"; loaded are {', '.join(map(repr, close))}" if close else "; is it still starting?"
+
+
+def file_name(path: str) -> str:
+    """Return the last part of a Linux or Windows path."""
+    return re.split(r"[/\\]", path)[-1]
+
+
+def same_name(name: str, wanted: str) -> bool:
+    """Return whether two file names are equal; Windows names are compared without regard to case."""
+    if wanted.casefold().endswith((".exe", ".dll")):
+        return name.casefold() == wanted.casefold()
+    return name == wanted

@@ -1,0 +1,405 @@
+"""Starting a game as a child process, and ending it with all of its processes.
+
+::
+
+    game = launch(profile.process, options={"skill": "4"}, display=":7")
+    game.pid, game.status(), game.output_tail()
+    game.kill()
+"""
+
+from __future__ import annotations
+
+import ctypes
+import getpass
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import sysconfig
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from pathlib import Path
+
+from soulslab.errors import ConfigError, LaunchError, did_you_mean
+from soulslab.siphon.process.parent_death_pipe import ParentDeathPipe
+from soulslab.siphon.process.private_folder import PrivateFolder
+from soulslab.siphon.process.process_output import Output
+from soulslab.siphon.process.process_tree import await_end, is_program, living, marked
+from soulslab.siphon.profile import Process
+
+#: Folder in which Debian installs games; it is not on root's PATH.
+GAME_DIRS = ("/usr/games", "/usr/local/games")
+DEADLINE_S = 20.0
+GRACE_S = 1.0
+KILL_DEADLINE_S = 10.0
+POLL_S = 0.01
+#: Variable that every process of a game inherits, so that all of them can be found.
+MARK = "SOULSLAB_RUN"
+#: Audio backends without a device, which would pace the game; used in lockstep or on a private display, unless the
+#: profile
+#: sets the variables.
+SILENT = {
+    "SDL_AUDIODRIVER": "dummy",  # SDL 1.2 and 2
+    "SDL_AUDIO_DRIVER": "dummy",  # SDL 3
+    "ALSOFT_DRIVERS": "null",  # OpenAL Soft
+    "ALSA_CONFIG_PATH": os.devnull,
+    "PULSE_SERVER": "unix:/dev/null",
+    "PIPEWIRE_REMOTE": os.devnull,
+    "JACK_NO_START_SERVER": "1",
+}
+#: Variables of this process that a game inherits at a deterministic start: search paths.
+INHERITED = (
+    *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR"),
+    *("DISPLAY", "XAUTHORITY"),
+)
+#: Additional variables at a deterministic start.
+FIXED = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
+#: Variable that pads all arguments and variables to a multiple of this many bytes.
+PADDING = "SOULSLAB_PADDING"
+PADDED_BYTES = 4096
+#: Values of <sys/personality.h>; the last one queries the current value.
+ADDR_NO_RANDOMIZE = 0x0040000
+QUERY_PERSONALITY = 0xFFFFFFFF
+
+_MAX_OPTION_CHARACTERS = 4096
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+class GameProcess:
+    """A started game with its helper processes: a wrapper script, Wine's server.
+
+    Attributes:
+        pid: Process id of the game itself.
+        directory: Private folder of the game, removed by `kill`.
+    """
+
+    def __init__(self, child: subprocess.Popen[bytes], mark: str, output: Output, parts: ExitStack) -> None:
+        self.pid = child.pid
+        self.directory = Path()
+        self._child = child
+        self._mark = mark
+        self._output = output
+        self._parts = parts
+        self._pidfd: int | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the game has ended; its wrapper script may still run."""
+        if self._pidfd is None:
+            return self._child.poll() is not None
+        return await_end([self.pid], 0.0, pidfds={self.pid: self._pidfd})
+
+    def status(self) -> int | None:
+        """Return the exit status, negative for a signal; None while the game runs.
+
+        If the command is a script around the game, this is the status of the script, which normally ends with the game;
+        None if the script continues without the game (see `has_ended`).
+        """
+        if self._pidfd is not None:
+            if not self.has_ended:
+                return None
+            with suppress(subprocess.TimeoutExpired):
+                self._child.wait(GRACE_S)
+        return self._child.poll()
+
+    def processes(self) -> set[int]:
+        """Return all started processes that have not ended."""
+        return living(marked(MARK, self._mark) | ({self._child.pid} if self._child.poll() is None else set()))
+
+    def output_tail(self) -> str:
+        """Return the end of the game's output; "" after `kill`."""
+        return self._output.tail()
+
+    def kill(self, grace_s: float = GRACE_S) -> None:
+        """End the game with all of its processes, and remove its folder; a second call does nothing.
+
+        Args:
+            grace_s: Time for the processes to end after SIGTERM.
+        """
+        self._end(signal.SIGTERM, grace_s)
+        deadline = time.monotonic() + KILL_DEADLINE_S
+        while not self._end(signal.SIGKILL, 1.0) and time.monotonic() < deadline:
+            pass
+        self._child.wait(KILL_DEADLINE_S)
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            # From here on only the child process is polled, and it has ended.
+            self._pidfd = None
+        self._parts.close()
+
+    def _end(self, number: signal.Signals, wait_s: float) -> bool:
+        """Send a signal to all remaining processes and wait; return whether there were none."""
+        if self._child.returncode is None:
+            # During exec a process has no environment for a moment, but always a process group.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._child.pid, number)
+        pids = self.processes()
+        for pid in pids:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        await_end(pids, wait_s)
+        self._child.poll()
+        return not pids
+
+    def find_game(self, executable: str, deadline_s: float, wait: Callable[[], object] | None = None) -> None:
+        """Wait until a process with a name runs among the started ones, and use it as the game.
+
+        Args:
+            executable: File name of the program.
+            deadline_s: Wall time until the process must run.
+            wait: Called between two searches; None for a short sleep.
+
+        Raises:
+            LaunchError: All processes ended, or none has that name in time.
+        """
+        deadline = time.monotonic() + deadline_s
+        while True:
+            pids = living(marked(MARK, self._mark) | {self._child.pid})
+            matching = sorted(pid for pid in pids if is_program(pid, executable))
+            if self._child.pid in matching:
+                return
+            for pid in matching:
+                with suppress(ProcessLookupError):  # it has just ended, and another one may start
+                    self._pidfd = os.pidfd_open(pid)
+                    self.pid = pid
+                    return
+            if not pids:
+                raise LaunchError(
+                    f"the game ended at once, with {_how(self._child.wait())}, before a process {executable!r} was "
+                    f"seen; {_printed(self._output.tail())}",
+                    pid=self._child.pid,
+                )
+            if time.monotonic() > deadline:
+                raise LaunchError(
+                    f"no process {executable!r} came up within {deadline_s:.0f} s; does process.executable name the "
+                    f"program that the command starts? {_printed(self._output.tail())}",
+                    pid=self._child.pid,
+                )
+            (wait or _sleep)()
+
+
+def launch(
+    process: Process,
+    *,
+    options: Mapping[str, str] | None = None,
+    display: str = "",
+    extra_environment: Mapping[str, str] | None = None,
+    ends_with_us: bool = True,
+    deadline_s: float = DEADLINE_S,
+) -> GameProcess:
+    """Start a game and wait for its process, as `start_command` and `GameProcess.find_game` do.
+
+    Raises:
+        LaunchError: The game cannot be started, or ends at once.
+        ConfigError: An option is unknown, or the profile has no command.
+    """
+    game = start_command(
+        process, options=options, display=display, extra_environment=extra_environment, ends_with_us=ends_with_us
+    )
+    try:
+        game.find_game(process.executable, deadline_s)
+    except BaseException:
+        game.kill(grace_s=0.0)
+        raise
+    return game
+
+
+def start_command(
+    process: Process,
+    *,
+    options: Mapping[str, str] | None = None,
+    display: str = "",
+    extra_environment: Mapping[str, str] | None = None,
+    ends_with_us: bool = True,
+    is_deterministic: bool = False,
+) -> GameProcess:
+    """Start the command of a game; `GameProcess.find_game` finds the game among the processes of the command.
+
+    The command gets a session, a process group and an empty private folder (``{directory}``), which is its working
+    folder unless the profile names another one.
+
+    Args:
+        process: Command of the profile.
+        options: Values that replace those in `Process.options`.
+        display: X display of the game; "" leaves the environment unchanged.
+        extra_environment: Variables that override the profile's. ``LD_PRELOAD`` is put before an existing value.
+        ends_with_us: Whether the kernel kills its process group when this process dies for any reason.
+        is_deterministic: Whether to start at fixed addresses, with few variables of this process (`INHERITED`).
+
+    Raises:
+        LaunchError: The game cannot be started.
+        ConfigError: An option is unknown, or the profile has no command.
+    """
+    if not process.command:
+        raise ConfigError("is empty, so this game cannot be started; start it yourself", path="process.command")
+    mark = secrets.token_hex(8)
+    with ExitStack() as undo:
+        folder = PrivateFolder("run")
+        undo.callback(folder.close)
+        values = {**_chosen(process, options or {}), "directory": str(folder.path)}
+        command = [_fill(text, values, f"process.command[{i}]") for i, text in enumerate(process.command)]
+        command = [_program(command[0]), *command[1:]]
+        own = {name: _fill(text, values, f"process.environment.{name}") for name, text in process.environment.items()}
+        base = _user() | (_fixed_environment() if is_deterministic else dict(os.environ))
+        environment = _environment(base, display, own, extra_environment or {}) | {MARK: mark}
+        if is_deterministic:
+            environment[PADDING] = _padding(command, environment)
+        directory = Path(process.directory).expanduser() if process.directory else folder.path
+        output = Output()
+        undo.callback(output.close)
+        lifeline = ParentDeathPipe()
+        undo.callback(lifeline.release)
+        with _fixed_addresses() if is_deterministic else nullcontext():
+            child = _start(command, environment, directory, (folder.fd, lifeline.fd), output)
+        if ends_with_us:
+            lifeline.tie(-child.pid, signal.SIGKILL)
+        game = GameProcess(child, mark, output, undo.pop_all())
+    game.directory = folder.path
+    return game
+
+
+def _user() -> dict[str, str]:
+    """Return the variables with the name of the user, which a container may lack and on which games rely."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a user without an entry in the password database
+        name = f"user{os.getuid()}"
+    return {"USER": name, "LOGNAME": name}
+
+
+def _start(
+    command: list[str], environment: dict[str, str], directory: Path, fds: tuple[int, ...], output: Output
+) -> subprocess.Popen[bytes]:
+    """Start the command."""
+    try:
+        return subprocess.Popen(  # noqa: S603 - running the profile's command is what launch is for
+            command,
+            env=environment,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=output.fd,
+            stderr=output.fd,
+            pass_fds=fds,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise LaunchError(f"cannot start {command[0]} in {directory}: {error.strerror}") from error
+
+
+@contextmanager
+def _fixed_addresses() -> Iterator[None]:
+    """Disable address randomisation for processes started in this block by this thread (personality(2))."""
+    personality = ctypes.CDLL(None, use_errno=True).personality
+    personality.argtypes = (ctypes.c_ulong,)
+    before = personality(QUERY_PERSONALITY)
+    if before < 0 or personality(before | ADDR_NO_RANDOMIZE) < 0:
+        reason = os.strerror(ctypes.get_errno())
+        raise LaunchError(
+            f"addresses of the game cannot be fixed (personality: {reason}), which a deterministic start needs. In a "
+            "container, allow this call: docker run --security-opt seccomp=unconfined"
+        )
+    try:
+        yield
+    finally:
+        personality(before)
+
+
+def find_program(name: str) -> str:
+    """Return the path of a program on the PATH, in Debian's folder of games, or beside this Python; "" if none."""
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *GAME_DIRS, sysconfig.get_path("scripts")))
+    return shutil.which(name, path=path) or ""
+
+
+def _program(name: str) -> str:
+    """Return the path of a program.
+
+    Raises:
+        LaunchError: The program was not found.
+    """
+    program = find_program(name)
+    if not program:
+        raise LaunchError(
+            f"there is no program {name!r}; install it (on Debian: apt-get install {Path(name).name}, if its package "
+            f"is called so), or put its folder on the PATH"
+        )
+    # A relative path counts from the current folder, not from the working folder of the game.
+    return str(Path(program).absolute())
+
+
+def check_options(process: Process, options: Mapping[str, str]) -> None:
+    """Check that a program can be started with some options.
+
+    Raises:
+        ConfigError: The profile has no such option, or a value is not valid on a command line.
+    """
+    for name, value in options.items():
+        if name not in process.options:
+            raise ConfigError(f"unknown option{did_you_mean(name, process.options)}", path=f"options.{name:.64}")
+        if "\0" in value or len(value) > _MAX_OPTION_CHARACTERS:
+            raise ConfigError(
+                f"has a zero character or more than {_MAX_OPTION_CHARACTERS} characters", path=f"options.{name}"
+            )
+
+
+def _chosen(process: Process, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the value of each option."""
+    check_options(process, options)
+    return {**process.options, **options}
+
+
+def _fill(text: str, values: Mapping[str, str], path: str) -> str:
+    """Return a text with ``{name}`` placeholders replaced."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in values:
+            raise ConfigError(f"unknown option {{{name}}}{did_you_mean(name, values)}", path=path)
+        return values[name]
+
+    return _PLACE.sub(value, text)
+
+
+def _environment(
+    base: Mapping[str, str], display: str, own: Mapping[str, str], extra: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the environment variables of the game."""
+    environment = dict(base)
+    if display:
+        environment["DISPLAY"] = display
+        # A program that finds Wayland would open its window there.
+        environment.pop("WAYLAND_DISPLAY", None)
+    environment |= own
+    preloads = [text for text in (extra.get("LD_PRELOAD"), environment.get("LD_PRELOAD")) if text]
+    environment |= extra
+    if preloads:
+        environment["LD_PRELOAD"] = ":".join(dict.fromkeys(":".join(preloads).split(":")))
+    return environment
+
+
+def _fixed_environment() -> dict[str, str]:
+    """Return the variables of a deterministic start, without those of the profile."""
+    return {name: os.environ[name] for name in INHERITED if name in os.environ} | FIXED
+
+
+def _padding(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Return a value for `PADDING` with which arguments and variables fill whole blocks.
+
+    Arguments and variables lie above the stack, so a longer display number would shift all stack addresses.
+    """
+    texts = [*command, *(f"{name}={value}" for name, value in environment.items()), f"{PADDING}="]
+    return "x" * (-sum(len(os.fsencode(text)) + 1 for text in texts) % PADDED_BYTES)
+
+
+def _sleep() -> None:
+    time.sleep(POLL_S)
+
+
+def _how(status: int) -> str:
+    return f"exit status {status}" if status >= 0 else f"signal {-status} ({signal.strsignal(-status)})"
+
+
+def _printed(tail: str) -> str:
+    return f"it printed:\n{tail}" if tail else "it printed nothing"

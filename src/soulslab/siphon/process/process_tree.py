@@ -1,0 +1,77 @@
+"""The processes that descend from a started one: which ones, which of them run, and when they end (from /proc)."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from soulslab.siphon.process.discovery import has_ended
+from soulslab.siphon.process.image import file_name, same_name
+
+PROC = Path("/proc")
+
+
+def marked(variable: str, value: str) -> set[int]:
+    """Return the processes whose environment has a variable with a value.
+
+    Every process inherits the variable, including processes that have left the session.
+    """
+    wanted = f"{variable}={value}".encode()
+    return {int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit() and wanted in _words(entry / "environ")}
+
+
+def is_program(pid: int, executable: str) -> bool:
+    """Return whether a process runs the program with a file name."""
+    # Under Wine the program is Wine, and its command line contains the path of the game. The name in the command line
+    # is
+    # compared as well, because /usr/bin/python3 is a link to another name, and the program of a script is the shell.
+    first = _words(PROC / str(pid) / "cmdline")[0].decode(errors="replace")
+    try:
+        path = str((PROC / str(pid) / "exe").readlink()).removesuffix(" (deleted)")
+    except OSError:  # it has ended, or belongs to another user
+        path = ""
+    return any(same_name(file_name(name), executable) for name in (path, first))
+
+
+def living(pids: Collection[int]) -> set[int]:
+    """Return the processes that have not ended; a zombie has ended."""
+    return {pid for pid in pids if not has_ended(pid)}
+
+
+def await_end(pids: Collection[int], wait_s: float, pidfds: Mapping[int, int] | None = None) -> bool:
+    """Wait until all processes have ended; return whether they have.
+
+    Args:
+        pids: Process ids.
+        wait_s: Longest wait; 0 to check only.
+        pidfds: Open descriptors of the processes, which are correct even if a process id was reused.
+    """
+    deadline = time.monotonic() + wait_s
+    known = pidfds or {}
+    with ExitStack() as opened:
+        for pid in pids:
+            fd = known.get(pid)
+            if fd is None:
+                try:
+                    fd = os.pidfd_open(pid)
+                except ProcessLookupError:
+                    continue
+                opened.callback(os.close, fd)
+            left_ms = max(deadline - time.monotonic(), 0.0) * 1000
+            poll = select.poll()
+            poll.register(fd, select.POLLIN)
+            if not poll.poll(left_ms):
+                return False
+    return True
+
+
+def _words(path: Path) -> list[bytes]:
+    """Return the zero-terminated parts of a file of /proc; one empty part if it cannot be read."""
+    try:
+        return path.read_bytes().split(b"\0")
+    except OSError:  # it has ended, or belongs to another user
+        return [b""]

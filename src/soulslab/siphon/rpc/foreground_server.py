@@ -1,0 +1,108 @@
+"""A server in the foreground: it prints how to connect, and serves until it is stopped."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+from rich.console import Console
+
+from soulslab.config import Secret
+from soulslab.errors import ConfigError
+from soulslab.siphon.rpc.address import parse_address
+from soulslab.siphon.rpc.public.service import PublicOptions, PublicService
+from soulslab.siphon.rpc.server import RunningServer, ServerOptions, serve
+from soulslab.siphon.rpc.tokens import read_token
+from soulslab.siphon.session import Session
+
+WAIT_S = 0.5
+
+
+def serve_until_stopped(
+    session: Session, options: ServerOptions, token_file: Path | None, console: Console, public: PublicOptions | None
+) -> None:
+    """Serve a game until Ctrl-C or SIGTERM.
+
+    Args:
+        session: Session of the game; it stays open.
+        options: Options of the server.
+        token_file: File with the token; created with a new token, for this user only, if it does not exist; None for a
+            token that is only printed.
+        console: Console for the instructions.
+        public: Options for clients of the public protocol; None for no such clients.
+
+    Raises:
+        ConfigError: The token file or the address cannot be used.
+    """
+    if token_file is not None:
+        options = msgspec.structs.replace(options, token=_token_of(token_file))
+    with _stopped_by_sigterm(), ExitStack() as running:
+        if public is not None:
+            service = running.enter_context(PublicService(public))
+            options = msgspec.structs.replace(options, extra_handlers=service.handlers)
+        server = running.enter_context(serve(session, options))
+        for line in _how_to_connect(session, server, options, token_file):
+            console.print(line, markup=False, highlight=False)
+        try:
+            while server.wait(WAIT_S):
+                pass
+        except KeyboardInterrupt:
+            console.print("stopped", highlight=False)
+
+
+def _token_of(file: Path) -> Secret:
+    """Return the token of a file; a new token if the file does not exist."""
+    if file.exists():
+        return read_token(file)
+    token = secrets.token_urlsafe(32)
+    try:
+        fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8") as stream:
+            stream.write(f"{token}\n")
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror or error}", source=file) from error
+    return Secret(token)
+
+
+def _how_to_connect(
+    session: Session, server: RunningServer, options: ServerOptions, token_file: Path | None
+) -> Iterator[str]:
+    """Yield the lines that explain how to connect."""
+    yield f"{session.profile.name}, process {session.info.pid}, at {server.address}; Ctrl-C ends it"
+    if server.token and token_file is None:
+        yield f"token: {server.token.reveal()}"
+    flags = f" --token-file {shlex.quote(str(token_file or 'FILE'))}" if server.token else ""
+    arguments = ", token=..." if server.token else ""
+    if options.tls_certificate is not None:
+        flags += f" --certificate {shlex.quote(str(options.tls_certificate))}"
+        arguments += f', tls="{options.tls_certificate}"'
+    address = parse_address(server.address)
+    if address.is_any:
+        yield "HOST is the name of this machine that stands in the certificate"
+        address = msgspec.structs.replace(address, host="HOST")
+    yield f"look at it: soulslab siphon watch {shlex.quote(str(address))}{flags}"
+    yield f'in Python:  soulslab.siphon.rpc.client.connect("{address}"{arguments})'
+    # Public clients support neither tokens nor TLS.
+    if options.extra_handlers is not None and address.is_local:
+        yield f"pysiphon:   pysiphon --host {shlex.quote(str(address))} status"
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """Make SIGTERM stop the server as Ctrl-C does, so that keys are released and the game is ended."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,114 @@
+"""Frame streams at a fixed rate, until the client disconnects."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cv2
+import numpy as np
+import simplejpeg
+from numpy.typing import NDArray
+
+from soulslab.errors import SiphonError
+from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
+from soulslab.siphon.session import Frame
+
+DEFAULT_QUALITY = 85
+MAX_STREAMS = 8
+
+
+class FrameStreams:
+    """All frame streams of a server.
+
+    A client that stops a stalled stream (as pysiphon does) leaves it open until its connection ends, and each stream
+    occupies a thread. Therefore their number is limited to `MAX_STREAMS`; one more ends the stream that has been
+    stalled longest.
+
+    Args:
+        capture: Captures a frame.
+        rate_hz: Maximum number of frames per second.
+    """
+
+    def __init__(self, capture: Callable[[], Frame], rate_hz: float) -> None:
+        self._capture = capture
+        self._period_s = 1.0 / rate_hz
+        self._lock = threading.Lock()
+        self._open: dict[object, tuple[float, Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def frames(
+        self, request: messages.StreamFramesRequest, context: Any, gone: threading.Event
+    ) -> Iterator[messages.FrameData]:
+        """Yield frames.
+
+        Args:
+            request: Format (``jpeg`` or ``raw``) and JPEG quality.
+            context: Context of the call.
+            gone: Event that is set when the client has disconnected.
+
+        Raises:
+            SiphonError: The request is not valid, or the window cannot be captured any more.
+        """
+        kind, quality = _checked(request)
+        token = object()
+        self._enter(token, context)
+        try:
+            due_s, number = time.perf_counter(), 0
+            while not gone.wait(max(0.0, due_s - time.perf_counter())):
+                number += 1
+                yield _frame_data(self._capture(), kind, quality, number)
+                now = time.perf_counter()
+                with self._lock:
+                    self._open[token] = (now, context)
+                # Late frames are skipped.
+                due_s = max(due_s + self._period_s, now)
+        finally:
+            with self._lock:
+                self._open.pop(token, None)
+
+    def _enter(self, token: object, context: Any) -> None:
+        stalled = None
+        with self._lock:
+            if len(self._open) >= MAX_STREAMS:
+                oldest = min(self._open, key=lambda key: self._open[key][0])
+                stalled = self._open.pop(oldest)[1]
+            self._open[token] = (time.perf_counter(), context)
+        if stalled is not None:
+            stalled.cancel()
+
+
+def bgra_of(pixels: NDArray[np.uint8]) -> bytes:
+    """Return a frame as raw BGRA, row by row from the top."""
+    return cv2.cvtColor(pixels, cv2.COLOR_RGB2BGRA).tobytes()
+
+
+def _checked(request: messages.StreamFramesRequest) -> tuple[str, int]:
+    kind, quality = request.format or "jpeg", request.quality or DEFAULT_QUALITY
+    if kind not in ("jpeg", "raw"):
+        raise SiphonError(f"the format is {kind[:64]!r}; it is 'jpeg' or 'raw'")
+    if not 1 <= quality <= 100:
+        raise SiphonError(f"the quality is {quality}; it is 1 to 100, or 0 for {DEFAULT_QUALITY}")
+    return kind, quality
+
+
+def _frame_data(frame: Frame, kind: str, quality: int, number: int) -> messages.FrameData:
+    height, width = frame.pixels.shape[:2]
+    data = bgra_of(frame.pixels) if kind == "raw" else _jpeg_of(frame.pixels, quality)
+    return messages.FrameData(
+        data=data,
+        timestamp_us=int(frame.wall_time_s * 1e6),
+        width=width,
+        height=height,
+        frame_number=number % 2**31,
+        format=kind,
+    )
+
+
+def _jpeg_of(pixels: NDArray[np.uint8], quality: int) -> bytes:
+    pixels = np.ascontiguousarray(pixels)
+    return bytes(simplejpeg.encode_jpeg(pixels, quality=quality, colorspace="RGB", colorsubsampling="420"))

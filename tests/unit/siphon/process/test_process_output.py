@@ -1,0 +1,54 @@
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from soulslab.siphon.process.process_output import Output
+
+
+@pytest.fixture
+def output():
+    output = Output()
+    yield output
+    output.close()
+
+
+def test_the_tail_is_whole_lines_from_the_end(output):
+    for number in range(1000):
+        os.write(output.fd, f"line {number}\n".encode())
+    lines = output.tail(100).splitlines()
+    assert lines[-1] == "line 999"
+    assert all(line.startswith("line ") for line in lines)
+    assert sum(len(line) + 1 for line in lines) <= 100
+
+
+def test_what_is_no_text_is_shown_all_the_same(output):
+    os.write(output.fd, b"\xff\xfe broken")
+    assert output.tail().endswith("broken")
+
+
+def test_it_stays_small_and_a_writer_goes_on(output):
+    script = "import sys; sys.stdout.write('x' * 5000 + chr(10)); sys.stdout.flush(); input(); print('the end')"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=output.fd) as child:
+        while os.fstat(output.fd).st_size < 5001:
+            assert child.poll() is None
+        output.trim(max_bytes=1000)
+        assert os.fstat(output.fd).st_size == 5001
+        for _ in range(30):
+            os.write(output.fd, b"y" * 4999 + b"\n")
+        output.trim(max_bytes=1000)
+        assert os.fstat(output.fd).st_size == 1 << 16
+        child.communicate(b"\n")
+    assert output.tail(100).endswith("the end")
+
+
+def test_close_ends_its_thread():
+    before = set(threading.enumerate())
+    output = Output()
+    assert len(set(threading.enumerate()) - before) == 1
+    output.close()
+    output.close()
+    assert set(threading.enumerate()) <= before
+    assert output.tail() == ""
