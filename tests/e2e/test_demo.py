@@ -124,7 +124,7 @@ def test_an_interrupted_demo_goes_on(tmp_path, hard_boss):
             process.kill()
         # The log breaks long lines wherever it has to.
         said = "".join(process.stderr.read().split())
-    assert f"togoon:soulslabdemo--run-dir{folder}" in said
+    assert f"toresume:soulslabdemo--run-dir{folder}" in said
     assert not (folder / "report.json").exists()
     # The end of the second run lies behind it already, so that it only evaluates, draws and films.
     assert cli.run(["demo", "--run-dir", str(folder), "--set", "run.total_steps=1"]) == 0

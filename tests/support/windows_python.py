@@ -26,8 +26,8 @@ PYTHON = f"{sys.version_info.major}{sys.version_info.minor}"
 LIBRARIES, NUMPY = f"panda3d=={version('panda3d')}", "numpy==2.0.2"
 #: What a client of a remote session imports, with all that it asks for: no package is chosen by pip.
 PACKAGES = (
-    "cloudpickle", "docstring-parser", "farama-notifications", "grpcio", "gymnasium", "llvmlite", "msgspec", "numba",
-    "opencv-python-headless", "psutil", "simplejpeg", "typing_extensions",
+    "cloudpickle", "docstring-parser", "farama-notifications", "filelock", "grpcio", "gymnasium", "llvmlite", "msgspec",
+    "numba", "opencv-python-headless", "psutil", "simplejpeg", "typing_extensions",
 )  # fmt: skip
 MAIN = f"""
 #include <windows.h>

@@ -322,7 +322,7 @@ def test_several_threads_take_pictures_of_one_window(painter, open_on):
 def test_a_file_that_is_no_framebuffer_is_refused(tmp_path):
     file = tmp_path / "file"
     file.write_bytes(bytes(1000))
-    with pytest.raises(DisplayError, match="no XWD file"):
+    with pytest.raises(DisplayError, match="is not an XWD file"):
         Framebuffer(file)
 
 

@@ -19,7 +19,7 @@ from soulslab.learn.inputs import Inputs
 from soulslab.learn.phases import PhasePolicy, Switch
 from soulslab.learn.players import start_from
 from soulslab.learn.rainbow.encoding import MAX_NORMALISED, Encoding, resolve_bins
-from soulslab.learn.rainbow.policy import QPolicy
+from soulslab.learn.rainbow.policy import QHeader, QPolicy
 from soulslab.learn.rainbow.settings import BinsSettings, QNetworkSettings
 from soulslab.learn.runs import StopReason
 from soulslab.learn.telemetry import Evaluated
@@ -259,7 +259,7 @@ def test_a_file_stands_alone(policy, path):
 
 def test_an_actor_elsewhere_gets_the_same(policy, tmp_path):
     write_header(tmp_path, policy.header)
-    other = QPolicy(read_header(tmp_path))
+    other = QPolicy(read_header(tmp_path, QHeader))
     other.load_weights(policy.weights())
     check_same_values(policy, other)
     assert torch.equal(policy.twin().parameters_flat, policy.network.parameters_flat)
