@@ -65,7 +65,7 @@ PACKAGES = (
     Package("freedoom", "its levels", has_file(*(folder + "/freedoom1.wad" for folder in WADS))),
     Package("kobodeluxe", "a game that never sleeps, SDL 1.2", has_program("kobodl")),
     Package("alex4", "a game that shares its pictures with the X server, Allegro 4", has_program("alex4")),
-    Package("penguin-command", "a game that sleeps in short parts, SDL 1.2", has_program("penguin-command")),
+    Package("supertransball2", "a game that sleeps in short parts, SDL 1.2", has_program("supertransball2")),
     Package("spacezero", "a game with timers, GTK 2", has_program("spacezero")),
     Package("wine", "runs Windows programs", has_program("wine")),
     Package("gcc-mingw-w64-x86-64-win32", "compiles one to run", has_program("x86_64-w64-mingw32-gcc")),

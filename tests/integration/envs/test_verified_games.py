@@ -13,7 +13,7 @@ from soulslab.siphon.profile import load_profile
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 #: Profile and ticks of a step. SDL 1.2 with a variable frame rate, and with SDL_Delay in short parts; Allegro 4, where
 #: the X server reads the pictures from memory that the game goes on to draw into; GTK 2 with timers.
-GAMES = (("kobodeluxe", 1), ("alex4", 4), ("penguin-command", 1), ("spacezero", 1))
+GAMES = (("kobodeluxe", 1), ("alex4", 4), ("supertransball2", 1), ("spacezero", 1))
 
 
 @pytest.mark.parametrize(("game", "step_ticks"), GAMES)

@@ -39,7 +39,7 @@ def iterate(learner, collector, progress):
 
 
 @pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_learns_the_corridor(corridor, tmp_path, shared, seed):
     settings = msgspec.structs.replace(
         corridor,
@@ -108,7 +108,10 @@ def test_the_critic_learns_the_value_of_walks_cut_short(learner_and_collector):
     assert np.isfinite(list(msgspec.structs.asdict(stats).values())).all()
 
 
-@pytest.mark.parametrize(("form", "frame_stack", "least"), [("hw", 2, 0.9), ("dict", 2, 0.9), ("khw", 1, None)])
+@pytest.mark.parametrize(
+    ("form", "frame_stack", "least"),
+    [pytest.param("hw", 2, 0.9, marks=pytest.mark.long), ("dict", 2, 0.9), ("khw", 1, None)],
+)
 def test_learns_from_two_frames_where_the_dot_flies_and_cannot_from_one(dot, tmp_path, form, frame_stack, least):
     env = msgspec.structs.replace(dot.env, options={"form": form}, frame_stack=frame_stack)
     result = train(msgspec.structs.replace(dot, env=env), tmp_path / "run")
