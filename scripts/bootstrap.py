@@ -224,7 +224,7 @@ def ensure_system_packages() -> None:
 
 
 def may_install() -> bool:
-    """Tell whether there is apt-get and we can be root without a question."""
+    """Return whether apt-get is available and can be run as root without a password."""
     return shutil.which("apt-get") is not None and root_prefix() is not None
 
 
@@ -260,7 +260,7 @@ def root_prefix() -> list[str] | None:
 
 
 def is_current() -> bool:
-    """Tell whether the virtual environment is complete and was made from the files as they are now."""
+    """Return whether the virtual environment is complete and was made from the present files."""
     try:
         return STAMP.read_text(encoding="utf-8") == fingerprint() and program("python").exists()
     except FileNotFoundError:
@@ -290,7 +290,7 @@ def set_up() -> None:
     """
     started = time.monotonic()
     if UNFINISHED.exists() or not is_usable():
-        # pip cannot tell a package whose installation was cut short from a whole one, so we start over.
+        # pip does not detect a package whose installation was interrupted, so the environment is made again.
         shutil.rmtree(VENV, ignore_errors=True)
     VENV.mkdir(exist_ok=True)
     STAMP.unlink(missing_ok=True)
@@ -317,7 +317,7 @@ def set_up() -> None:
 
 
 def is_usable() -> bool:
-    """Tell whether the virtual environment was made in this place, starts and has pip."""
+    """Return whether the virtual environment was made in this folder, starts and has pip."""
     config, python = VENV / "pyvenv.cfg", program("python")
     if not config.exists() or not python.exists():
         return False

@@ -41,7 +41,7 @@ class Package:
     Attributes:
         name: Debian's package.
         what: What it is for.
-        is_there: Tells whether it is installed.
+        is_there: Returns whether it is installed.
     """
 
     def __init__(self, name: str, what: str, is_there: Callable[[], bool]) -> None:
