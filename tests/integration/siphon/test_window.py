@@ -6,10 +6,11 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from contextlib import closing
 
 import pytest
-from xcffib.xproto import Atom, ClientMessageEvent
+from xcffib.xproto import Atom, ClientMessageEvent, EventMask
 
 from soulslab.errors import (
     DisplayError,
@@ -171,17 +172,23 @@ def test_it_can_be_given_the_keyboard_and_asked_to_close(x, painter):
     wait_for(lambda: window.id not in painter.windows(), "the window to close itself")
 
 
+def window_with_protocols(program, protocols):
+    """Map a window whose program has declared protocols of window managers."""
+    window, screen = program.raw.generate_id(), program.raw.get_setup().roots[0]
+    program.core.CreateWindow(0, window, program.root, 0, 0, 80, 50, 0, 1, screen.root_visual, 0, [])
+    if protocols:
+        atoms = [program.atom(protocol) for protocol in protocols]
+        program.core.ChangeProperty(0, window, program.atom("WM_PROTOCOLS"), Atom.ATOM, 32, len(atoms), atoms)
+    program.core.MapWindow(window)
+    program.sync()
+    return window
+
+
 @pytest.mark.parametrize("protocol", ["WM_TAKE_FOCUS", "WM_DELETE_WINDOW", ""])
 def test_a_program_that_wants_to_hears_that_it_has_the_keyboard(display, x, protocol):
     with Painter(display.name) as other, closing(XConnection(display.name)) as program:
         other.open(0, 0, 50, 50)
-        window, screen = program.raw.generate_id(), program.raw.get_setup().roots[0]
-        program.core.CreateWindow(0, window, program.root, 0, 0, 80, 50, 0, 1, screen.root_visual, 0, [])
-        if protocol:
-            atoms = [program.atom(protocol)]
-            program.core.ChangeProperty(0, window, program.atom("WM_PROTOCOLS"), Atom.ATOM, 32, 1, atoms)
-        program.core.MapWindow(window)
-        program.sync()
+        window = window_with_protocols(program, [protocol] if protocol else [])
         heard = []
         program.listen(lambda event: heard.append(event) if isinstance(event, ClientMessageEvent) else None)
         Window(x, window).focus()
@@ -191,6 +198,35 @@ def test_a_program_that_wants_to_hears_that_it_has_the_keyboard(display, x, prot
         assert x.core.GetInputFocus().reply().focus == window
         wanted = [(program.atom("WM_PROTOCOLS"), program.atom("WM_TAKE_FOCUS"))] if protocol == "WM_TAKE_FOCUS" else []
         assert [(event.type, event.data.data32[0]) for event in heard] == wanted
+
+
+def test_the_message_of_the_focus_has_been_handled_when_the_ping_is_answered(display, x):
+    with closing(XConnection(display.name)) as program:
+        window = window_with_protocols(program, ["WM_TAKE_FOCUS", "_NET_WM_PING"])
+        told = threading.Thread(target=Window(x, window).tell_focus, args=(60.0,))
+        heard = []
+
+        def answer(event):
+            if isinstance(event, ClientMessageEvent):
+                heard.append(event.data.data32[0])
+                assert told.is_alive()
+                if heard[-1] == program.atom("_NET_WM_PING"):
+                    reply = ClientMessageEvent.synthetic(32, program.root, event.type, event.data)
+                    mask = EventMask.SubstructureNotify | EventMask.SubstructureRedirect
+                    program.core.SendEvent(False, program.root, mask, reply.pack(), is_checked=True).check()
+
+        program.listen(answer)
+        told.start()
+        wait_for(lambda: program.dispatch() or not told.is_alive(), "the ping to be answered")
+        assert heard == [program.atom("WM_TAKE_FOCUS"), program.atom("_NET_WM_PING")]
+
+
+def test_a_program_that_does_not_answer_the_ping_is_not_waited_for_longer_than_the_deadline(display, x):
+    with closing(XConnection(display.name)) as program:
+        window = window_with_protocols(program, ["WM_TAKE_FOCUS", "_NET_WM_PING"])
+        started_s = time.monotonic()
+        Window(x, window).tell_focus(0.2)
+        assert time.monotonic() - started_s >= 0.2
 
 
 def test_the_display_of_a_process(display, painter, monkeypatch):

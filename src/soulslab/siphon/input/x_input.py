@@ -21,6 +21,10 @@ from soulslab.siphon.process.x11 import XConnection
 
 BACKENDS = ("auto", "xtest", "xsendevent")
 
+#: Longest wait for a game that was attached to, to handle the message that it has the focus. A game that loads a level
+#: answers late.
+FOCUS_DEADLINE_S = 1.0
+
 _log = logging.getLogger(__name__)
 
 
@@ -63,7 +67,9 @@ def open_input(window: Window, backend: str = "auto", *, is_private: bool = Fals
     guard: Guard = NoGuard() if is_private else ProcessGuard(window.x.display)
     _log.debug("keys of window %#x by %s, focus %s", window.id, backend, "ours" if owns_focus else "the user's")
     if backend == "xtest":
-        return XInput(XTestSender(window, keycodes, guard, owns_focus))
+        # On a private display no other window has been the active one, and the game may be held.
+        answer_deadline_s = 0.0 if is_private else FOCUS_DEADLINE_S
+        return XInput(XTestSender(window, keycodes, guard, owns_focus, answer_deadline_s))
     return XInput(XSendEventSender(window, keycodes, guard))
 
 

@@ -36,16 +36,20 @@ class XTestSender:
         keycodes: Keycodes of the server, by key name.
         guard: Releases the keys when this process dies.
         owns_focus: Whether the display has no other user, so that focus and pointer may be given to the game.
+        answer_deadline_s: Longest wait for the game to handle the message that it has the focus.
     """
 
     backend = "xtest"
 
-    def __init__(self, window: Window, keycodes: dict[str, int], guard: Guard, owns_focus: bool) -> None:
+    def __init__(
+        self, window: Window, keycodes: dict[str, int], guard: Guard, owns_focus: bool, answer_deadline_s: float
+    ) -> None:
         self._window = window
         self._x = window.x
         self._keycodes = keycodes
         self._guard = guard
         self._owns_focus = owns_focus
+        self._answer_deadline_s = answer_deadline_s
         self._xtest: Any = self._x.extension(xcffib.xtest.key)
         self._has_focus = False
         if owns_focus:
@@ -117,7 +121,7 @@ class XTestSender:
             self._has_focus = self._owns_focus
             if self._owns_focus:
                 # Wine has its own active window, which may be another one although this window has the focus.
-                self._window.tell_focus()
+                self._window.tell_focus(self._answer_deadline_s)
             return
         if not self._owns_focus:
             raise InputError(
@@ -125,7 +129,7 @@ class XTestSender:
                 f"window; click on it, or choose the backend xsendevent, or a private display"
             )
         self._x.core.SetInputFocus(xcffib.xproto.InputFocus.Parent, self._window.id, 0, is_checked=True).check()
-        self._window.tell_focus()
+        self._window.tell_focus(self._answer_deadline_s)
 
     def _is_ours(self, focus: int) -> bool:
         """Return whether the focus is on the window or inside it."""

@@ -92,6 +92,7 @@ class Window:
         self.id = window_id
         self.pid = pid
         self.n_changes = 0
+        self._n_pings = 0
         self._state: WindowState | None = None
         x.select(x.root, EventMask.SubstructureNotify)
         x.select(window_id, EventMask.StructureNotify)
@@ -127,16 +128,51 @@ class Window:
         mask = EventMask.SubstructureRedirect | EventMask.SubstructureNotify
         self._send(x.root, "_NET_ACTIVE_WINDOW", [2, 0, 0, 0, 0], mask)
 
-    def tell_focus(self) -> None:
+    def tell_focus(self, answer_deadline_s: float = 0.0) -> None:
         """Send its program the message of a window manager that the window has the keyboard focus.
 
         This is the message ``WM_TAKE_FOCUS`` (ICCCM 4.1.7), by which Wine makes the window the active one of Windows.
         Without a window manager, a window that was covered by another one would not get ``WM_KEYDOWN`` otherwise.
-        Raises as `state`.
+
+        A program may handle a later key before this message: ``GetAsyncKeyState`` of Wine handles only the received
+        keys. ``_NET_WM_PING`` (EWMH) proves that the message was handled, because a program answers messages in order.
+
+        Args:
+            answer_deadline_s: Longest wait for the answer to the ping. A program that is held does not answer, and a
+                program without ``_NET_WM_PING`` is not waited for.
+
+        Raises:
+            WindowGoneError: The window was closed.
+            DisplayError: The display has ended.
         """
-        take_focus = self.x.atom("WM_TAKE_FOCUS")
-        if take_focus in memoryview(_property(self.x, self.id, "WM_PROTOCOLS")).cast("I").tolist():
-            self._send(self.id, "WM_PROTOCOLS", [take_focus, xcffib.xproto.Time.CurrentTime, 0, 0, 0], 0)
+        protocols = memoryview(_property(self.x, self.id, "WM_PROTOCOLS")).cast("I").tolist()
+        take_focus, ping = self.x.atom("WM_TAKE_FOCUS"), self.x.atom("_NET_WM_PING")
+        if take_focus not in protocols:
+            return
+        self._send(self.id, "WM_PROTOCOLS", [take_focus, xcffib.xproto.Time.CurrentTime, 0, 0, 0], 0)
+        if answer_deadline_s and ping in protocols:
+            self._ping(ping, answer_deadline_s)
+
+    def _ping(self, ping: int, deadline_s: float) -> None:
+        """Send ``_NET_WM_PING``, and wait until the program has sent it back to the root window."""
+        has_answered = False
+
+        def note(event: Any) -> None:
+            nonlocal has_answered
+            if isinstance(event, xcffib.xproto.ClientMessageEvent) and event.window == self.x.root:
+                has_answered = has_answered or list(event.data.data32[:3]) == [ping, self._n_pings, self.id]
+
+        self._n_pings += 1
+        self.x.listen(note)
+        try:
+            self._send(self.id, "WM_PROTOCOLS", [ping, self._n_pings, self.id, 0, 0], 0)
+            deadline = time.monotonic() + deadline_s
+            self.x.dispatch()
+            while not has_answered and (left_s := deadline - time.monotonic()) > 0:
+                select.select([self.x], [], [], left_s)
+                self.x.dispatch()
+        finally:
+            self.x.unlisten(note)
 
     def ask_to_close(self) -> None:
         """Ask its program to close it, as a click on its close button does. Raises as `state`."""
