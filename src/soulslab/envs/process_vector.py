@@ -11,7 +11,8 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 from numpy.typing import NDArray
 
 from soulslab.envs.crew import Crew
-from soulslab.envs.process import Info, ProcessEnv
+from soulslab.envs.game.game_env import Info
+from soulslab.envs.process import ProcessEnv
 from soulslab.envs.vector_arguments import autoreset_mode_of, options_of_each, reset_mask_of
 from soulslab.errors import EnvironmentUsageError, NotResetError
 

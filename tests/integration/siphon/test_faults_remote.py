@@ -119,7 +119,7 @@ def test_a_server_that_does_not_come_back_is_reported(tmp_path):
         env.reset()
         process.kill()
         assert isinstance(play_until_it_fails(env), ServerUnavailableError)
-        env._settings = msgspec.structs.replace(env._settings, reset_deadline_s=0.5, max_retries=0)
+        env._settings = msgspec.structs.replace(env._settings, reset_deadline_s=0.5)
         with pytest.raises(WaitTimeoutError, match=r"for the server to come back; .*no server answers at unix:"):
             env.reset()
 

@@ -3,47 +3,161 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import gymnasium
 import msgspec
+import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
-from soulslab.envs.arguments import reset_options_of
-from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.eldengym.client import EldenClient
 from soulslab.envs.eldengym.keybinds import Given, Keyboard
 from soulslab.envs.eldengym.names import GAME, boss_of
 from soulslab.envs.eldengym.observation import View
-from soulslab.envs.eldengym.options import split_options
+from soulslab.envs.eldengym.options import EldenGymOptions, split_options
 from soulslab.envs.eldengym.rewards import call, is_over
+from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info, check_render_mode
 from soulslab.envs.game.option_parsing import parse_options
-from soulslab.envs.game.session_holder import Deadline
-from soulslab.envs.live.actions import Keys
+from soulslab.envs.game.session_holder import SessionHolder
+from soulslab.envs.game.task import EpisodeRequest, TaskStep
+from soulslab.envs.game.timing import Keys, LockstepTiming, Reading, StepTiming
+from soulslab.envs.live.duel_game import DuelGame
+from soulslab.envs.live.env import make_episode
+from soulslab.envs.live.episode import Episode
 from soulslab.envs.live.options import DuelOptions
-from soulslab.envs.live.timing import Lockstep, Look
-from soulslab.envs.souls.env import SoulsDuelEnv
-from soulslab.errors import EnvironmentUsageError, NotResetError, SiphonError, WaitTimeoutError
+from soulslab.envs.live.reader import NEEDED
+from soulslab.envs.souls.env import make_souls_setup
+from soulslab.errors import WaitTimeoutError
 from soulslab.games.camera import Camera
-from soulslab.games.self_check import needed_by
 from soulslab.games.waiting import Patience
-from soulslab.siphon.session import LOADING, Session, Step, StepResult
+from soulslab.siphon.session import Session, Step, StepResult
 
-Info = dict[str, Any]
 Observation = dict[str, Any]
 
 #: Attribute and key.
 LOCK_ON: Final = "lock_on"
-#: A second press would let go again, and the boss does not wait.
+#: A second press would release the lock-on, and the boss does not wait.
 ONE_PRESS: Final = Patience(deadline_s=0.5, poll_s=0.5)
 
 _log = logging.getLogger(__name__)
 
 
-class EldenGymEnv(gymnasium.Env[Observation, Any]):
+class EldenGymState(msgspec.Struct, frozen=True, eq=False):
+    """One reading, as EldenGym returns it.
+
+    Attributes:
+        observation: The observation.
+        info: The complete ``info``, which reward functions receive.
+    """
+
+    observation: Observation
+    info: Info
+
+
+class EldenGymTask:
+    """A boss of Elden Ring as in EldenGym (`soulslab.envs.game.task.Task`).
+
+    Args:
+        game: The game by quantities.
+        episode: Begins and ends fights.
+        view: What is observed.
+        keyboard: The actions.
+        given: Options of EldenGym.
+
+    Attributes:
+        observation_space: Space of the observations.
+        action_space: One bit per action.
+        reset_options: Names of the options that ``reset`` accepts.
+        reward_function: Computes the rewards.
+    """
+
+    reset_options: tuple[str, ...] = ("restart",)
+
+    def __init__(
+        self, game: DuelGame, episode: Episode, view: View, keyboard: Keyboard, given: EldenGymOptions
+    ) -> None:
+        self._game, self._episode, self._view, self._keyboard = game, episode, view, keyboard
+        self._reading = Reading(view.attributes, view.frame)
+        game.looked_at = tuple(name for name in (*NEEDED, *episode.quantities) if game.has(name))
+        self.observation_space: spaces.Space[Any] = view.space
+        self.action_space: spaces.Space[Any] = spaces.MultiBinary(len(keyboard.names))
+        self.reward_function = given.reward
+        self._n_restarts = 0
+        self._start_s = 0.0
+
+    def begin(self, holder: SessionHolder, timing: StepTiming, request: EpisodeRequest) -> TaskStep[EldenGymState]:
+        """See `Task.begin`; ends with a press of the lock-on key, if the game has no lock-on then."""
+        n_restarts = holder.n_restarts
+        self._episode.begin(self._game, request.rng, request.seed, request.deadline)
+        with holder.marking_loss():
+            session = holder.session
+            _press_lock_on(session)
+            timing.begin(session)
+            result = session.step(Step(held=(), attributes=self._reading.attributes, frame=self._reading.frame))
+        self._start_s = result.snapshot.game_time_s
+        self._n_restarts = holder.n_restarts - n_restarts
+        return TaskStep(state=self._state(session, result, 0.0), game_time_s=self._start_s)
+
+    def parse_action(self, action: Any, state: EldenGymState) -> Keys:
+        """See `Task.parse_action`."""
+        del state
+        return Keys(self._keyboard.held(action))
+
+    def advance(
+        self, holder: SessionHolder, timing: StepTiming, state: EldenGymState, action: Keys, *, is_last_step: bool
+    ) -> TaskStep[EldenGymState]:
+        """See `Task.advance`.
+
+        Raises:
+            EnvironmentUsageError: The reward function does not return a finite number.
+            SiphonError: The step failed.
+        """
+        result, late_s = timing.play(holder.session, action, self._reading)
+        after = self._state(holder.session, result, late_s)
+        reward, is_done = call(
+            self.reward_function, after.observation, after.info, state.info, is_last_step=is_last_step
+        )
+        return TaskStep(
+            state=after,
+            game_time_s=result.snapshot.game_time_s,
+            late_s=late_s,
+            reward=reward,
+            is_terminated=is_done or is_over(after.info),
+        )
+
+    def observation(self, state: EldenGymState) -> Observation:
+        """See `Task.observation`."""
+        return state.observation
+
+    def action_mask(self, state: EldenGymState) -> NDArray[np.bool_] | None:
+        """See `Task.action_mask`: EldenGym has none."""
+        del state
+        return None
+
+    def info(self, state: EldenGymState) -> Info:
+        """See `Task.info`."""
+        return dict(state.info)
+
+    def release(self, holder: SessionHolder) -> None:
+        """See `Task.release`."""
+        del holder
+        self._episode.release(self._game)
+
+    def _state(self, session: Session, result: StepResult, late_s: float) -> EldenGymState:
+        values = result.snapshot
+        picture = None if result.frame is None else result.frame.pixels
+        info = {
+            **self._view.info(values),
+            "clock": session.info.clock_grade,
+            "game_time_s": round(values.game_time_s - self._start_s, 6),
+            "n_restarts": self._n_restarts,
+            "late_s": late_s,
+        }
+        return EldenGymState(self._view.observation(values, picture), info)
+
+
+class EldenGymEnv(GameEnv):
     """A boss of Elden Ring as EldenGym 0.6.0 gives it, from the first reset on as it says at construction.
 
     An action is a bit for each of EldenGym's actions: its key is down as long as the bit is 1. A step holds the keys,
@@ -90,127 +204,38 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
         **options: Any,
     ) -> None:
         del siphon_config_filepath
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise EnvironmentUsageError(f"render_mode must be None or 'rgb_array', not {render_mode!r}")
+        check_render_mode(render_mode, self.metadata["render_modes"])
         given, passed_on = split_options(options)
-        self._keyboard = Keyboard(keybinds_filepath, given.actions, given.use_device)
-        self._duel = SoulsDuelEnv(
-            GAME,
-            boss_of(scenario_name),
-            render_mode,
-            episodes="demo",
-            launch=given.launch_game,
-            server=given.host,
-            step_ms=given.step_ms,
-            **passed_on,
+        keyboard = Keyboard(keybinds_filepath, given.actions, given.use_device)
+        duel = {"episodes": "demo", "launch": given.launch_game, "server": given.host, "step_ms": given.step_ms}
+        setup, self._duel_options, _ = make_souls_setup(
+            GAME, boss_of(scenario_name), render_mode, {**duel, **passed_on}
         )
-        self._view = View(self._duel.profile, given.memory_attributes, given.frame_px)
-        self._timing = Lockstep(self._duel.options.times)
-        self._look = Look(self._view.attributes, self._view.frame)
-        holder = self._duel.game.holder
-        needed = (*needed_by(self._duel.profile), *self._view.attributes)
+        view = View(setup.profile, given.memory_attributes, given.frame_px)
         # The entrance checks again, once there is a world.
-        holder.check = AttributeGate(needed, may_be_loading=not passed_on.get("stand_in"))
-        self.render_mode = render_mode
-        self.metadata = {**self.metadata, "render_fps": max(1, round(1000 / given.step_ms))}
+        setup.holder.check = setup.make_gate(*view.attributes)
+        game = setup.make_game(self._duel_options.step_deadline_s)
+        task = EldenGymTask(game, make_episode(self._duel_options, setup), view, keyboard, given)
+        settings = GameEnvSettings(
+            render_fps=1000 / given.step_ms,
+            reset_deadline_s=self._duel_options.reset_deadline_s,
+            max_steps=given.max_steps,
+        )
+        super().__init__(setup.holder, task, LockstepTiming(self._duel_options.times), settings, render_mode)
         self.scenario_name = scenario_name
-        self.reward_function = given.reward
+        self.reward_function = task.reward_function
         self.max_steps = given.max_steps
-        self.action_keys = list(self._keyboard.names)
-        self.memory_attributes = list(self._view.names)
-        self.observation_space = self._view.space
-        self.action_space = spaces.MultiBinary(len(self.action_keys))
-        self.step_count = 0
-        self._is_ready = False
-        self._start_s = 0.0
-        self._n_restarts = 0
-        self._info: Info = {}
-
-    # --- Gymnasium ------------------------------------------------------------------------------------------
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, Info]:
-        """Begin a fight; see `gymnasium.Env.reset`. Brings the game back if it is gone.
-
-        It ends with a press of the key of the lock-on, where the game has none by then.
-
-        Args:
-            seed: Draws what is drawn.
-            options: ``{"restart": True}`` restarts the game first.
-
-        Raises:
-            SiphonError: The start failed, also after retries.
-            EnvironmentUsageError: An option is unknown.
-        """
-        given = reset_options_of(options, ("restart",))
-        super().reset(seed=seed)
-        self._is_ready = False
-        game, episode = self._duel.game, self._duel.episode
-        if given.get("restart"):
-            game.holder.is_lost = True
-        n_restarts = game.holder.n_restarts
-        episode.begin(game, self.np_random, seed, Deadline(self._duel.options.reset_deadline_s))
-        self._ask_for_lock()
-        self._timing.begin(self.session)
-        result = self._played(None)
-        self._start_s = result.snapshot.game_time_s
-        self._n_restarts = game.holder.n_restarts - n_restarts
-        self.step_count = 0
-        self._is_ready = True
-        self._info = self._info_of(result)
-        self._info["late_s"] = 0.0
-        return self._observation(result), dict(self._info)
-
-    def step(self, action: Any) -> tuple[Observation, float, bool, bool, Info]:
-        """Play a step; see `gymnasium.Env.step`.
-
-        Args:
-            action: A bit for each of `action_keys`.
-
-        Raises:
-            NotResetError: Before the first reset, after the end of an episode, or after a step that failed.
-            InvalidActionError: The action is not in the space.
-            EnvironmentUsageError: The reward function pays no finite number.
-            SiphonError: The step failed; call `reset`, which brings the game back.
-        """
-        if not self._is_ready:
-            raise NotResetError("step: the fight is over, has not begun, or has failed; call reset() first")
-        held = self._keyboard.held(action)
-        self._is_ready = False
-        result = self._played(held)
-        before, self._info = self._info, self._info_of(result)
-        self._info["late_s"] = self._late_s
-        self.step_count += 1
-        is_last = self.max_steps is not None and self.step_count >= self.max_steps
-        observation = self._observation(result)
-        reward, is_done = call(self.reward_function, observation, self._info, before, is_last_step=is_last)
-        is_terminated = is_done or is_over(self._info)
-        is_truncated = is_last and not is_terminated
-        self._is_ready = not (is_terminated or is_truncated)
-        return observation, reward, is_terminated, is_truncated, dict(self._info)
-
-    def render(self) -> Any:
-        """Return the game's window, (H, W, 3) RGB, as it is now; None without ``render_mode="rgb_array"``."""
-        if self.render_mode is None:
-            return None
-        if not self._info:
-            raise NotResetError("render: there is no game yet; call reset() first")
-        return self.session.capture().pixels
-
-    def close(self) -> None:
-        """Release all keys and end the game, if it was started for this environment; a second call does nothing."""
-        self._is_ready = False
-        self._duel.close()
-
-    # --- for whoever looks closer ---------------------------------------------------------------------------
+        self.action_keys = list(keyboard.names)
+        self.memory_attributes = list(view.names)
 
     @property
-    def session(self) -> Session:
-        """The session with the game; it is opened if it is not yet. ``EldenRing(env.session)`` has the game's nouns."""
-        return self._duel.session
+    def step_count(self) -> int:
+        """Steps of this episode."""
+        return self._n_steps
 
     @property
     def client(self) -> EldenClient:
-        """What EldenGym's wrappers read and write the game by."""
+        """Reads and writes the game for wrappers of EldenGym."""
         return EldenClient(self.session, self)
 
     def set_game_speed(self, speed: float) -> None:
@@ -226,52 +251,16 @@ class EldenGymEnv(gymnasium.Env[Observation, Any]):
             EnvironmentUsageError: It is out of range.
         """
         parse_options("set_game_speed", {"game_speed": speed}, DuelOptions)
-        self._timing = Lockstep(msgspec.structs.replace(self._duel.options.times, speed=float(speed)))
+        self._timing = LockstepTiming(msgspec.structs.replace(self._duel_options.times, speed=float(speed)))
         self._timing.begin(self.session)
 
-    # --- a step ---------------------------------------------------------------------------------------------
 
-    def _played(self, held: tuple[str, ...] | None) -> StepResult:
-        """Play a step with these keys held, or only look, with no key down, and take note of what was seen."""
-        self._late_s = 0.0
-        with self._noting_loss():
-            if held is None:
-                look = Step(held=(), attributes=self._look.attributes, frame=self._look.frame)
-                result = self.session.step(look)
-            else:
-                result, self._late_s = self._timing.play(self.session, Keys(held, ()), self._look)
-        return result
-
-    def _ask_for_lock(self) -> None:
-        """Press the key of the lock-on once; a boss that it does not reach is fought without, as in EldenGym."""
-        profile = self.session.profile
-        if LOCK_ON not in profile.keys or LOCK_ON not in profile.attributes:
-            return
-        with self._noting_loss():
-            try:
-                Camera(self.session).lock_on(ONE_PRESS)
-            except WaitTimeoutError as error:
-                _log.info("the fight begins without a lock-on: %s", error)
-
-    @contextmanager
-    def _noting_loss(self) -> Iterator[None]:
-        """Note that the game has to be brought back if something fails."""
-        try:
-            yield
-        except LOADING:
-            raise  # a game that loads comes round by itself, and the next reset waits for it
-        except SiphonError:
-            self._duel.game.holder.is_lost = True
-            raise
-
-    def _observation(self, result: StepResult) -> Observation:
-        return self._view.observation(result.snapshot, None if result.frame is None else result.frame.pixels)
-
-    def _info_of(self, result: StepResult) -> Info:
-        return {
-            **self._view.info(result.snapshot),
-            "clock": self.session.info.clock_grade,
-            # Whole nanoseconds are not alike in two episodes, where a tick is none: 1/60 s.
-            "game_time_s": round(result.snapshot.game_time_s - self._start_s, 6),
-            "n_restarts": self._n_restarts,
-        }
+def _press_lock_on(session: Session) -> None:
+    """Press the key of the lock-on once; a boss out of its reach is fought without it, as in EldenGym."""
+    profile = session.profile
+    if LOCK_ON not in profile.keys or LOCK_ON not in profile.attributes:
+        return
+    try:
+        Camera(session).lock_on(ONE_PRESS)
+    except WaitTimeoutError as error:
+        _log.info("the fight begins without a lock-on: %s", error)

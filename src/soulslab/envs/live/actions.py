@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from soulslab.arena.live_fight import BUTTONS, DIRECTIONS, PRESSES, is_press_action
 from soulslab.arena.vocabulary import ACTIONS, FIRST_ROLL, N_ACTIONS, NOTHING, action_name
 from soulslab.envs.arguments import action_number
+from soulslab.envs.game.timing import Keys
 from soulslab.envs.live.masks import Freedom
 from soulslab.errors import EnvironmentUsageError, InvalidActionError, ProfileError, did_you_mean
 
@@ -21,18 +22,6 @@ ACTION_NAMES = tuple(action_name(number) for number in range(N_ACTIONS))
 
 _NUMBER = {frozenset(keys): number for number, keys in enumerate(ACTIONS)}
 _OPPOSITES = (frozenset(("forward", "backward")), frozenset(("left", "right")))
-
-
-class Keys(msgspec.Struct, frozen=True):
-    """What is held for a decision.
-
-    Attributes:
-        held: Keys that are down.
-        again: Those that go down anew.
-    """
-
-    held: tuple[str, ...]
-    again: tuple[str, ...]
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.arena.state import DECISION_S, MAX_DECISIONS
+from soulslab.envs.game.timing import TimingOptions
 from soulslab.envs.live.actions import ActionMode, Actions
 from soulslab.envs.live.observation import Observation
-from soulslab.envs.live.timing import TimingOptions
 from soulslab.envs.process_settings import OnFailure, Pixels
 from soulslab.envs.rewards import check_reward_function, reward_weights
 from soulslab.errors import EnvironmentUsageError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,54 +61,72 @@ class SoulsDuelEnv(DuelEnv):
     """
 
     def __init__(self, game: str, boss: str | Path = "", render_mode: str | None = None, **options: Any) -> None:
-        given, duel, window, connect = parse_options(
-            f"{game}, {boss}",
-            {**options, "boss": boss},
-            SoulsOptions,
-            DuelOptions,
-            WindowOptions,
-            ConnectOptions,
-            defaults=DUEL_DEFAULTS,
-        )
-        connect.check()
-        duel.check(is_read_only=connect.read_only)
-        given.check(duel, window, connect)
-        if given.stand_in:
-            # Its keys are those of the profile.
-            duel = msgspec.structs.replace(duel, check_keys=False)
-        self.facts = load_boss_facts(game, given.boss)
-        if str(duel.phase) != "full":
-            self.facts.need("phase_two.animation")
-        scenario = scenario_of_facts(self.facts)
-        path = profile_path(Path(game))
-        profile = _profile(given, connect, path, self.facts)
-        if given.launch:
-            connect = msgspec.structs.replace(connect, session=_starter(connect, profile))
-        is_window = given.starts_window(connect) and not connect.read_only
-        start = GameStart(
-            launch="" if given.stand_in else "never",
-            options={"seed": window.first_seed, **window.launch_options()} if is_window else {},
-            # A game that runs already runs on the screen of a person.
-            display="private" if given.stand_in and render_mode != "human" else "",
-        )
-        setup = DuelSetup(
-            profile=profile,
-            source=str(path),
-            scenario=_as_judge(scenario) if given.stand_in else scenario,
-            entrance=None
-            if given.stand_in
-            else SoulsEntrance(
-                self.facts,
-                GAMES[path.parent.name],
-                reload_minutes=given.reload_minutes,
-                character=given.character,
-            ),
-            holder=hold_session(connect, profile, start),
-            is_read_only=connect.read_only,
-        )
+        setup, duel, self.facts = make_souls_setup(game, boss, render_mode, options)
         super().__init__(setup, duel, render_mode)
         if (game, str(boss)) == SIMULATED:
             self.metadata = {**self.metadata, "policies_of": (ARENA_ID,)}
+
+
+def make_souls_setup(
+    game: str, boss: str | Path, render_mode: str | None, options: Mapping[str, Any]
+) -> tuple[DuelSetup, DuelOptions, BossFacts]:
+    """Return the game and the boss of an environment, the options of the duel, and the facts of the boss.
+
+    Args:
+        game: See `SoulsDuelEnv`.
+        boss: See `SoulsDuelEnv`.
+        render_mode: Render mode of the environment.
+        options: See `SoulsOptions`, `DuelOptions`, `WindowOptions` and `ConnectOptions`.
+
+    Raises:
+        EnvironmentUsageError: An option is unknown or wrong.
+        UnknownBossError: The boss does not exist.
+        MissingFactError: A required fact of the boss is unknown.
+        LaunchError: The game is to be started, and is not installed.
+        AntiCheatError: The game is to be started, and an anti-cheat runs.
+    """
+    given, duel, window, connect = parse_options(
+        f"{game}, {boss}",
+        {**options, "boss": boss},
+        SoulsOptions,
+        DuelOptions,
+        WindowOptions,
+        ConnectOptions,
+        defaults=DUEL_DEFAULTS,
+    )
+    connect.check()
+    duel.check(is_read_only=connect.read_only)
+    given.check(duel, window, connect)
+    if given.stand_in:
+        # Its keys are those of the profile.
+        duel = msgspec.structs.replace(duel, check_keys=False)
+    facts = load_boss_facts(game, given.boss)
+    if str(duel.phase) != "full":
+        facts.need("phase_two.animation")
+    scenario = scenario_of_facts(facts)
+    path = profile_path(Path(game))
+    profile = _profile(given, connect, path, facts)
+    if given.launch:
+        connect = msgspec.structs.replace(connect, session=_starter(connect, profile))
+    is_window = given.starts_window(connect) and not connect.read_only
+    start = GameStart(
+        launch="" if given.stand_in else "never",
+        options={"seed": window.first_seed, **window.launch_options()} if is_window else {},
+        # A game that runs already runs on the screen of a person.
+        display="private" if given.stand_in and render_mode != "human" else "",
+    )
+    entrance = SoulsEntrance(
+        facts, GAMES[path.parent.name], reload_minutes=given.reload_minutes, character=given.character
+    )
+    setup = DuelSetup(
+        profile=profile,
+        source=str(path),
+        scenario=_as_judge(scenario) if given.stand_in else scenario,
+        entrance=None if given.stand_in else entrance,
+        holder=hold_session(connect, profile, start),
+        is_read_only=connect.read_only,
+    )
+    return setup, duel, facts
 
 
 def _starter(connect: ConnectOptions, profile: Profile) -> Callable[[], Session]:

@@ -24,9 +24,13 @@ from soulslab.errors import (
 )
 from soulslab.games.elden_ring import EldenRing
 from soulslab.games.save_files import restore
+from soulslab.siphon.capture import FrameFormat
 
 STEP_S = 1 / 60
 REWARDS = ("ScoreDeltaReward", "BossDefeatReward", "CustomReward")
+
+#: Format of the pictures of an observation.
+FRAME = FrameFormat(320, 180)
 
 
 def bits(env, *actions):
@@ -73,7 +77,7 @@ def test_everything_of_an_observation_is_of_one_moment(make, session):
     assert [seen[f"player_{axis}"] for axis in "xyz"] == pytest.approx(block)
     assert [seen[f"boss_{axis}"] for axis in "xyz"] == pytest.approx(info["boss_xyz"])
     assert [seen[f"HeroGlobalPos{axis}"] for axis in "XYZ"] == pytest.approx(block)
-    picture = session.capture(env._view.frame).pixels
+    picture = session.capture(FRAME).pixels
     assert (seen["frame"] == picture).all()
     assert arena.input.held == {"W"}
 
@@ -92,7 +96,7 @@ def test_a_step_asks_the_game_once(make, session, monkeypatch):
         monkeypatch.setattr(session, name, counted)
     env.step(bits(env, "attack"))
     [(name, asked)] = calls
-    assert (name, asked.frame) == ("step", env._view.frame)
+    assert (name, asked.frame) == ("step", FRAME)
     assert {attribute for attribute, _ in PUBLIC_ATTRIBUTES.values()} <= set(asked.attributes)
 
 

@@ -86,7 +86,7 @@ def test_the_check_takes_at_most_ten_seconds_of_game_time(is_deaf, monkeypatch):
         finally:
             ticks.append(arena.fight.n_ticks - before)
 
-    monkeypatch.setattr("soulslab.envs.live.env.check_keys", timed)
+    monkeypatch.setattr("soulslab.envs.live.duel_task.check_keys", timed)
     if is_deaf:
         with pytest.raises(EnvironmentUsageError):
             env.reset(seed=1)

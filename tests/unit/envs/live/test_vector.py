@@ -167,7 +167,7 @@ def test_a_single_game_may_be_cut_off_as_well():
     after, reward, terminated, truncated, info = env.step(19)
     assert (reward, terminated, truncated) == (0.0, False, True)
     np.testing.assert_array_equal(before, after)
-    assert set(info) == {*usual, "failure"}
+    assert set(info) == {*usual, "end", "failure"}
     assert info["ticks"] == 0
     assert set(info["reward_terms"]) == set(usual["reward_terms"])
     with pytest.raises(NotResetError):

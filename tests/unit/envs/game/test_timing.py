@@ -3,7 +3,7 @@
 import pytest
 
 from soulslab.arena.vocabulary import LIGHT_ATTACK, NOTHING
-from soulslab.envs.live import timing
+from soulslab.envs.game import timing
 from soulslab.errors import ClockUnavailableError
 from support.live_env import WallTime, live_env
 

@@ -1,4 +1,4 @@
-"""When keys go down and when the game is looked at: in lockstep, or in real time, with added delay or without."""
+"""When keys are sent and when the game is read: in lockstep or in real time, with or without an added delay."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Protocol
 
 import msgspec
 
-from soulslab.envs.live.actions import Keys
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.clock import Advance
 from soulslab.siphon.session import Session, Step, StepResult
@@ -17,15 +16,14 @@ TIMINGS = ("lockstep", "realtime")
 
 
 class TimingOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """When things happen.
+    """Durations of a step.
 
     Attributes:
         step_s: Game time of a decision.
-        latency_s: Game time from a look to the keys that come of it, beside what the agent takes.
-        speed: Game seconds per wall second, where the game runs freely, or in steps where its speed is what steps it
-            (a scaled clock).
-        deadline_s: Wall time that the game may take for a decision.
-        is_paced: Let a decision in lockstep last as long for an onlooker as in the game.
+        latency_s: Game time from a reading to the keys that follow from it, in addition to the time of the agent.
+        speed: Game seconds per wall second in real time and with a scaled clock; in lockstep that of a paced step.
+        deadline_s: Limit of wall time for a decision.
+        is_paced: Whether a decision in lockstep lasts as long in wall time as in the game, for a person who watches.
     """
 
     step_s: float = 0.1
@@ -35,27 +33,39 @@ class TimingOptions(msgspec.Struct, frozen=True, kw_only=True):
     is_paced: bool = False
 
 
-class Look(msgspec.Struct, frozen=True):
-    """What is looked at.
+class Keys(msgspec.Struct, frozen=True):
+    """Keys of a decision.
 
     Attributes:
-        attributes: Names of what is read.
-        frame: Picture that is taken; None for none.
+        held: Keys that are held.
+        again: Keys of `held` that are pressed anew.
+    """
+
+    held: tuple[str, ...]
+    again: tuple[str, ...] = ()
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What is read at the end of a decision.
+
+    Attributes:
+        attributes: Names of the attributes.
+        frame: Format of the picture; None for none.
     """
 
     attributes: tuple[str, ...]
-    frame: FrameFormat | None
+    frame: FrameFormat | None = None
 
 
 class StepTimes:
-    """Wall time of the parts of each step in s: a list each, in the order of the steps.
+    """Wall time of the parts of each step in s: a list for each part, in the order of the steps.
 
     Attributes:
-        input_s: Keys.
-        advance_s: The game's own: from letting its time go to its standstill.
-        snapshot_s: Reading.
-        capture_s: Taking a picture.
-        features_s: All the rest of `step`, in this process.
+        input_s: Sending keys.
+        advance_s: Advancing the game.
+        snapshot_s: Reading attributes.
+        capture_s: Capturing the picture.
+        features_s: The rest of `step`, in this process.
     """
 
     def __init__(self) -> None:
@@ -74,7 +84,7 @@ class StepTimes:
         self._began_s = time.perf_counter()
 
     def spend(self, *seconds: float) -> None:
-        """Add what a part of a step took: keys, game, reading, picture."""
+        """Add the durations of the parts of a decision: keys, game, reading, picture."""
         self._spent = [spent + more for spent, more in zip(self._spent, seconds, strict=True)]
 
     def end_step(self) -> None:
@@ -84,45 +94,49 @@ class StepTimes:
             times.append(spent)
 
 
-class Timing(Protocol):
-    """Plays decisions, each from a look to the next."""
+class StepTiming(Protocol):
+    """Plays decisions, each from one reading to the next.
+
+    Attributes:
+        times: Where the wall time of each decision is recorded; None for not at all.
+    """
 
     times: StepTimes | None
 
     def begin(self, session: Session) -> None:
-        """Begin an episode, whose first look is due right after this."""
+        """Begin an episode; its first reading follows immediately."""
         ...
 
-    def play(self, session: Session, keys: Keys, look: Look) -> tuple[StepResult, float]:
-        """Play a decision; return what was seen at its end, and by how much that was late, in s of wall time."""
+    def play(self, session: Session, keys: Keys, reading: Reading) -> tuple[StepResult, float]:
+        """Play a decision; return the reading at its end, and by how much it was late, in s of wall time."""
         ...
 
 
-class Lockstep:
-    """The game stands while the agent thinks, and moves on by exactly one decision (`Timing`)."""
+class LockstepTiming:
+    """The game is paused between decisions, and advances by exactly one decision (`StepTiming`)."""
 
     def __init__(self, options: TimingOptions) -> None:
         self._options = options
         self.times: StepTimes | None = None
         self._waiting: deque[Keys] = deque()
-        # A delay of whole decisions keeps keys for so many; the rest passes before they go down.
+        # Keys wait for the whole decisions of the delay; the rest of it passes before they are sent.
         self._n_kept, self._rest_s = _split(options.latency_s, options.step_s)
         self._next_at = 0.0
         self._speed: float | None = None
 
     def begin(self, session: Session) -> None:
-        """See `Timing.begin`."""
-        # In lockstep proper the time of a step passes at once.
+        """See `StepTiming.begin`."""
+        # Only a scaled clock advances at a speed.
         grade = session.info.clock_grade
         self._speed = self._options.speed if grade == "scaled" else None
-        # A reset that had nothing to wait for leaves the game running.
+        # A reset without a wait leaves the game running.
         if grade == "scaled" or (grade == "lockstep" and session.clock.speed > 0.0):
             session.clock.pause()
         self._waiting.clear()
         self._next_at = time.monotonic()
 
-    def play(self, session: Session, keys: Keys, look: Look) -> tuple[StepResult, float]:
-        """See `Timing.play`."""
+    def play(self, session: Session, keys: Keys, reading: Reading) -> tuple[StepResult, float]:
+        """See `StepTiming.play`."""
         options = self._options
         due: Keys | None = keys
         if options.latency_s:
@@ -135,8 +149,8 @@ class Lockstep:
             held=None if due is None else due.held,
             again=() if due is None else due.again,
             advance_s=options.step_s - self._rest_s,
-            attributes=look.attributes,
-            frame=look.frame,
+            attributes=reading.attributes,
+            frame=reading.frame,
             deadline_s=options.deadline_s,
             speed=self._speed,
         )
@@ -150,10 +164,10 @@ class Lockstep:
         return session.step(step) if self.times is None else measured_step(session, step, self.times)
 
 
-class Realtime:
-    """The game runs on (`Timing`). Decisions end on a grid of wall time; one that is late does not move the next.
+class RealtimeTiming:
+    """The game runs freely (`StepTiming`). Decisions end on a grid of wall time; a late one does not delay the next.
 
-    Where one is late by whole decisions, those are left out.
+    A decision that is late by whole decisions skips them.
     """
 
     def __init__(self, options: TimingOptions) -> None:
@@ -165,13 +179,13 @@ class Realtime:
         self._end_at = 0.0
 
     def begin(self, session: Session) -> None:
-        """See `Timing.begin`."""
+        """See `StepTiming.begin`."""
         session.clock.run(self._options.speed)
         self._waiting.clear()
         self._end_at = time.monotonic()
 
-    def play(self, session: Session, keys: Keys, look: Look) -> tuple[StepResult, float]:
-        """See `Timing.play`."""
+    def play(self, session: Session, keys: Keys, reading: Reading) -> tuple[StepResult, float]:
+        """See `StepTiming.play`."""
         now = time.monotonic()
         self._end_at += self._step_s
         if now > self._end_at:
@@ -184,20 +198,20 @@ class Realtime:
             self._step(session, step)
         _sleep_until(self._end_at)
         late_s = max(time.monotonic() - self._end_at, 0.0)
-        look_only = Step(attributes=look.attributes, frame=look.frame, deadline_s=self._options.deadline_s)
-        return self._step(session, look_only), late_s
+        read_only = Step(attributes=reading.attributes, frame=reading.frame, deadline_s=self._options.deadline_s)
+        return self._step(session, read_only), late_s
 
     def _step(self, session: Session, step: Step) -> StepResult:
         return session.step(step) if self.times is None else measured_step(session, step, self.times)
 
 
-def make_timing(kind: str, options: TimingOptions) -> Timing:
-    """Return one of `TIMINGS`."""
-    return Lockstep(options) if kind == "lockstep" else Realtime(options)
+def make_timing(kind: str, options: TimingOptions) -> StepTiming:
+    """Return the timing of a name of `TIMINGS`."""
+    return LockstepTiming(options) if kind == "lockstep" else RealtimeTiming(options)
 
 
 def measured_step(session: Session, step: Step, times: StepTimes) -> StepResult:
-    """Play a step in its parts, as `Session.step` of a local session does, and note how long each took."""
+    """Play a step in its parts, as `Session.step` of a local session does, and record their durations."""
     started = time.perf_counter()
     if step.held is not None:
         session.input.set_held(step.held, step.again)
@@ -214,7 +228,7 @@ def measured_step(session: Session, step: Step, times: StepTimes) -> StepResult:
 
 
 def _split(latency_s: float, step_s: float) -> tuple[int, float]:
-    """Return a delay as whole decisions and the rest in s."""
+    """Return the whole decisions of a delay, and the rest in s."""
     latency_ns, step_ns = round(latency_s * 1e9), round(step_s * 1e9)
     n_whole, rest_ns = divmod(latency_ns, step_ns)
     return n_whole, rest_ns * 1e-9
