@@ -30,7 +30,7 @@ TIC = Step(advance_s=1 / 35, attributes=("x", "y", "speed_x", "speed_y"))
 RUNNER = """
 import json, os, sys
 from soulslab.config import Secret
-from soulslab.envs.doom import DoomEnv
+from soulslab.envs.tasks.process.doom import DoomEnv
 
 env = DoomEnv(server=sys.argv[1], token=Secret(sys.argv[2]), observation="state", frame_skip=1)
 start, _ = env.reset()
