@@ -218,22 +218,25 @@ class GameEnv(gymnasium.Env[Any, Any]):
         return self._observation
 
     def _info(self, step: TaskStep[Any]) -> Info:
-        return {**self._state_info(), "late_s": step.late_s, **step.info}
+        info = self._state_info(step.late_s)
+        info.update(step.info)
+        return info
 
     def _failure_info(self, error: SiphonError) -> Info:
         failure = {"error": type(error).__name__, "message": str(error)}
-        return {**self._state_info(), "late_s": 0.0, "end": "failure", "failure": failure}
+        return self._state_info(0.0) | {"end": "failure", "failure": failure}
 
-    def _state_info(self) -> Info:
-        info = {
-            "clock": self._grade,
-            # Rounded, because whole nanoseconds differ between two episodes where a tick is no whole number of them.
-            "game_time_s": round(self._now_s - self._start_s, 6),
-            "n_restarts": self._n_restarts,
-            **self._task.info(self._state),
-        }
+    def _state_info(self, late_s: float) -> Info:
+        info = self._task.info(self._state)
         mask = self._task.action_mask(self._state)
-        return info if mask is None else info | {"action_mask": mask}
+        if mask is not None:
+            info["action_mask"] = mask
+        info["clock"] = self._grade
+        # Rounded, because whole nanoseconds differ between two episodes where a tick is no whole number of them.
+        info["game_time_s"] = round(self._now_s - self._start_s, 6)
+        info["n_restarts"] = self._n_restarts
+        info["late_s"] = late_s
+        return info
 
 
 def check_render_mode(render_mode: str | None, render_modes: list[str]) -> None:
