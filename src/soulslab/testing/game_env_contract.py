@@ -12,7 +12,7 @@
             return lambda env: env.session.kill()
 """
 
-# ruff: noqa: S101  (these are tests)
+# ruff: noqa: D102, S101  (these are tests, and their names describe them)
 
 from __future__ import annotations
 

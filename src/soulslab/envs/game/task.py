@@ -117,7 +117,7 @@ class Task(Protocol[ActionT, StateT]):
         ...
 
     def info(self, state: StateT) -> dict[str, Any]:
-        """Return a new dict with the entries of ``info`` of a state, as after a reset: without reward, tick or decision."""
+        """Return the entries of ``info`` of a state as a new dict, as after a reset: no reward, tick or decision."""
         ...
 
     def release(self, holder: SessionHolder) -> None:

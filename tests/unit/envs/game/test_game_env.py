@@ -11,7 +11,10 @@ from support.toy_env import toy_env
 class TestProcess(GameEnvContract):
     @pytest.fixture
     def make_env(self):
-        return lambda **options: toy_env(options=options)
+        def make(**options):
+            return toy_env(options=options)
+
+        return make
 
     @pytest.fixture
     def break_game(self):
