@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.result import Result, Row
-from soulslab.envs.doom import DoomVectorEnv
+from soulslab.envs.tasks.process.doom import DoomVectorEnv
 from soulslab.learn.curve import draw_curve
 from soulslab.learn.environment import decisions_taken, layout, sizes
 from soulslab.learn.inputs import ExtraInputs, Inputs, Observer

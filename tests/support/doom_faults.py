@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from soulslab.envs.doom import DoomEnv
+from soulslab.envs.tasks.process.doom import DoomEnv
 from soulslab.errors import SoulslabError
 from soulslab.games.doom import PROFILE_PATH
 from soulslab.siphon.attributes.address_resolution import resolve_addresses

@@ -5,8 +5,8 @@ import numpy as np
 
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.envs.game.session_holder import Deadline, SessionHolder
-from soulslab.envs.live.duel_game import DuelGame
-from soulslab.envs.live.scenario import scenario_of
+from soulslab.envs.tasks.duel.duel_game import DuelGame
+from soulslab.envs.tasks.duel.duel_scenario import scenario_of
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.profile import load_profile

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from soulslab.envs.game.option_parsing import parse_options
-from soulslab.envs.live.arena import ArenaLiveEnv, ArenaLiveOptions
-from soulslab.envs.live.options import DuelOptions
-from soulslab.envs.live.window_options import WindowOptions
 from soulslab.envs.registration import ARENA_LIVE_ID
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv, ArenaLiveOptions
+from soulslab.envs.tasks.duel.duel_options import DuelOptions, WindowOptions
 from soulslab.games.arena.fake import FakeArena, FakeArenaSession
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import SessionOptions

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from soulslab.envs.process import ProcessEnv
+from soulslab.envs.tasks.process.process_env import ProcessEnv
 from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.profile import Profile
 

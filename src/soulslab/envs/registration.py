@@ -41,15 +41,15 @@ _CLASSES: dict[str, tuple[str, str | None]] = {
 _MODULES = {
     "ArenaEnv": "soulslab.envs.arena",
     "ArenaVectorEnv": "soulslab.envs.arena",
-    "ProcessEnv": "soulslab.envs.process",
-    "ProcessVectorEnv": "soulslab.envs.process_vector",
-    "DoomEnv": "soulslab.envs.doom",
-    "DoomVectorEnv": "soulslab.envs.doom",
-    "ArenaLiveEnv": "soulslab.envs.live.arena",
-    "ArenaLiveVectorEnv": "soulslab.envs.live.vector",
-    "EldenGymEnv": "soulslab.envs.eldengym",
-    "SoulsDuelEnv": "soulslab.envs.souls.env",
-    "SoulsDuelVectorEnv": "soulslab.envs.souls.vector",
+    "ProcessEnv": "soulslab.envs.tasks.process.process_env",
+    "ProcessVectorEnv": "soulslab.envs.tasks.process.process_env",
+    "DoomEnv": "soulslab.envs.tasks.process.doom",
+    "DoomVectorEnv": "soulslab.envs.tasks.process.doom",
+    "ArenaLiveEnv": "soulslab.envs.tasks.duel.arena_live",
+    "ArenaLiveVectorEnv": "soulslab.envs.tasks.duel.arena_live",
+    "EldenGymEnv": "soulslab.compat.eldengym",
+    "SoulsDuelEnv": "soulslab.envs.tasks.souls.souls_env",
+    "SoulsDuelVectorEnv": "soulslab.envs.tasks.souls.souls_env",
 }
 
 #: One line for each id, for `soulslab envs`; no package of an extra is needed to list them.

@@ -93,7 +93,7 @@ def _no_reward(reward: Any) -> EnvironmentUsageError:
     if callable(getattr(reward, "calculate", None)):
         return EnvironmentUsageError(
             f"reward {type(reward).__name__} is a reward object of EldenGym; give it to "
-            f"soulslab.envs.eldengym.make(reward_function=...), or take reward='eldengym'"
+            f"soulslab.compat.eldengym.make(reward_function=...), or take reward='eldengym'"
         )
     return EnvironmentUsageError(
         f"reward must be a preset ({', '.join(PRESETS)}), a table of terms and weights, or a function, not {reward!r}"
@@ -121,7 +121,7 @@ def check_reward_function(reward: Reward, n_fights: int) -> None:
     except TypeError as error:
         raise EnvironmentUsageError(
             f"reward function {name}{inspect.signature(reward)} must take one argument, a Transition of N fights, and "
-            f"return N rewards; a function of EldenGym is given to soulslab.envs.eldengym.make(reward_function=...)"
+            f"return N rewards; a function of EldenGym is given to soulslab.compat.eldengym.make(reward_function=...)"
         ) from error
     except ValueError:  # a builtin without a signature: the call below decides
         pass

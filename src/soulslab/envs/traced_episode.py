@@ -11,8 +11,8 @@ import numpy as np
 import psutil
 
 from soulslab.envs.game.session_holder import Deadline, SessionHolder
-from soulslab.envs.process_settings import EnvSettings, tick_s
-from soulslab.envs.process_start import EpisodeStart
+from soulslab.envs.tasks.process.process_settings import EnvSettings, tick_s
+from soulslab.envs.tasks.process.reset_procedure import EpisodeStart
 from soulslab.envs.tick_count import has_restarted, ticks_between
 from soulslab.envs.trace import Pixels, hash_frame
 from soulslab.errors import WaitTimeoutError

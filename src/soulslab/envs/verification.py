@@ -25,8 +25,7 @@ import msgspec
 import numpy as np
 
 from soulslab.envs.game.session_holder import SessionHolder
-from soulslab.envs.process_checks import read_settings
-from soulslab.envs.process_settings import EnvSettings, tick_s
+from soulslab.envs.tasks.process.process_settings import EnvSettings, read_settings, tick_s
 from soulslab.envs.trace import (
     HASH_BYTES,
     Difference,

@@ -13,7 +13,7 @@ import pytest
 from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.arena.vocabulary import LIGHT_ATTACK, NOTHING
 from soulslab.envs.arena import ArenaEnv
-from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.errors import ControlTakenError, DisplayError
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.siphon.local import open_session

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from soulslab.envs.doom import DoomEnv, DoomVectorEnv
 from soulslab.envs.registration import DOOM_ID
+from soulslab.envs.tasks.process.doom import DoomEnv, DoomVectorEnv
 from soulslab.errors import EnvironmentUsageError, NotResetError, PointerError, ProcessExitedError, WindowGoneError
 from soulslab.games.doom import PROFILE_PATH
 from soulslab.siphon.attributes.address_resolution import resolve_addresses

@@ -9,8 +9,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from benchmarks.fault_injection import FAULTS
-from soulslab.envs.live.arena import ArenaLiveEnv
-from soulslab.envs.live.vector import ArenaLiveVectorEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv, ArenaLiveVectorEnv
 from soulslab.siphon.process.process_tree import living
 from support.counts import held
 from support.waiting import wait_for

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import soulslab  # noqa: F401 (registers the ids)
-from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.wrappers import LivePlot
 from soulslab.errors import EnvironmentUsageError
 from soulslab.games.arena.fake import FakeArenaSession

@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from soulslab.envs.live.arena import ArenaLiveEnv
-from soulslab.envs.souls.env import SoulsDuelEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
+from soulslab.envs.tasks.souls.souls_env import SoulsDuelEnv
 from soulslab.errors import EnvironmentUsageError, SiphonError
 from soulslab.games import profile_path
 from soulslab.games.arena import stand_in

@@ -5,7 +5,7 @@ import pytest
 
 import soulslab  # noqa: F401 (registers the ids)
 from soulslab.arena.vocabulary import NOTHING
-from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.wrappers import Boundary, HealthRefund, SafeGround
 from soulslab.games.arena.fake import FakeArenaSession
 

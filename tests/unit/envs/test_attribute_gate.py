@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from soulslab.envs.attribute_gate import AttributeGate
-from soulslab.envs.live.arena import ArenaLiveEnv
-from soulslab.envs.process import ProcessEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
+from soulslab.envs.tasks.process.process_env import ProcessEnv
 from soulslab.errors import SelfCheckError
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.games.arena.fake import FakeArenaSession

@@ -10,10 +10,10 @@ from soulslab.arena.boss import hurt_boss
 from soulslab.arena.player import hurt_player
 from soulslab.arena.state import REWARD_TERMS
 from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, NOTHING
+from soulslab.compat.eldengym import CustomReward
 from soulslab.envs.arena import ArenaEnv, ArenaVectorEnv
-from soulslab.envs.eldengym import CustomReward
-from soulslab.envs.live.arena import ArenaLiveEnv
 from soulslab.envs.rewards import PRESETS, reward_weights
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.errors import EnvironmentUsageError
 from soulslab.games.arena.fake import FakeArenaSession
 from support.players import script, scripts

@@ -5,7 +5,7 @@ import logging
 import msgspec
 import pytest
 
-from soulslab.envs.process import ProcessEnv
+from soulslab.envs.tasks.process.process_env import ProcessEnv
 from soulslab.envs.tick_count import TickCount, ticks_between
 from soulslab.errors import EnvironmentUsageError, LostTickError, NotResetError, ProfileError
 from soulslab.siphon.fake import TOY_PROFILE, FakeSession

@@ -37,7 +37,7 @@ class ShowsDuel(Protocol):
 
 
 class KnowsQuantities(Protocol):
-    """A game that is read by quantity; `soulslab.envs.live.duel_game.DuelGame` is one."""
+    """A game that is read by quantity; `soulslab.envs.tasks.duel.duel_game.DuelGame` is one."""
 
     def has(self, *quantities: str) -> bool:
         """Tell whether all of these are known of the game."""

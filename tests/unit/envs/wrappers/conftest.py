@@ -4,7 +4,7 @@ import gymnasium
 import pytest
 
 import soulslab  # noqa: F401 (registers the ids)
-from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.session import SessionOptions
 

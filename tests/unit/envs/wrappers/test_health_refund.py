@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soulslab.arena.vocabulary import NOTHING
-from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.wrappers import HealthRefund
 from soulslab.errors import EnvironmentUsageError, NotResetError, ProcessExitedError
 from soulslab.games.arena import PROFILE_PATH

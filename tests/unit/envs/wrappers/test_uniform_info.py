@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from soulslab.envs.arena import ArenaEnv
-from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.wrappers import UniformInfo
 from soulslab.errors import EnvironmentUsageError
 from soulslab.games.arena.fake import FakeArenaSession
