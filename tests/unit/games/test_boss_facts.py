@@ -79,7 +79,7 @@ def test_quantities_that_a_boss_lacks_are_not_bound():
 
 def test_a_group_of_attributes_that_there_is_not_is_told_with_a_guess():
     facts = msgspec.structs.replace(load_boss_facts("dark_souls_3", "vordt"), attributes="vort")
-    with pytest.raises(ConfigError, match="no group of attributes 'vort'; did you mean 'vordt'"):
+    with pytest.raises(ConfigError, match="unknown group of attributes 'vort'; did you mean 'vordt'"):
         with_boss(own("dark_souls_3"), facts)
 
 
@@ -91,15 +91,15 @@ def test_what_is_not_known_is_told_with_how_to_record_it():
     assert caught.value.boss == "Margit, the Fell Omen"
     assert caught.value.facts == ("poses.player_start", "arena.limits_m")
     text = str(caught.value)
-    assert "poses.player_start: stand where the fight shall begin and read player.position" in text
+    assert "poses.player_start: stand where the fight should begin and read the position" in text
     assert "soulslab siphon record GAME FILE --frames none --attribute player.position" in text
-    with pytest.raises(ConfigError, match=r"no fact 'poses\.fogwall'; did you mean 'poses\.fog_wall'"):
+    with pytest.raises(ConfigError, match=r"unknown fact 'poses\.fogwall'; did you mean 'poses\.fog_wall'"):
         facts.need("poses.fogwall")
 
 
 def test_a_boss_without_an_id_is_not_looked_for():
     facts = msgspec.structs.replace(load_boss_facts("elden_ring", "margit"), entity_id=None)
-    with pytest.raises(MissingFactError, match="entity_id: scan the objects"):
+    with pytest.raises(MissingFactError, match="entity_id: scan the list of enemies"):
         with_boss(own("elden_ring"), facts)
 
 

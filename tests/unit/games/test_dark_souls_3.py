@@ -15,7 +15,7 @@ from soulslab.errors import (
 from soulslab.games.boss_facts import Pose
 from soulslab.games.dark_souls_3 import PROFILE_PATH, DarkSouls3
 from soulslab.games.dark_souls_3.named_animations import true_name
-from soulslab.games.teleport import holding
+from soulslab.games.teleport import temporary_values
 from soulslab.games.waiting import Patience
 from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.process.image import read_image
@@ -108,7 +108,7 @@ def test_a_teleport_that_the_game_undoes_says_so_and_leaves_the_flags(game, aren
 
 
 def test_what_is_held_is_put_back_whatever_happens(game):
-    with pytest.raises(ZeroDivisionError), holding(game.session, {"debug.no_hit": True}):
+    with pytest.raises(ZeroDivisionError), temporary_values(game.session, {"debug.no_hit": True}):
         assert not game.allowed.hits
         raise ZeroDivisionError
     assert game.allowed.hits
@@ -116,12 +116,12 @@ def test_what_is_held_is_put_back_whatever_happens(game):
 
 def test_of_what_is_held_all_is_put_back_that_can_be(game, arena, caplog):
     values = {"player.no_gravity": True, "debug.no_hit": True}
-    with pytest.raises(PointerError, match="the game may be loading"), holding(game.session, values):
+    with pytest.raises(PointerError, match="the game may be loading"), temporary_values(game.session, values):
         arena.fight.restart()
         game.session.clock.advance(1 / 60)
         game.session.read("player.hp")
     assert game.allowed.hits
-    assert "could not be put back" in caplog.text
+    assert "could not be restored" in caplog.text
 
 
 @pytest.mark.parametrize("who", ["player", "boss"])
@@ -203,7 +203,7 @@ def test_the_lock_on_is_pressed_until_it_holds(game, arena):
     # The fight locks on by itself; here there is nothing to lock on.
     arena.on_advance = lambda: arena.binding.apply(arena.fight, {"lock_on": False})
     game.session.clock.advance(1 / 60)
-    with pytest.raises(WaitTimeoutError, match="the camera to lock on; it saw last: False"):
+    with pytest.raises(WaitTimeoutError, match="the camera to lock on; last value: False"):
         game.camera.lock_on(Patience(deadline_s=1.0, poll_s=0.5))
 
 
@@ -266,7 +266,7 @@ def test_a_warp_is_a_death_at_another_bonfire(game, arena):
 
 def test_a_warp_from_which_the_player_does_not_die_says_so(game, arena):
     arena.on_advance = lambda: arena.binding.apply(arena.fight, {"player.hp": 100})
-    with pytest.raises(WaitTimeoutError, match="on the way to 'Firelink Shrine'; it saw last: 'world'"):
+    with pytest.raises(WaitTimeoutError, match="on the way to 'Firelink Shrine'; last value: 'world'"):
         game.warp("Firelink Shrine", died=Patience(deadline_s=1.0))
 
 
@@ -282,7 +282,7 @@ def test_from_the_title_to_the_world_and_back(game, arena):
 
 def test_a_title_that_stays_says_what_it_pressed(game, arena):
     show(arena, "title")
-    with pytest.raises(WaitTimeoutError, match="the title to end, with E pressed to confirm; it saw last: 'title'"):
+    with pytest.raises(WaitTimeoutError, match="the title to end, with E pressed to confirm; last value: 'title'"):
         game.enter_world(Patience(deadline_s=1.0, poll_s=0.5))
 
 
@@ -310,7 +310,7 @@ def test_a_remote_session_does_the_same(game, arena, tmp_path):
         assert remote.player.position_m == pytest.approx(ELSEWHERE.position_m, abs=1.0)
         assert not session.read("player.no_gravity")
         assert remote.boss.animation == game.boss.animation
-        with pytest.raises(WaitTimeoutError, match=r"the player to be in control; it saw last: \('world', False\)"):
+        with pytest.raises(WaitTimeoutError, match=r"the player to be in control; last value: \('world', False\)"):
             remote.wait_for_control(Patience(deadline_s=0.3))
 
 

@@ -136,7 +136,7 @@ def test_to_the_title_and_back(game, arena):
 
 def test_a_game_that_does_not_quit_says_so(game, arena):
     show(arena, "control")
-    with pytest.raises(WaitTimeoutError, match="for the title; it saw last: 'world'"):
+    with pytest.raises(WaitTimeoutError, match="for the title; last value: 'world'"):
         game.leave_world(Patience(deadline_s=0.5))
 
 

@@ -165,7 +165,7 @@ def test_what_nobody_has_is_refused(toy):
     with pytest.raises(UnknownAttributeError, match="no such"):
         check_session(toy).require("no such")
     for options in ({"span_s": 0.0}, {"n_looks": 1}):
-        with pytest.raises(ConfigError, match="at least 2 looks"):
+        with pytest.raises(ConfigError, match="n_looks >= 2"):
             check_session(toy, **options)
 
 

@@ -37,14 +37,14 @@ def test_keys_are_pressed_one_after_another(session):
 
 
 def test_it_says_what_it_waited_for_and_what_it_saw_last(session):
-    with pytest.raises(WaitTimeoutError, match=r"waited 0.5 s for the toy to be hurt; it saw last: False") as caught:
+    with pytest.raises(WaitTimeoutError, match=r"waited 0.5 s for the toy to be hurt; last value: False") as caught:
         wait_until(session, "the toy to be hurt", lambda: session.read("is_hurt"), bool, Patience(deadline_s=0.5))
     assert caught.value.what == "the toy to be hurt"
 
 
 def test_what_cannot_be_read_while_the_game_loads_is_not_there_yet(session):
     session.toy.is_loading = True
-    with pytest.raises(WaitTimeoutError, match=r"it saw last: .*null pointer"):
+    with pytest.raises(WaitTimeoutError, match=r"last value: .*null pointer"):
         wait_until(session, "hp", lambda: session.read("hp"), bool, Patience(deadline_s=0.2))
     with pytest.raises(PointerError):
         session.read("hp")

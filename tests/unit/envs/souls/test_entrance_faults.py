@@ -132,7 +132,7 @@ def test_flags_that_are_nowhere(make, caplog):
         world.flags.forget_areas()
 
     souls = make("dark_souls_3", "iudex", arrange)
-    check_failure(souls, caplog, "flags", "the world has no block 0 of area 40")
+    check_failure(souls, caplog, "flags", "block 0 of area 40 is not loaded")
 
 
 def test_a_world_that_goes_away_in_a_self_check_is_no_mistake(make, monkeypatch):
@@ -187,7 +187,7 @@ def test_a_second_try_at_the_fog_is_in_the_log(make, caplog):
     souls = make("dark_souls_3", "iudex", arrange)
     with caplog.at_level(logging.INFO):
         souls.env.reset()
-    assert "waited 1.0 s for the fog to be passed, with E pressed before it; it saw last: (True, (" in caplog.text
+    assert "waited 1.0 s for the fog to be passed, with E pressed before it; last value: (True, (" in caplog.text
     assert "a step further, with W pressed too" in caplog.text
 
 

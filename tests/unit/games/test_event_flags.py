@@ -1,4 +1,4 @@
-"""Event flags in tables and trees as the two games lay them out, made here by hand."""
+"""Event flags, read from hand-made memory in the layouts of the two games."""
 
 import struct
 
@@ -9,8 +9,7 @@ import pytest
 from soulslab.errors import ConfigError, EntityNotFoundError
 from soulslab.games.dark_souls_3.flag_table import FlagTable
 from soulslab.games.elden_ring.flag_tree import FlagTree
-from soulslab.games.event_flags import load_event_flags
-from soulslab.games.flag_memory import FlagMemory
+from soulslab.games.event_flags import FlagMemory, load_event_flags
 from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.fake import WINDOW_PX, Toy
@@ -112,7 +111,7 @@ def test_a_flag_of_dark_souls_3_is_in_the_category_of_its_block(session):
     session.heap.put(iudex + 103, "B", 0x80)
     assert flags.is_defeated("Iudex Gundyr")
     flags.set_defeated("Iudex Gundyr", is_defeated=False)
-    assert session.read_number(flags._places.place_of(14000800)) is False
+    assert session.read_number(flags._locator.locate(14000800)) is False
     flags.set_defeated("Vordt of the Boreal Valley", is_defeated=True)
     word = struct.unpack("<I", session._game.attributes._memory.read(places[1, 2, 0] + 100, 4))[0]
     assert word == 1 << 31
@@ -142,7 +141,7 @@ def test_a_block_that_is_not_loaded_is_told(session):
     lay_table(session.heap, {(40, 0): 5})
     flags = FlagMemory(session, FlagTable(session), load_event_flags("dark_souls_3"))
     for number in (13000800, 14010800):
-        with pytest.raises(EntityNotFoundError, match=f"event flag {number}.*the world has no block"):
+        with pytest.raises(EntityNotFoundError, match=f"event flag {number}.*block . of area .. is not loaded"):
             flags[number]
     with pytest.raises(ConfigError, match="did you mean 'Iudex Gundyr'"):
         flags.is_defeated("Iudex Gundir")
@@ -205,12 +204,12 @@ def test_flags_of_elden_ring_are_told_apart(session):
 def test_a_flag_that_the_tree_does_not_have_is_told(session):
     lay_tree(session.heap, {5: (1, 0), 6: (2, 0)})
     flags = FlagMemory(session, FlagTree(session), load_event_flags("elden_ring"))
-    with pytest.raises(EntityNotFoundError, match="event flag 7001': the tree of flags has no block 7"):
+    with pytest.raises(EntityNotFoundError, match="event flag 7001': the tree has no block 7"):
         flags[7001]
     with pytest.raises(EntityNotFoundError, match="block 6 holds no flags"):
         flags[6001]
     lay_tree(session.heap, {5: (1, 0)}, divisor=0)
-    with pytest.raises(EntityNotFoundError, match="not set up"):
+    with pytest.raises(EntityNotFoundError, match="not initialised"):
         flags[5001]
 
 
@@ -223,4 +222,4 @@ def test_a_remote_session_walks_the_same_tree(session, tmp_path):
         assert flags[7007]
         assert not flags[7006]
     assert FlagMemory(session, FlagTree(session), load_event_flags("elden_ring"))[7007]
-    assert msgspec.to_builtins(FlagTree(session).place_of(7007))["bit"] == 0
+    assert msgspec.to_builtins(FlagTree(session).locate(7007))["bit"] == 0
