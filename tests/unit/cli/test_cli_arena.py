@@ -154,7 +154,7 @@ def test_a_missing_package_is_an_error(capsys, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("soulslab.arena.window.")]:
         monkeypatch.delitem(sys.modules, name)
     assert cli.run(["arena"]) == cli.EXIT_FAILED
-    assert "panda3d is not installed; it comes with: pip install 'soulslab[window]'" in said(capsys)
+    assert "panda3d is not installed; install it with: pip install 'soulslab[window]'" in said(capsys)
 
 
 def test_sizes():

@@ -111,7 +111,7 @@ def test_not_loaded_is_distinguished_from_unreadable(toy):
     assert all("base 'toy', is_pointer: is a null pointer" in row.reason for row in check.rows)
     assert any("load a character" in line for line in summary(check))
     check.require(may_be_loading=True)
-    with pytest.raises(SelfCheckError, match="8 attributes of toy that are needed"):
+    with pytest.raises(SelfCheckError, match="8 needed attributes of toy"):
         check.require()
     toy.toy.is_loading = False
     check_session(toy).require()

@@ -169,7 +169,7 @@ def test_what_was_seen_last_is_told_also_when_the_wall_time_is_over(make):
         world.on_advance = lambda: time.sleep(1.2) if world.at == "loading" else None
 
     souls = make("dark_souls_3", "iudex", arrange, reset_deadline_s=1.0)
-    with pytest.raises(ResetFailedError, match=r"it saw .*(title|loading).*, when all 1 s were over"):
+    with pytest.raises(ResetFailedError, match=r"last values: .*(title|loading).*, when all 1 s were over"):
         souls.env.reset()
 
 
