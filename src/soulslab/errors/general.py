@@ -388,7 +388,7 @@ def missing_dependency(error: ModuleNotFoundError) -> MissingDependencyError | N
     """Return the error for a module of an optional package that could not be imported.
 
     Args:
-            error: Exception of an import statement.
+        error: Exception of an import statement.
 
     Returns:
             The error with the package and its extra; None if the module does not belong to an optional package.

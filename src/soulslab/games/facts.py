@@ -46,7 +46,7 @@ def read_facts(path: Path, kind: type[T]) -> T:
         kind: Struct type of the file's content.
 
     Raises:
-            ConfigError: The file cannot be read or is malformed; ``error.path`` is the place of the mistake.
+        ConfigError: The file cannot be read or is malformed; ``error.path`` is the place of the mistake.
     """
 
     def error(problem: str, place: str) -> ConfigError:
