@@ -119,7 +119,12 @@ class ClockSelection:
         if self._options.clock == "lockstep" or self._options.deterministic:
             raise ClockUnavailableError(f"{reason}. See docs/clock.md, or use the grade realtime or scaled")
         self.reason = reason
-        _log.warning("no lockstep clock: %s", reason)
+        _log.warning(
+            "%s: no lockstep clock, so the game keeps running between steps and game time is not exact: %s. See "
+            "docs/clock.md",
+            self._profile.name,
+            reason,
+        )
 
 
 def _read_if_loaded(attributes: AttributeTable, name: str) -> object:

@@ -6,6 +6,7 @@ import pytest
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3 import PPO
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecMonitor
 
 from soulslab.errors import EnvironmentUsageError
@@ -72,7 +73,9 @@ SMALL = {"n_steps": 32, "batch_size": 64, "n_epochs": 1, "device": "cpu", "seed"
 @pytest.mark.parametrize(("policy", "observation"), [("MlpPolicy", "features"), ("MultiInputPolicy", "boxes")])
 def test_algorithms_learn_on_it(algorithm, policy, observation):
     env = VecMonitor(VecEnv("soulslab/Arena-v0", n_envs=4, observation=observation))
-    model = algorithm(policy, env, **SMALL).learn(256)
+    model = algorithm(policy, env, **SMALL)
+    model.set_logger(Logger(folder=None, output_formats=[]))  # the default logger leaves a temporary folder
+    model.learn(256)
     assert model.num_timesteps == 256
     env.close()
 

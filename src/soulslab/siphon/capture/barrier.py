@@ -93,7 +93,7 @@ class Barrier:
     def _hurry(self) -> None:
         """Get the reply although another client sends without pause."""
         if self._patience_s != SHORT_PATIENCE_S:
-            _log.warning("X display %s is busy without end; pictures may be old ones", self._own.display)
+            _log.warning("X display %s does not become idle; captured images may be out of date", self._own.display)
         self._set_priority(0)
         # Ending our turn sets the low priority again.
         while not self._poll.poll(SHORT_PATIENCE_S * 1000):

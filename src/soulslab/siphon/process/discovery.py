@@ -164,7 +164,9 @@ def check_version(image: Image, process: Process, allow_unknown: bool) -> None:
             version=image.version,
             known=process.versions,
         )
-    _log.warning("%s; attached all the same, as unknown versions are allowed", problem)
+    _log.warning(
+        "%s; attached because allow_unknown_version is set; check the profile with: soulslab games check", problem
+    )
 
 
 def has_ended(pid: int) -> bool:

@@ -312,5 +312,5 @@ def _open(profile: Profile, options: SessionOptions) -> LocalSession:
     except ClockUnavailableError as error:
         if options.clock:
             raise
-        _log.warning("time cannot be held: %s", error)
+        _log.warning("game time cannot be paused: %s", error)
         return open_session(profile, msgspec.structs.replace(options, clock="realtime"))
