@@ -26,8 +26,7 @@ from soulslab.errors import (
     ProcessExitedError,
     ProcessNotFoundError,
 )
-from soulslab.siphon.memory.linux_maps import read_regions
-from soulslab.siphon.memory.linux_permission import denied
+from soulslab.siphon.memory.linux_maps import denied, read_regions
 from soulslab.siphon.process.image import Image, file_name, same_name
 from soulslab.siphon.profile import Process
 
