@@ -18,13 +18,13 @@ import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Final, Self, TypeAlias, cast
+from typing import IO, Any, Final, TypeAlias, cast
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.closing import Closing
 from soulslab.config.input_files import Fail, read_bytes
 from soulslab.errors import MissingDependencyError
 
@@ -88,7 +88,7 @@ class _Message(msgspec.Struct, frozen=True):
 _messages = msgspec.msgpack.Decoder(_Message)
 
 
-class Hdf5Reader:
+class Hdf5Reader(Closing):
     """Process that reads files; a new one is started after it was ended.
 
     Raises:
@@ -140,14 +140,6 @@ class Hdf5Reader:
             if pipe is not None:
                 pipe.close()
         process.wait()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _ask(self, path: Path, fail: Fail, request: dict[str, Any]) -> Iterator[tuple[str, Hdf5Node]]:
         """Yield the root, without name and items, then its items."""

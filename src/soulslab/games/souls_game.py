@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
+from soulslab.closing import Closing
 from soulslab.errors import ConfigError, PointerError
 from soulslab.games.boss_facts import BossFacts, Pose, load_boss_facts, with_boss
 from soulslab.games.camera import Camera
@@ -37,7 +37,7 @@ LAUNCH = SessionOptions(launch="always", display="", deadline_s=300.0)
 MENU = Patience(deadline_s=60.0, poll_s=0.5)
 
 
-class SoulsGame(ABC):
+class SoulsGame(Closing):
     """A Souls game; each access raises the errors of `Session.read` and `Session.write`.
 
     Args:
@@ -263,11 +263,3 @@ class SoulsGame(ABC):
     def close(self) -> None:
         """Close the session; a second call does nothing."""
         self.session.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
