@@ -30,7 +30,7 @@ def test_train_resume_evaluate(tmp_path, trained, capsys):
     }
     assert cli.run(["train", "--resume", "run", "--set", "run.total_steps=3000"]) == 0
     assert cli.run(["evaluate", "run", "--fights", "6", "--phase", "1", "--greedy", "--json", "report.json"]) == 0
-    assert "what hits the player (greedy)" in capsys.readouterr().out
+    assert "attacks (greedy)" in capsys.readouterr().out
     (row,) = json.loads((tmp_path / "report.json").read_text())
     assert (row["actions"], row["phase"], row["n_fights"], row["boss"]) == ("greedy", "1", 6, "judge")
 

@@ -65,7 +65,7 @@ class TreeFlags(_Flags):
         self._put(head + tree.PARENT, "Q", self._root)
         for side in (tree.LEFT, tree.RIGHT):
             self._put(self._root + side, "Q", head)
-        self._put(self._root + tree.KIND, "i", tree.IN_ONE_PIECE)
+        self._put(self._root + tree.KIND, "i", tree.CONTIGUOUS)
         self._put(self._root + tree.LOCATION, "i", LOCATION)
         self._put(self._root + tree.KEY, "I", profile.entities["boss"].id // DIVISOR)
 

@@ -350,11 +350,14 @@ def _play(
 
 
 def _never_ending(info: Info, n_failures: int) -> EnvironmentUsageError:
-    """Return the error for games that do nothing but fail, with what the last one said."""
+    """Return the error for games that fail in every fight, with the reason of the last failure."""
     failure = info["final_info"].get("failure", {})
     said = [message for message in failure.get("message", ()) if message]
-    why = said[-1] if said else "the environment does not say why"
-    return EnvironmentUsageError(f"{n_failures} fights in a row were cut off as their game failed; the last: {why}")
+    why = said[-1] if said else "the environment did not report a reason"
+    return EnvironmentUsageError(
+        f"the evaluation was stopped, because the game failed in {n_failures} fights in a row, and such fights do not "
+        f"count; correct the cause of the last failure, then evaluate again: {why}"
+    )
 
 
 def _told(info: Info) -> dict[str, NDArray[Any]]:

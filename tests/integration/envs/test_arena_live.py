@@ -39,7 +39,7 @@ def test_the_same_fight_as_in_the_simulator(judge, observation, skip_locked):
 
 
 @pytest.mark.parametrize(("boss", "phase"), [("trickster", "2"), ("own.toml", "1")])
-def test_the_same_fight_against_the_others(boss, phase, tmp_path, monkeypatch):
+def test_the_same_record_actionsst_the_others(boss, phase, tmp_path, monkeypatch):
     # A boss file beside the script: the game itself starts in another folder.
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.toml").write_bytes((BOSS_DIR / "frost_beast.toml").read_bytes())

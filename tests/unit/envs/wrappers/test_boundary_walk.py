@@ -8,8 +8,7 @@ from soulslab.envs.wrappers import Boundary, WalkOptions, boundary_of_recording,
 from soulslab.errors import EnvironmentUsageError, RecordingError
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.recording.columns import Columns
-from soulslab.siphon.recording.hdf5 import Layout, RecordingFile, Sample
+from soulslab.siphon.recording.hdf5 import Columns, Layout, RecordingFile, Sample
 
 CENTRE = np.array([142.0, 594.0])
 

@@ -132,7 +132,7 @@ def test_flags_that_are_nowhere(make, caplog):
         world.flags.forget_areas()
 
     souls = make("dark_souls_3", "iudex", arrange)
-    check_failure(souls, caplog, "flags", "the world has no block 0 of area 40")
+    check_failure(souls, caplog, "flags", "block 0 of area 40 is not loaded")
 
 
 def test_a_world_that_goes_away_in_a_self_check_is_no_mistake(make, monkeypatch):
@@ -169,7 +169,7 @@ def test_what_was_seen_last_is_told_also_when_the_wall_time_is_over(make):
         world.on_advance = lambda: time.sleep(1.2) if world.at == "loading" else None
 
     souls = make("dark_souls_3", "iudex", arrange, reset_deadline_s=1.0)
-    with pytest.raises(ResetFailedError, match=r"it saw .*(title|loading).*, when all 1 s were over"):
+    with pytest.raises(ResetFailedError, match=r"last values: .*(title|loading).*, when all 1 s were over"):
         souls.env.reset()
 
 
@@ -187,7 +187,7 @@ def test_a_second_try_at_the_fog_is_in_the_log(make, caplog):
     souls = make("dark_souls_3", "iudex", arrange)
     with caplog.at_level(logging.INFO):
         souls.env.reset()
-    assert "waited 1.0 s for the fog to be passed, with E pressed before it; it saw last: (True, (" in caplog.text
+    assert "waited 1.0 s for the fog to be passed, with E pressed before it; last value: (True, (" in caplog.text
     assert "a step further, with W pressed too" in caplog.text
 
 

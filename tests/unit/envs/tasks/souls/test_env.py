@@ -155,5 +155,5 @@ def test_a_game_that_is_gone_is_told_at_the_first_reset():
 
 def test_a_game_that_is_not_installed_is_told_at_once(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(LaunchError, match="Steam is not installed"):
+    with pytest.raises(LaunchError, match="Steam was not found"):
         gymnasium.make("soulslab/EldenRingMargit-v0", launch=True)

@@ -1,4 +1,4 @@
-"""Event flags in tables and trees as the two games lay them out, made here by hand."""
+"""Event flags, read from hand-made memory in the layouts of the two games."""
 
 import struct
 
@@ -9,8 +9,7 @@ import pytest
 from soulslab.errors import ConfigError, EntityNotFoundError
 from soulslab.games.dark_souls_3.flag_table import FlagTable
 from soulslab.games.elden_ring.flag_tree import FlagTree
-from soulslab.games.event_flags import load_event_flags
-from soulslab.games.flag_memory import FlagMemory
+from soulslab.games.event_flags import FlagMemory, load_event_flags
 from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.fake import WINDOW_PX, Toy
@@ -33,7 +32,7 @@ PROFILE = Profile(
 
 
 class Heap:
-    """Memory to lay tables out in."""
+    """Memory for tables."""
 
     def __init__(self, memory):
         self._memory = memory
@@ -42,7 +41,7 @@ class Heap:
             memory.map(address, bytearray(PAGE))
 
     def make(self, size):
-        """Return the address of new, empty bytes."""
+        """Return the address of new zero bytes."""
         address = self._next
         self._memory.map(address, bytearray(-(-size // PAGE) * PAGE))
         self._next += (-(-size // PAGE) + 1) * PAGE
@@ -53,14 +52,14 @@ class Heap:
         self._memory.write(address, struct.pack(f"<{code}", value))
 
     def new(self, at, size):
-        """Write the address of new bytes somewhere, and return it."""
+        """Allocate bytes, write their address, and return it."""
         address = self.make(size)
         self.put(at, "Q", address)
         return address
 
 
 class FlagSession(LocalSession):
-    """A session with memory that holds nothing but what a test puts there."""
+    """A session with empty memory that a test fills."""
 
     def __init__(self):
         super().__init__(PROFILE, SessionOptions(), FakeOpener(self._start))
@@ -79,7 +78,7 @@ def session():
 
 
 def lay_table(heap, blocks):
-    """Lay out the flags of Dark Souls III for ``{(area, block): category}``; return where each category's are."""
+    """Write the flag table of Dark Souls III for ``{(area, block): category}``; return the address of each category."""
     groups = heap.new(heap.new(FLAGS, 0x300) + 0x218, 10 * 0x18)
     owner = heap.new(heap.new(WORLD, 0x40) + 0x10, 0x40)
     areas = sorted({area for area, _ in blocks})
@@ -112,13 +111,13 @@ def test_a_flag_of_dark_souls_3_is_in_the_category_of_its_block(session):
     session.heap.put(iudex + 103, "B", 0x80)
     assert flags.is_defeated("Iudex Gundyr")
     flags.set_defeated("Iudex Gundyr", is_defeated=False)
-    assert session.read_number(flags._places.place_of(14000800)) is False
+    assert session.read_number(flags._locator.locate(14000800)) is False
     flags.set_defeated("Vordt of the Boreal Valley", is_defeated=True)
     word = struct.unpack("<I", session._game.attributes._memory.read(places[1, 2, 0] + 100, 4))[0]
     assert word == 1 << 31
 
 
-def test_a_flag_of_no_place_is_in_the_first_category(session):
+def test_a_flag_without_a_block_is_in_the_first_category(session):
     places = lay_table(session.heap, {(40, 0): 5})
     flags = FlagMemory(session, FlagTable(session), load_event_flags("dark_souls_3"))
     for number in (9_000_033, 19_000_033, 2_033):
@@ -128,7 +127,7 @@ def test_a_flag_of_no_place_is_in_the_first_category(session):
         assert struct.unpack("<I", data) == (1 << 30,)
 
 
-def test_flags_of_dark_souls_3_are_told_apart(session):
+def test_flags_of_dark_souls_3_are_separate(session):
     lay_table(session.heap, {(40, block): block + 1 for block in range(3)})
     flags = FlagMemory(session, FlagTable(session), load_event_flags("dark_souls_3"))
     numbers = np.random.default_rng(3).choice(30_000, 60, replace=False) + 14_000_000
@@ -138,18 +137,18 @@ def test_flags_of_dark_souls_3_are_told_apart(session):
     assert {number for number in numbers.tolist() if flags[number]} == chosen
 
 
-def test_a_block_that_is_not_loaded_is_told(session):
+def test_a_block_that_is_not_loaded_is_an_error(session):
     lay_table(session.heap, {(40, 0): 5})
     flags = FlagMemory(session, FlagTable(session), load_event_flags("dark_souls_3"))
     for number in (13000800, 14010800):
-        with pytest.raises(EntityNotFoundError, match=f"event flag {number}.*the world has no block"):
+        with pytest.raises(EntityNotFoundError, match=f"event flag {number}.*block . of area .. is not loaded"):
             flags[number]
     with pytest.raises(ConfigError, match="did you mean 'Iudex Gundyr'"):
         flags.is_defeated("Iudex Gundir")
 
 
 def lay_tree(heap, blocks, divisor=1000, size=125):
-    """Lay out the flags of Elden Ring for ``{block: (kind, number)}``; return where all blocks are."""
+    """Write the flag tree of Elden Ring for ``{block: (kind, number)}``; return the address of all blocks."""
     manager = heap.new(FLAGS, 0x80)
     heap.put(manager + 0x1C, "i", divisor)
     heap.put(manager + 0x20, "i", size)
@@ -192,7 +191,7 @@ def test_a_flag_of_elden_ring_is_found_in_the_tree(session):
     assert session._game.attributes._memory.read(in_one + 30 * 125, 1) == bytes([1 << 4])
 
 
-def test_flags_of_elden_ring_are_told_apart(session):
+def test_flags_of_elden_ring_are_separate(session):
     lay_tree(session.heap, {n: (1, n) for n in range(40)})
     flags = FlagMemory(session, FlagTree(session), load_event_flags("elden_ring"))
     numbers = np.random.default_rng(4).choice(40_000, 60, replace=False)
@@ -202,15 +201,15 @@ def test_flags_of_elden_ring_are_told_apart(session):
     assert {number for number in numbers.tolist() if flags[number]} == chosen
 
 
-def test_a_flag_that_the_tree_does_not_have_is_told(session):
+def test_a_flag_that_is_not_in_the_tree_is_an_error(session):
     lay_tree(session.heap, {5: (1, 0), 6: (2, 0)})
     flags = FlagMemory(session, FlagTree(session), load_event_flags("elden_ring"))
-    with pytest.raises(EntityNotFoundError, match="event flag 7001': the tree of flags has no block 7"):
+    with pytest.raises(EntityNotFoundError, match="event flag 7001': the tree has no block 7"):
         flags[7001]
     with pytest.raises(EntityNotFoundError, match="block 6 holds no flags"):
         flags[6001]
     lay_tree(session.heap, {5: (1, 0)}, divisor=0)
-    with pytest.raises(EntityNotFoundError, match="not set up"):
+    with pytest.raises(EntityNotFoundError, match="not initialised"):
         flags[5001]
 
 
@@ -223,4 +222,4 @@ def test_a_remote_session_walks_the_same_tree(session, tmp_path):
         assert flags[7007]
         assert not flags[7006]
     assert FlagMemory(session, FlagTree(session), load_event_flags("elden_ring"))[7007]
-    assert msgspec.to_builtins(FlagTree(session).place_of(7007))["bit"] == 0
+    assert msgspec.to_builtins(FlagTree(session).locate(7007))["bit"] == 0

@@ -1,4 +1,4 @@
-"""Watching a policy in the window of the built-in fight, in real time."""
+"""Watch a policy in the window of the built-in fight, in real time."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ import gymnasium
 
 from soulslab.envs.registration import ARENA_LIVE_ID
 from soulslab.errors import ProcessExitedError, WindowGoneError
-from soulslab.play.game import Act, Tally
+from soulslab.play.terminal_game import Act, Tally
 
 WINDOW_PX = (800, 450)
 
 _log = logging.getLogger(__name__)
 
 
-def watch(
+def watch_in_window(
     make_act: Callable[[gymnasium.Env[Any, Any]], Act],
     options: dict[str, Any],
     *,
     seed: int | None = None,
     n_fights: int | None = None,
 ) -> Tally:
-    """Let a policy fight in a window on this screen until the window is closed.
+    """Run fights of a policy in a window on the screen until the window is closed.
 
     Args:
-        make_act: Returns what chooses the actions in the environment that it is given.
-        options: Of ``soulslab/ArenaLive-v0``.
-        seed: Of the first fight; those after it follow from it.
-        n_fights: Fights after which it is over; None for no end but the closed window.
+        make_act: Returns the action function for an environment.
+        options: Options of ``soulslab/ArenaLive-v0``.
+        seed: Seed of the first fight; it determines all later fights.
+        n_fights: Number of fights; None continues until the window is closed.
 
     Returns:
-        What came of it.
+        Number of fights and wins.
 
     Raises:
-        SiphonError: There is no screen, or the window does not start.
+        SiphonError: No screen is available, or the window does not start.
     """
     tally = Tally()
     how = {"size_px": WINDOW_PX, "renderer": "auto", "timing": "realtime", "episodes": "demo", **options}
     with closing(gymnasium.make(ARENA_LIVE_ID, render_mode="human", disable_env_checker=True, **how)) as env:
         act = make_act(env)
-        observation, info = env.reset(seed=seed)  # a window that does not open was not closed, so its error is raised
+        observation, info = env.reset(seed=seed)  # an error here does not mean that the window was closed
         try:
             while n_fights is None or tally.fights < n_fights:
                 if tally.fights:
@@ -57,7 +57,7 @@ def watch(
 
 
 def _fight(env: gymnasium.Env[Any, Any], act: Act, observation: Any, info: dict[str, Any]) -> bool:
-    """Fight until the end of the episode that a reset has begun; return whether it was won."""
+    """Play to the end of the episode; return whether the fight was won."""
     n_decisions = 0
     while True:
         action = act(observation, info["action_mask"], n_decisions)

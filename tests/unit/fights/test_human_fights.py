@@ -1,4 +1,4 @@
-"""A person fights in a real terminal, and the fights become a data set."""
+"""Record fights of a person in a real terminal as a data set."""
 
 import os
 import subprocess
@@ -19,8 +19,8 @@ from support.pty import Pty
 #: The command line itself, ten times as fast as it is played.
 PLAY = """
 import sys
-import soulslab.play.game
-soulslab.play.game.DECISION_S = 0.01
+import soulslab.play.terminal_game
+soulslab.play.terminal_game.DECISION_S = 0.01
 from soulslab.cli import run
 sys.exit(run(sys.argv[1:]))
 """
@@ -34,7 +34,7 @@ def pty():
     terminal.close()
 
 
-def test_a_person_fights_and_the_learner_reads_it(pty, tmp_path):
+def test_fights_of_a_person_are_readable_demonstrations(pty, tmp_path):
     out = tmp_path / "mine"
     command = [
         "fights",

@@ -1,4 +1,4 @@
-"""Key logs as episodes: of keys that keep to the decisions' grid, exactly what the environment gives for them."""
+"""Conversion of key logs to episodes, compared with the environment."""
 
 import gymnasium
 import numpy as np
@@ -14,8 +14,8 @@ from soulslab.arena.window.keylog import KeyLogWriter, read_key_log
 from soulslab.envs.duels import ArenaOptions, make_options
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import EnvironmentUsageError, KeyLogError
-from soulslab.fights.by_hand import record_key_log
-from soulslab.fights.keylog import episodes_of_key_log
+from soulslab.fights.human_fights import record_key_log
+from soulslab.fights.key_log_episodes import episodes_of_key_log
 from soulslab.fights.recording import FightRecorder
 from soulslab.learn.demonstrations.data_set import describe
 from soulslab.learn.demonstrations.episode import play_episode
@@ -30,7 +30,7 @@ def judge():
 
 
 def fight_on(game, writer, rng, n_fights):
-    """Fight; decisions are made every 6 ticks, and only open buttons are pressed."""
+    """Play a fight with decisions every 6 ticks; press only buttons that are possible."""
     while game.n_fights <= n_fights:
         action = NOTHING
         if game.stage == "fighting":
@@ -51,7 +51,7 @@ def fight_on(game, writer, rng, n_fights):
 
 @pytest.fixture(scope="module")
 def log(judge, tmp_path_factory):
-    """A log of two fights and the beginning of a third."""
+    """A log of two complete fights and the start of a third one."""
     path = tmp_path_factory.mktemp("log") / "keys.log"
     game = LiveFight(judge, LiveFightOptions(seed=SEED, phase="1", random_pose=True))
     fight_on(game, KeyLogWriter(path, game, "judge"), np.random.default_rng(3), 2)
@@ -60,7 +60,7 @@ def log(judge, tmp_path_factory):
 
 @pytest.mark.parametrize("skip_locked", [False, True])
 @pytest.mark.parametrize("observation", ["features", "relative", "dict"])
-def test_keys_on_the_grid_give_what_the_environment_gives(log, skip_locked, observation):
+def test_keys_at_decision_times_give_the_episode_of_the_environment(log, skip_locked, observation):
     options = {
         "phase": "1",
         "random_pose": True,
@@ -90,7 +90,7 @@ def test_keys_on_the_grid_give_what_the_environment_gives(log, skip_locked, obse
     assert {LIGHT_ATTACK, NOTHING} < set(np.concatenate([episode.actions for episode in episodes]).tolist())
 
 
-def test_keys_at_any_time(judge, tmp_path):
+def test_keys_between_decision_times(judge, tmp_path):
     path = tmp_path / "keys.log"
     game = LiveFight(judge, LiveFightOptions(seed=SEED, phase="1"))
     writer, rng, held = KeyLogWriter(path, game, "judge"), np.random.default_rng(8), set()
@@ -113,7 +113,7 @@ def test_keys_at_any_time(judge, tmp_path):
     assert len(episode.observations) == len(episode.actions) + 1
 
 
-def test_fights_that_were_left_are_passed_over(judge, tmp_path):
+def test_incomplete_fights_are_skipped(judge, tmp_path):
     path = tmp_path / "keys.log"
     game = LiveFight(judge, LiveFightOptions(seed=SEED, phase="1"))
     writer = KeyLogWriter(path, game, "judge")
@@ -135,22 +135,22 @@ def test_a_log_becomes_a_data_set(log, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"phase": "2"}, "its phase is 1, that of the environment 2"),
+        ({"phase": "2"}, "its phase is 1, but the environment has 2"),
         ({"phase": "1", "boss": "trickster"}, "its boss is"),
     ],
 )
-def test_a_log_of_other_fights(log, options, said):
+def test_a_log_with_another_boss_or_phase_is_an_error(log, options, said):
     with pytest.raises(KeyLogError, match=said):
         next(episodes_of_key_log(read_key_log(log), ArenaOptions(**options)))
 
 
-def test_a_reward_that_only_the_environment_can_compute(log):
+def test_a_reward_function_is_an_error(log):
     options = ArenaOptions(phase="1", reward=lambda transition: transition.before["phase"] * 0.0)
-    with pytest.raises(EnvironmentUsageError, match="a function cannot be asked about a key log"):
+    with pytest.raises(EnvironmentUsageError, match="a function cannot be evaluated for a key log"):
         next(episodes_of_key_log(read_key_log(log), options))
 
 
-def test_a_log_in_which_a_program_wrote(judge, tmp_path):
+def test_a_log_of_a_fight_changed_by_a_program_is_an_error(judge, tmp_path):
     path = tmp_path / "keys.log"
     game = LiveFight(judge, LiveFightOptions(seed=SEED, phase="1"))
     writer = KeyLogWriter(path, game, "judge")
@@ -158,5 +158,5 @@ def test_a_log_in_which_a_program_wrote(judge, tmp_path):
     game.duel.p_hp = 1.0
     writer.wrote(game, digest)
     writer.close(game)
-    with pytest.raises(KeyLogError, match="a program wrote into the fight"):
+    with pytest.raises(KeyLogError, match="a program changed the fight"):
         next(episodes_of_key_log(read_key_log(path), ArenaOptions(phase="1")))

@@ -1,4 +1,4 @@
-"""The loop of a game in the terminal: ten decisions a second, by a person or a policy."""
+"""Fights in the terminal: ten decisions per second, by a person or a policy."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ from soulslab.errors import EnvironmentUsageError
 from soulslab.play.controls import HELP, Controls
 from soulslab.play.terminal import Terminal
 
-#: (observation, action mask, decisions so far in this fight) to action.
+#: Function from observation, action mask and number of decisions in this fight to an action.
 Act: TypeAlias = Callable[[Any, NDArray[np.bool_], int], Any]
 
 _N_TEXT_LINES = 4
-#: A picture is drawn larger than it is shown, so that what is thinner than a character does not vanish.
+#: The image is rendered larger than it is shown, so that details thinner than a character remain visible.
 _OVERSAMPLING = 3
 _RED, _GREEN, _ORANGE, _DIM = "\x1b[38;2;190;40;40m", "\x1b[38;2;80;160;80m", "\x1b[38;2;230;150;60m", "\x1b[2m"
 
 
 class Tally(msgspec.Struct):
-    """The fights that were fought to their end."""
+    """Number of completed fights, and of wins."""
 
     fights: int = 0
     wins: int = 0
 
 
-def play(
+def play_in_terminal(
     env: gymnasium.Env[Any, Any],
     *,
     seed: int | None = None,
     act: Act | None = None,
     describe: Callable[[], str] | None = None,
 ) -> Tally:
-    """Fight in this process's terminal until the player quits.
+    """Run fights in the terminal of this process until the player quits.
 
     Args:
         env: ``soulslab/Arena-v0``; no render mode is needed.
-        seed: Of the first fight; those after it follow from it.
-        act: Chooses the actions, and the person only watches; without it the keyboard does. P pauses such a fight, and
-            N plays one decision of a paused one.
-        describe: Returns a line about the last choice of `act`, which is shown with the reward of each decision.
+        seed: Seed of the first fight; it determines all later fights.
+        act: Chooses the actions while the person watches; None uses the keyboard. When watching, P pauses the fight,
+            and N takes one decision of a paused fight.
+        describe: Returns a line about the last choice of `act`, shown together with the reward of each decision.
 
     Returns:
-        What came of it.
+        Number of fights and wins.
 
     Raises:
         EnvironmentUsageError: The environment is not the arena.
-        TerminalError: Standard input or output is no terminal, or it is too small.
+        TerminalError: Standard input or output is not a terminal, or the terminal is too small.
     """
     arena = env.unwrapped
     if not isinstance(arena, ArenaEnv):
@@ -73,13 +73,13 @@ def play(
         while _wait(terminal, controls, DECISION_S, pause):
             mask = info["action_mask"]
             action = controls.action(mask, time.monotonic()) if act is None else act(observation, mask, n_decisions)
-            said: tuple[str, ...] = () if describe is None else (describe(),)
+            notes: tuple[str, ...] = () if describe is None else (describe(),)
             observation, reward, terminated, truncated, info = env.step(action)
             n_decisions += info["n_decisions"]
             total += float(reward)
-            if said:
-                said = (*said, f"reward {reward:+.3f}   return {total:+.3f}")
-            _show(terminal, arena.simulator, _footer(act), said)
+            if notes:
+                notes = (*notes, f"reward {reward:+.3f}   return {total:+.3f}")
+            _show(terminal, arena.simulator, _footer(act), notes)
             if terminated or truncated:
                 tally.fights += 1
                 tally.wins += bool(info["fight"]["won"])
@@ -91,7 +91,7 @@ def play(
 
 
 class Pause:
-    """Pause and single step of a fight that is watched.
+    """Pause and single steps of a watched fight.
 
     Attributes:
         is_on: Whether the fight is paused.
@@ -101,7 +101,7 @@ class Pause:
         self.is_on = False
 
     def press(self, keys: str) -> bool:
-        """Take in the characters that the terminal gave; return whether one decision is to be played now."""
+        """Process characters from the terminal; return whether to take a single step now."""
         for key in keys.lower():
             if key == "p":
                 self.is_on = not self.is_on
@@ -113,12 +113,12 @@ class Pause:
 
 
 def _wait(terminal: Terminal, controls: Controls, duration_s: float, pause: Pause | None = None) -> bool:
-    """Take in keys until the next decision is due, by a clock that drawing does not slow; False to quit.
+    """Process keys until the next decision is due; return False to quit.
 
-    While the fight is paused no decision is due, except for a single step.
+    The schedule does not depend on the time needed for drawing. A paused fight only continues for single steps.
     """
     now_s = time.monotonic()
-    # Decisions lie on a grid of the clock; one that comes late does not push the others back.
+    # Decisions are due at multiples of the interval, so a late one does not delay the others.
     end_s = now_s + duration_s - now_s % duration_s
     while now_s < end_s or (pause is not None and pause.is_on):
         keys = terminal.read_keys(duration_s if pause is not None and pause.is_on else end_s - now_s)
@@ -143,17 +143,17 @@ def _footer(act: Act | None) -> str:
     return HELP if act is None else "watching a policy   P pause   N single step   Q quit"
 
 
-def _show(terminal: Terminal, simulator: Simulator, footer: str, said: Sequence[str] = ()) -> None:
-    """Draw the fight as large as the terminal allows, and below it the bars, the lines `said` and the footer."""
+def _show(terminal: Terminal, simulator: Simulator, footer: str, notes: Sequence[str] = ()) -> None:
+    """Draw the fight as large as the terminal allows; below it the bars, the notes and the footer."""
     columns, lines = terminal.size()
-    height = 2 * max(lines - _N_TEXT_LINES - len(said), 1)
+    height = 2 * max(lines - _N_TEXT_LINES - len(notes), 1)
     width = min(columns, round(height * ASPECT))
     height = min(height, 2 * round(width / ASPECT / 2))
     fight, duel = simulator.fight[0], simulator.duels[0]
     drawn = draw_duel(simulator.boss, fight, duel, height_px=_OVERSAMPLING * height, has_hud=False)
     picture = np.asarray(cv2.resize(drawn, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
     *status, last = _status(simulator, width, footer)
-    terminal.show(picture, [*status, *(line[:width] for line in said), last])
+    terminal.show(picture, [*status, *(line[:width] for line in notes), last])
 
 
 def _status(simulator: Simulator, width: int, footer: str) -> list[str]:

@@ -1,8 +1,8 @@
-"""A key log's fights (``soulslab arena --log``) as episodes of ``soulslab/Arena-v0``: what a person did in the window.
+"""Fights of a key log (``soulslab arena --log``) as episodes of ``soulslab/Arena-v0``.
 
-A person presses keys in any of the 60 ticks of a second; a decision has 6. So a decision begins where a button goes
-down, and else 6 ticks after the one before: each has the observation in which it was made, the action that was open
-there, and at most a decision's length. What comes of it is the window's own fight, tick by tick.
+A person presses keys in any of the 60 ticks of a second; a decision has 6 ticks. A decision therefore starts when a
+button is pressed, otherwise 6 ticks after the previous one. It has the observation at its start, an action that is
+allowed there, and at most the usual length. Its result is that of the fight in the window, tick by tick.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from soulslab.envs.spaces import ROW_NAMES, duel_observation, row
 from soulslab.errors import EnvironmentUsageError, KeyLogError
 from soulslab.learn.demonstrations.episode import Episode, stack
 
-#: What adds up over a fight as the rules play it; a step's share is the difference.
+#: Reward terms that are counters of the rules; the value for a step is the difference.
 _COUNTED: Final = (("roll", "n_rolls"), ("attack", "n_attacks"), ("hit_streak", "streak_gain"))
 
 _log = logging.getLogger(__name__)
 
 
 def episodes_of_key_log(log: KeyLog, options: ArenaOptions) -> Iterator[Episode]:
-    """Yield the fights of a log that were fought to their end.
+    """Yield the completed fights of a log.
 
     Args:
-        log: From :func:`soulslab.arena.window.keylog.read_key_log`.
-        options: Of the environment that is trained on; the start poses may differ.
+        log: Log from :func:`soulslab.arena.window.keylog.read_key_log`.
+        options: Options of the environment used for training; the start poses may differ.
 
     Raises:
-        KeyLogError: Boss or phase are others, something other than keys changed the fight, or it does not play.
+        KeyLogError: Boss or phase differ, a program changed the fight, or the log cannot be replayed.
         EnvironmentUsageError: The reward is a Python function, which only the environment itself can call.
     """
     _check(log, options)
     replay = Replay(log)
     game = replay.fight
-    fight: _Fight | None = None
+    fight: _EpisodeBuilder | None = None
     n_fights = 0
     while not replay.is_over:
         if game.stage == "fighting" and game.n_fights != n_fights:
             if fight is not None:
-                _log.info("fight %d of the log was left before its end; passed over", n_fights)
-            n_fights, fight = game.n_fights, _Fight(game.fight, options)
+                _log.info("fight %d of the log was not completed; skipped", n_fights)
+            n_fights, fight = game.n_fights, _EpisodeBuilder(game.fight, options)
         before = game.duel.copy()
         replay.tick()
         if fight is None or replay.is_over:
@@ -66,11 +66,11 @@ def episodes_of_key_log(log: KeyLog, options: ArenaOptions) -> Iterator[Episode]
             fight = None
 
 
-class _Fight:
-    """A fight that becomes an episode, tick by tick.
+class _EpisodeBuilder:
+    """Builds an episode from the ticks of a fight.
 
     Attributes:
-        n_decisions: Decisions that have ended.
+        n_decisions: Number of completed decisions.
     """
 
     def __init__(self, rules: Record, options: ArenaOptions) -> None:
@@ -84,12 +84,12 @@ class _Fight:
         self._rewards: list[float] = []
         self._step_start: Record = np.zeros(1, DUEL)[0]
         self._decision_start = self._step_start
-        self._ticks = 0  # of the decision that is under way
-        self._centre_m = 0.0  # towards the centre, in the step that is under way
+        self._ticks = 0  # of the current decision
+        self._centre_m = 0.0  # towards the centre, in the current step
         self.n_decisions = 0
 
     def tick(self, before: Record, action: int, *, is_press: bool) -> None:
-        """Take in a tick: the duel before it, and what was done in it."""
+        """Add a tick: the duel before it, and the action during it."""
         is_first = not self._actions
         if is_first or self._ticks == TICKS_PER_DECISION or is_press:
             if self._ticks:
@@ -102,7 +102,7 @@ class _Fight:
         if self._ticks:
             self._end_decision(last, is_over=is_terminated)
         self._end_step(last, is_won=is_won)
-        self._look(last)
+        self._observe(last)
         return Episode(
             observations=stack(self._observations),
             actions=np.array(self._actions, np.int64),
@@ -121,7 +121,7 @@ class _Fight:
             return
         if not is_first:
             self._end_step(duel, is_won=False)
-        self._look(duel)
+        self._observe(duel)
         self._actions.append(action if mask[action] else NOTHING)
         self._taken.append(0)
         self._step_start, self._centre_m = duel, 0.0
@@ -135,7 +135,7 @@ class _Fight:
             self._centre_m += self._from_centre_m(self._decision_start) - after_m
 
     def _end_step(self, duel: Record, *, is_won: bool) -> None:
-        """Add the reward of the step that is under way: the terms of `soulslab.arena.simulator`."""
+        """Add the reward of the current step, with the terms of `soulslab.arena.simulator`."""
         start, rules = self._step_start, self._rules
         terms = {
             "boss_damage": (start.b_hp - duel.b_hp) / rules.b_max_hp,
@@ -148,8 +148,8 @@ class _Fight:
         terms |= {name: float(duel[field] - start[field]) for name, field in _COUNTED}
         self._rewards.append(sum(self._weights.get(name, 0.0) * float(terms[name]) for name in REWARD_TERMS))
 
-    def _look(self, duel: Record) -> None:
-        """Add the observation and the mask of a moment."""
+    def _observe(self, duel: Record) -> None:
+        """Add the observation and the action mask for a state."""
         mask = np.zeros(N_ACTIONS, np.bool_)
         write_mask(duel, self._rules, mask)
         self._masks.append(mask)
@@ -170,12 +170,12 @@ class _Fight:
 
 def _check(log: KeyLog, options: ArenaOptions) -> None:
     header = log.header
-    for what, theirs, ours in (("boss", header.boss, options.boss), ("phase", header.phase, options.phase)):
+    for name, theirs, ours in (("boss", header.boss, options.boss), ("phase", header.phase, options.phase)):
         if str(theirs) != str(ours):
             raise KeyLogError(
-                log.source, f"its {what} is {theirs}, that of the environment {ours}; set the environment's {what}"
+                log.source, f"its {name} is {theirs}, but the environment has {ours}; set the {name} of the environment"
             )
     if any(isinstance(line, State) for line in log.lines):
-        raise KeyLogError(log.source, "a program wrote into the fight, so it is not what a person did by keys alone")
+        raise KeyLogError(log.source, "a program changed the fight, so the log is not the play of a person")
     if callable(options.reward):
-        raise EnvironmentUsageError("reward: a function cannot be asked about a key log; use a table of terms")
+        raise EnvironmentUsageError("reward: a function cannot be evaluated for a key log; use a table of terms")

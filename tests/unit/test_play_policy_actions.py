@@ -1,4 +1,4 @@
-"""A policy that is watched plays as in training: it sees the same, and remembers the same."""
+"""A watched policy has the same inputs and actions as in training."""
 
 from contextlib import closing
 
@@ -12,7 +12,7 @@ from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.errors import IncompatibleCheckpointError
 from soulslab.learn.demonstrations.episode import PlayerHands, play_episode
 from soulslab.learn.inputs import ExtraInputs, Inputs
-from soulslab.play.watching import act_of, fight_options
+from soulslab.play.policy_actions import fight_options, policy_actions
 from support.policies import actor_critic, q_policy
 
 EXTRAS = ExtraInputs(previous_actions=2, time_left_decisions=200)
@@ -32,7 +32,7 @@ def arena_policy(env_id=ARENA_ID, observation="relative", **options):
 
 @pytest.mark.parametrize("observation", ["features", "relative"])
 @pytest.mark.parametrize("skip_locked", [True, False])
-def test_a_watched_policy_plays_the_fight_that_it_plays_in_training(observation, skip_locked):
+def test_a_watched_policy_plays_the_same_fight_as_in_training(observation, skip_locked):
     player = arena_policy(observation=observation, skip_locked=skip_locked, phase="1")
     options = {**player.header.env_options, "random_pose": True}
     with closing(gymnasium.make(ARENA_ID, **options)) as env:
@@ -41,7 +41,7 @@ def test_a_watched_policy_plays_the_fight_that_it_plays_in_training(observation,
     # The terminal shows every decision, so its environment passes over none.
     chosen, n_decisions, is_over = [], 0, False
     with closing(gymnasium.make(ARENA_ID, **fight_options(ARENA_ID, player.header))) as env:
-        act = act_of(player, env)
+        act = policy_actions(player, env)
         observed, info = env.reset(seed=5)
         while not is_over:
             action = act(observed, info["action_mask"], n_decisions)
@@ -54,7 +54,7 @@ def test_a_watched_policy_plays_the_fight_that_it_plays_in_training(observation,
     assert n_decisions == episode.n_decisions.sum()
 
 
-def test_the_fight_is_the_policy_s_own_unless_somebody_says_otherwise():
+def test_options_of_the_training_can_be_overridden():
     header = arena_policy(boss="trickster", phase="2", skip_locked=True, reward="sparse").header
     own = {"boss": "trickster", "phase": "2", "random_pose": True, "observation": "relative"}
     assert fight_options(ARENA_ID, header) == fight_options(ARENA_LIVE_ID, header) == own
@@ -62,7 +62,7 @@ def test_the_fight_is_the_policy_s_own_unless_somebody_says_otherwise():
     assert fight_options(ARENA_ID, None) == {"boss": "judge", "phase": "full", "random_pose": True}
 
 
-def test_a_policy_of_the_window_sees_there_what_it_saw():
+def test_a_policy_of_the_window_keeps_its_observations():
     seen = {"observation": "pixels", "pixels": {"width_px": 40, "height_px": 30}, "step_ms": 200}
     header = arena_policy(ARENA_LIVE_ID, **seen, renderer="gpu", skip_locked=True).header
     options = fight_options(ARENA_LIVE_ID, header)
@@ -75,7 +75,7 @@ def test_a_policy_of_the_simulator_fits_the_window():
     player = arena_policy()
     options = fight_options(ARENA_LIVE_ID, player.header)
     with closing(gymnasium.make(ARENA_LIVE_ID, disable_env_checker=True, **options)) as env:
-        assert callable(act_of(player, env))
+        assert callable(policy_actions(player, env))
 
 
 @pytest.mark.parametrize(
@@ -91,19 +91,19 @@ def test_a_policy_of_another_environment(env_id, message):
         closing(gymnasium.make(ARENA_ID, **fight_options(ARENA_ID, player.header))) as env,
         pytest.raises(IncompatibleCheckpointError, match=message),
     ):
-        act_of(player, env)
+        policy_actions(player, env)
 
 
-def test_a_policy_that_sees_something_else():
+def test_a_policy_with_other_observations_is_an_error():
     player = arena_policy(observation="relative")
     with (
         closing(gymnasium.make(ARENA_ID, observation="features")) as env,
         pytest.raises(IncompatibleCheckpointError, match="has 73 features, but soulslab/Arena-v0 has 74"),
     ):
-        act_of(player, env, "policy.safetensors")
+        policy_actions(player, env, "policy.safetensors")
 
 
-def test_the_scores_are_those_that_the_choice_was_made_by():
+def test_the_scores_are_those_of_the_choice():
     rng = np.random.default_rng(0)
     inputs = Inputs(rng.normal(size=(5, 6)).astype(np.float32))
     mask = rng.random((5, 4)) < 0.6
@@ -123,10 +123,10 @@ def test_the_scores_are_those_that_the_choice_was_made_by():
 def test_a_choice_is_described():
     player = arena_policy(skip_locked=True)
     with closing(gymnasium.make(ARENA_ID, **fight_options(ARENA_ID, player.header))) as env:
-        act = act_of(player, env)
+        act = policy_actions(player, env)
         observed, info = env.reset(seed=5)
         action = act(observed, info["action_mask"], 0)
         assert act.describe().startswith(f"value [{action_name(action)} ")
         only = np.arange(N_ACTIONS) == NOTHING
         assert act(observed, only, 1) == NOTHING
-        assert act.describe() == "only nothing is open"
+        assert act.describe() == "only nothing is allowed"

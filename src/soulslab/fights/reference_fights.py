@@ -1,4 +1,4 @@
-"""The arena's reference player, decision by decision."""
+"""Recording of fights by the reference player of the arena."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from soulslab.learn.demonstrations.episode import Episode
 
 
 def record_fight(recorder: FightRecorder, seed: int) -> Episode:
-    """Let the reference player fight once, and record it.
+    """Play one fight with the reference player, and record it.
 
     Args:
-        recorder: Of ``soulslab/Arena-v0``.
-        seed: Of the fight.
+        recorder: Recorder for ``soulslab/Arena-v0``.
+        seed: Seed of the fight.
 
     Raises:
-        EnvironmentUsageError: It is another environment.
+        EnvironmentUsageError: The recorder is for another environment.
         DemonstrationError: The fight cannot be written.
     """
-    return recorder.fight_again(reference_actions(recorder.arena_options(), seed), seed)
+    return recorder.record_actions(reference_actions(recorder.arena_options(), seed), seed)
 
 
 def reference_actions(options: ArenaOptions, seed: int) -> NDArray[np.int64]:
-    """Let the reference player fight once.
+    """Play one fight with the reference player, and return its actions.
 
-    It looks at the boss in every decision, also where it can do nothing, so it plays without skipping any.
+    The player observes the boss in every decision, also while it cannot act, so no decision is skipped.
 
     Args:
-        options: Of ``soulslab/Arena-v0``; boss, phase and start poses count.
-        seed: As of the environment's reset.
+        options: Options of ``soulslab/Arena-v0``; boss, phase and start poses are used.
+        seed: Seed of the reset of the environment.
 
     Returns:
-        What it did in each decision, int64 (decisions,).
+        Action of each decision, int64 (decisions,).
 
     Raises:
         EnvironmentUsageError: An option is wrong.
@@ -50,11 +50,11 @@ def reference_actions(options: ArenaOptions, seed: int) -> NDArray[np.int64]:
         phase=str(options.phase), random_pose=options.random_pose, features=False, states=True, autoreset="disabled"
     )
     simulator = Simulator(boss, 1, rules)
-    everyone = np.ones(1, np.bool_)
-    simulator.seed(np.array([seed], np.uint64), everyone)
-    simulator.reset(everyone)
+    all_envs = np.ones(1, np.bool_)
+    simulator.seed(np.array([seed], np.uint64), all_envs)
+    simulator.reset(all_envs)
     player = ReferencePlayer(boss, 1)
-    player.begin(simulator.states, everyone)
+    player.begin(simulator.states, all_envs)
     actions: list[int] = []
     while not simulator.duels["over"][0]:
         action = player.act(simulator.states, simulator.masks)

@@ -1,4 +1,4 @@
-"""A person's fights: in the terminal as they are fought, or in the window from its key log."""
+"""Recording of fights by a person: in the terminal while they are played, or from a key log of the window."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from numpy.typing import NDArray
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.arena.window.keylog import read_key_log
 from soulslab.envs.registration import ARENA_ID
-from soulslab.fights.keylog import episodes_of_key_log
+from soulslab.fights.key_log_episodes import episodes_of_key_log
 from soulslab.fights.recording import SEEDS, FightRecorder
-from soulslab.play.game import Tally, play
+from soulslab.play.terminal_game import Tally, play_in_terminal
 
-#: Takes the seed of a fight that was fought to its end, and what was done in each decision, int64 (decisions,).
+#: Called with the seed of a completed fight and the action of each decision, int64 (decisions,).
 OnFight: TypeAlias = Callable[[int, NDArray[np.int64]], None]
 
 _log = logging.getLogger(__name__)
 
 
 def record_in_terminal(recorder: FightRecorder, seed: int) -> Tally:
-    """Fight in this process's terminal until the player quits; each fight is written when it is over.
+    """Run fights in the terminal until the player quits; each fight is written when it has ended.
 
     Args:
-        recorder: Of ``soulslab/Arena-v0``.
-        seed: Of the first fight; the n-th after it has this plus n.
+        recorder: Recorder for ``soulslab/Arena-v0``.
+        seed: Seed of the first fight; it increases by 1 for each further fight.
 
     Raises:
-        EnvironmentUsageError: It is another environment.
-        TerminalError: Standard input or output is no terminal, or it is too small.
+        EnvironmentUsageError: The recorder is for another environment.
+        TerminalError: Standard input or output is not a terminal, or the terminal is too small.
         DemonstrationError: A fight cannot be written.
     """
     options = recorder.arena_options()
     rules: dict[str, Any] = {"boss": options.boss, "phase": options.phase, "random_pose": options.random_pose}
 
     def keep(fight_seed: int, actions: NDArray[np.int64]) -> None:
-        recorder.fight_again(actions, fight_seed)
+        recorder.record_actions(actions, fight_seed)
         recorder.publish()
 
-    return play(FightLog(gymnasium.make(ARENA_ID, **rules), seed, keep), seed=seed)
+    return play_in_terminal(FightLog(gymnasium.make(ARENA_ID, **rules), seed, keep), seed=seed)
 
 
 def record_key_log(recorder: FightRecorder, path: Path) -> None:
-    """Record the fights of a key log that were fought to their end; fights that are recorded already are left out.
+    """Record the completed fights of a key log; fights that are already recorded are left out.
 
     Args:
-        recorder: Of ``soulslab/Arena-v0``.
-        path: The log, of ``soulslab arena --log``.
+        recorder: Recorder for ``soulslab/Arena-v0``.
+        path: Key log written by ``soulslab arena --log``.
 
     Raises:
-        EnvironmentUsageError: It is another environment, or its reward is a Python function.
-        KeyLogError: The log cannot be read, or is of other fights.
+        EnvironmentUsageError: The recorder is for another environment, or its reward is a Python function.
+        KeyLogError: The log cannot be read, or contains fights with other options.
         DemonstrationError: A fight cannot be written.
     """
     n_known = 0
@@ -65,20 +65,20 @@ def record_key_log(recorder: FightRecorder, path: Path) -> None:
         else:
             recorder.add(episode)
     if n_known:
-        _log.warning("%s: left out %d fights that the data set holds already", path, n_known)
+        _log.warning("%s: left out %d fights that the data set already contains", path, n_known)
     elif recorder.n_fights == 0:
-        _log.warning("%s: no fight in it was fought to its end", path)
+        _log.warning("%s: contains no completed fight", path)
 
 
 class FightLog(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Notes what is done in the fights of ``soulslab/Arena-v0``, and tells of each when it is over.
+    """Wrapper that collects the actions of each fight in ``soulslab/Arena-v0``, and reports completed fights.
 
-    A fight that is left before its end is forgotten.
+    A fight that was not completed is discarded.
 
     Args:
         env: ``soulslab/Arena-v0`` without ``skip_locked``: a person sees every decision.
-        seed: Of the first fight; the n-th after it has this plus n.
-        on_fight: See `OnFight`.
+        seed: Seed of the first fight; it increases by 1 for each further fight.
+        on_fight: Called for each completed fight, see `OnFight`.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], seed: int, on_fight: OnFight) -> None:
@@ -91,10 +91,10 @@ class FightLog(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(
         self,
         *,
-        seed: int | None = None,  # noqa: ARG002  (each fight needs a seed that is known)
+        seed: int | None = None,  # noqa: ARG002  (the wrapper chooses the seeds)
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin the next fight, by its own seed; see `gymnasium.Env.reset`."""
+        """Start the next fight with its own seed; see `gymnasium.Env.reset`."""
         self._seed = self._next_seed % SEEDS
         self._next_seed += 1
         self._actions.clear()
@@ -103,8 +103,8 @@ class FightLog(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Play one decision; see `gymnasium.Env.step`."""
-        # What is not open is carried out as "nothing".
+        """Take one decision; see `gymnasium.Env.step`."""
+        # The environment executes an action that is not allowed as "nothing".
         self._actions.append(int(action) if self._mask[action] else NOTHING)
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._mask = info["action_mask"]

@@ -1,4 +1,4 @@
-"""A recording as a key log: every tick is found in it, however samples fall; what is not in it is told."""
+"""Conversion of recordings to key logs, and errors for incomplete recordings."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from soulslab.arena.live_fight import BUTTONS, LOADING_TICKS, PRESSES, LiveFight
 from soulslab.arena.quantities import QUANTITIES
 from soulslab.arena.window.replay import Replay
 from soulslab.errors import KeyLogError, RecordingError
-from soulslab.games.arena.recorded import SLACK_TICKS, key_log_of
+from soulslab.games.arena.key_log_from_recording import SLACK_TICKS, key_log_from_recording
 from soulslab.siphon.recording.reading import Recording
 
 NAMES = ("game.tick", "game.history", "game.stage", "fight.tick", "fight.number")
@@ -79,9 +79,9 @@ def play_all(log):
 
 
 @pytest.mark.parametrize("every", [1, 7, 20, 60, 150])
-def test_all_that_was_recorded_plays_again(every):
+def test_all_recorded_ticks_are_replayed(every):
     game, found = played(6, 1500, every)
-    log = key_log_of(found)
+    log = key_log_from_recording(found)
     assert (log.header.boss, log.header.phase, log.header.random_pose) == ("frost_beast", "2", True)
     assert log.header.first_tick == 0
     replay = play_all(log)
@@ -93,77 +93,81 @@ def test_all_that_was_recorded_plays_again(every):
     assert game.n_fights >= replay.fight.n_fights
 
 
-def test_without_a_state_to_reach_it_ends_a_little_before_the_last_sample():
+def test_without_a_matching_digest_the_log_ends_before_the_last_sample():
     _, found = played(6, 900, 20)
     found.attributes["fight.digest"][-1] += 1
     last = int(found.attributes["game.tick"].max())
-    assert play_all(key_log_of(found)).fight.n_ticks == last - SLACK_TICKS
+    assert play_all(key_log_from_recording(found)).fight.n_ticks == last - SLACK_TICKS
 
 
-def test_a_last_sample_that_is_older_than_its_tick_is_reached_as_well():
+def test_a_last_sample_older_than_its_tick_is_reached():
     game, found = played(6, 900, 20)
     later = int(found.attributes["game.tick"][-1])
     found.attributes["game.tick"][-1] = later - 5
-    assert play_all(key_log_of(found)).fight.digest() == game.digest() == int(found.attributes["fight.digest"][-1])
+    assert (
+        play_all(key_log_from_recording(found)).fight.digest()
+        == game.digest()
+        == int(found.attributes["fight.digest"][-1])
+    )
 
 
 def test_a_sample_may_be_read_while_the_game_runs():
     _, found = played(6, 1500, 20, is_torn=True)
-    assert play_all(key_log_of(found)).n_ticks > 1200
+    assert play_all(key_log_from_recording(found)).n_ticks > 1200
 
 
-def test_it_begins_with_the_first_fight_that_is_whole():
+def test_the_log_starts_with_the_first_complete_fight():
     _, found = played(6, 2500, 20, first=400)
-    log = key_log_of(found)
+    log = key_log_from_recording(found)
     assert log.header.first_tick > LOADING_TICKS
     play_all(log)
 
 
-def test_a_recording_without_the_beginning_of_a_fight_is_told():
+def test_a_recording_without_the_start_of_a_fight_is_an_error():
     game, found = played(1, 700, 20, first=600, no_death=True)
     assert game.n_fights == 1, "the seed of this test plays one fight"
-    with pytest.raises(RecordingError, match="no fight begins in it; begin to record first"):
-        key_log_of(found)
+    with pytest.raises(RecordingError, match="no start of a fight; start recording, then"):
+        key_log_from_recording(found)
 
 
-def test_samples_too_far_apart_are_told():
+def test_samples_too_far_apart_are_an_error():
     _, found = played(6, 1500, 20)
     keep = np.r_[0:10, 40 : len(found)]
     found = recording({name: values[keep] for name, values in found.attributes.items()}, len(keep))
     with pytest.raises(RecordingError, match="is in no sample; record at least 2 samples a second"):
-        key_log_of(found)
+        key_log_from_recording(found)
 
 
-def test_a_fight_that_something_else_changed_is_told():
+def test_a_fight_changed_by_another_program_is_an_error():
     _, found = played(6, 900, 20)
     found.attributes["fight.digest"][20:] += 1
     with pytest.raises(KeyLogError, match="something other than keys changed the fight"):
-        play_all(key_log_of(found))
+        play_all(key_log_from_recording(found))
 
 
-def test_what_could_not_be_read_is_left_out():
+def test_unreadable_samples_are_left_out():
     _, found = played(6, 900, 20)
     found.unreadable["fight.tick"][3:5] = True
     found.attributes["fight.tick"][3:5] = 0
-    play_all(key_log_of(found))
+    play_all(key_log_from_recording(found))
     found.unreadable["fight.tick"][:] = True
-    with pytest.raises(RecordingError, match="nothing of the fight could be read"):
-        key_log_of(found)
+    with pytest.raises(RecordingError, match="no sample of the fight could be read"):
+        key_log_from_recording(found)
 
 
-def test_missing_attributes_are_told():
+def test_missing_attributes_are_an_error():
     _, found = played(6, 100, 20)
     del found.attributes["game.history"]
     with pytest.raises(RecordingError, match=r"it lacks game\.history"):
-        key_log_of(found)
+        key_log_from_recording(found)
 
 
-def test_a_boss_of_ones_own_is_found_by_its_file(tmp_path):
+def test_a_boss_from_a_file_is_found(tmp_path):
     boss = tmp_path / "mine.toml"
     text = (BOSS_DIR / "judge.toml").read_text(encoding="utf-8")
     hp = next(line for line in text.splitlines() if line.startswith("hp"))
     boss.write_text(text.replace(hp, "hp = 999", 1), encoding="utf-8")
     _, found = played(6, 300, 20, boss=boss)
-    assert key_log_of(found, boss).header.boss == str(boss)
-    with pytest.raises(RecordingError, match=r"none of the bosses .* name its file with --boss"):
-        key_log_of(found)
+    assert key_log_from_recording(found, boss).header.boss == str(boss)
+    with pytest.raises(RecordingError, match=r"not one of .* give its file with --boss"):
+        key_log_from_recording(found)

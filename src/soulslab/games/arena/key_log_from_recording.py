@@ -1,7 +1,7 @@
-"""A recording of the built-in fight as a key log: what a person played can be played again.
+"""Conversion of a recording of the built-in fight to a key log, which can be replayed.
 
-The game keeps the codes of its last 256 ticks in its memory, so that a recording of a few samples a second holds every
-tick. A recording reads a game that runs: what is read in one sample may be some ticks apart.
+The game keeps the action codes of its last 256 ticks in memory, so a recording with a few samples per second contains
+every tick. The game runs while the recording reads it, so the values of one sample may be some ticks apart.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from soulslab.arena.window.replay import Replay
 from soulslab.errors import KeyLogError, RecordingError
 from soulslab.siphon.recording.reading import Recording
 
-#: What one sample reads may be this far apart: the game publishes at most 12 ticks at once.
+#: The values of one sample may be this far apart: the game publishes at most 12 ticks at once.
 SLACK_TICKS: Final = 16
 _NEEDED: Final = (
     "game.tick",
@@ -41,19 +41,19 @@ _log = logging.getLogger(__name__)
 _FIGHTING: Final = STAGES.index("fighting")
 
 
-def key_log_of(recording: Recording, boss: str | Path = "judge") -> KeyLog:
-    """Return the fights of a recording, from the first one that it holds from its beginning.
+def key_log_from_recording(recording: Recording, boss: str | Path = "judge") -> KeyLog:
+    """Return the fights of a recording as a key log, from the first fight that was recorded from its start.
 
     Args:
-        recording: Of the built-in game, with all attributes of its profile.
-        boss: Looked at besides the shipped ones: the path of a boss file.
+        recording: Recording of the built-in game with all attributes of its profile.
+        boss: Path of a boss file that is compared in addition to the built-in bosses.
 
     Raises:
-        RecordingError: It is no recording of this game, lacks ticks, or has no beginning of a fight.
+        RecordingError: The recording is of another game, lacks ticks, or does not contain the start of a fight.
     """
     samples = _Samples(recording)
     first_tick = samples.first_tick()
-    name, options = _rules(recording.path, samples.rules, boss)
+    name, options = _find_rules(recording.path, samples.rules, boss)
     codes = samples.codes(first_tick)
     header = Header(
         rules_digest=samples.rules,
@@ -71,16 +71,16 @@ def key_log_of(recording: Recording, boss: str | Path = "judge") -> KeyLog:
         checks=tuple(samples.checks(first_tick, first_tick + len(codes))),
         generators={n - samples.first_number + 1: state for n, state in later if n > samples.first_number},
     )
-    return _to_the_end(log, *samples.tail(first_tick + len(codes)))
+    return _extend_to_digest(log, *samples.tail(first_tick + len(codes)))
 
 
 class _Samples:
-    """What the samples of a recording say, those that could be read.
+    """Samples of a recording in which all attributes could be read.
 
     Attributes:
-        first_number: Number of the first fight that was recorded from its beginning.
-        generators: State of the generator before each fight, by its number.
-        rules: `LiveFight.rules_digest`.
+        first_number: Number of the first fight that was recorded from its start.
+        generators: State of the random number generator before each fight, by the number of the fight.
+        rules: Value of `LiveFight.rules_digest`.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -89,11 +89,11 @@ class _Samples:
         if missing:
             raise RecordingError(
                 recording.path,
-                f"it lacks {', '.join(missing)}, so that it cannot be played again; record all attributes of the arena",
+                f"it lacks {', '.join(missing)}, so it cannot be replayed; record all attributes of the arena",
             )
         readable = ~np.any([recording.unreadable[name] for name in _NEEDED], axis=0)
         if not readable.any():
-            raise RecordingError(recording.path, "nothing of the fight could be read")
+            raise RecordingError(recording.path, "no sample of the fight could be read")
         values: Mapping[str, NDArray[Any]] = {name: recording.attributes[name][readable] for name in _NEEDED}
         self._ticks = values["game.tick"].astype(np.int64)
         self._values = values
@@ -102,34 +102,34 @@ class _Samples:
         self.generators = self._generators()
 
     def first_tick(self) -> int:
-        """Return the game's tick before the first one of the first fight that was recorded from its beginning.
+        """Return the tick of the game before the first tick of the first fight that was recorded from its start.
 
         Raises:
-            RecordingError: There is none.
+            RecordingError: No fight was recorded from its start.
         """
         numbers, ticks = self._values["fight.number"].astype(np.int64), self._values["fight.tick"].astype(np.int64)
         for i in np.flatnonzero(self._values["game.stage"] == _FIGHTING):
-            begun = int(self._ticks[i] - ticks[i])
+            start_tick = int(self._ticks[i] - ticks[i])
             is_whole = ticks[i] <= HISTORY_TICKS - 2 * SLACK_TICKS
-            is_settled = numbers[i] in self.generators and self._begins_at(int(i), begun)
+            is_settled = numbers[i] in self.generators and self._is_start_consistent(int(i), start_tick)
             if is_whole and is_settled:
                 self.first_number = int(numbers[i])
-                return begun
+                return start_tick
         raise RecordingError(
             self._path,
-            "no fight begins in it; begin to record first, then press the key for a restart, or record with --start",
+            "it contains no start of a fight; start recording, then press the restart key, or record with --start",
         )
 
     def codes(self, first_tick: int) -> list[int]:
-        """Return the code of each tick after one.
+        """Return the action code of each tick after ``first_tick``.
 
         Raises:
-            RecordingError: Some are in no sample: too few were taken.
+            RecordingError: Some ticks are in no sample, because there were too few samples.
         """
         found: dict[int, int] = {}
         last = int(self._ticks.max())
         for tick, history in zip(self._ticks.tolist(), self._values["game.history"], strict=True):
-            # The newest may not be there yet, and the oldest may have been written over.
+            # The newest code may not have been written yet, and the oldest may have been overwritten.
             for n in range(max(first_tick + 1, tick - HISTORY_TICKS + 1 + SLACK_TICKS), tick - SLACK_TICKS + 1):
                 found.setdefault(n, int(history[n % HISTORY_TICKS]))
         wanted = range(first_tick + 1, max(last - SLACK_TICKS, first_tick) + 1)
@@ -141,40 +141,40 @@ class _Samples:
         return [found[tick] for tick in wanted]
 
     def tail(self, last_tick: int) -> tuple[list[int], int]:
-        """Return the codes after a tick that the last sample may hold already, and what the fight had come to then."""
+        """Return the codes after a tick that the last sample may already contain, and the digest at that sample."""
         i = int(self._ticks.argmax())
         history = self._values["game.history"][i]
         ticks = range(last_tick + 1, int(self._ticks[i]) + SLACK_TICKS + 1)
         return [int(history[n % HISTORY_TICKS]) for n in ticks], int(self._values["fight.digest"][i])
 
     def checks(self, first_tick: int, last_tick: int) -> Iterator[Check]:
-        """Yield what the fight was seen to have come to."""
+        """Yield the recorded digests of the fight as checks."""
         for tick, digest in zip(self._ticks.tolist(), self._values["fight.digest"].tolist(), strict=True):
             if first_tick < tick - SLACK_TICKS and tick + SLACK_TICKS <= last_tick:
                 yield Check(tick=tick, digest=int(digest), slack_ticks=SLACK_TICKS)
 
-    def _begins_at(self, i: int, begun: int) -> bool:
-        """Tell whether a sample's ticks belong together: the fight's next sample says the same of its beginning."""
+    def _is_start_consistent(self, i: int, start_tick: int) -> bool:
+        """Return whether one of the next samples of the fight gives the same start tick."""
         numbers, ticks = self._values["fight.number"], self._values["fight.tick"].astype(np.int64)
         same = [
             j
             for j in range(i + 1, len(self._ticks))
             if numbers[j] == numbers[i] and self._values["game.stage"][j] == _FIGHTING
         ]
-        return not same or any(int(self._ticks[j] - ticks[j]) == begun for j in same[:3])
+        return not same or any(int(self._ticks[j] - ticks[j]) == start_tick for j in same[:3])
 
     def _generators(self) -> dict[int, int]:
-        """Return the state that most samples of a fight tell."""
+        """Return the most frequent generator state of each fight, by the number of the fight."""
         numbers, states = self._values["fight.number"].astype(np.int64), self._values["fight.generator"]
         found = {}
         for number in np.unique(numbers):
-            told, counts = np.unique(states[numbers == number], return_counts=True)
-            found[int(number)] = int(told[np.argmax(counts)])
+            distinct, counts = np.unique(states[numbers == number], return_counts=True)
+            found[int(number)] = int(distinct[np.argmax(counts)])
         return found
 
 
-def _to_the_end(log: KeyLog, tail: list[int], digest: int) -> KeyLog:
-    """Return a log with as much of a tail as leads to the fight of this digest; as it is if no part of it does."""
+def _extend_to_digest(log: KeyLog, tail: list[int], digest: int) -> KeyLog:
+    """Return the log extended up to the tick with this digest; unchanged if no tick of the tail has it."""
     longer = msgspec.structs.replace(log, lines=(*log.lines, Ticks(runs=runs_of(tail))))
     try:
         replay = Replay(longer)
@@ -186,12 +186,12 @@ def _to_the_end(log: KeyLog, tail: list[int], digest: int) -> KeyLog:
                 return msgspec.structs.replace(log, lines=(*log.lines, end))
             replay.tick()
     except KeyLogError as error:
-        _log.debug("%s; whoever plays it hears of it", error)
+        _log.debug("the log was not extended: %s", error)
     return log
 
 
-def _rules(path: Path, digest: int, boss: str | Path) -> tuple[str, LiveFightOptions]:
-    """Return the boss and the options that were played."""
+def _find_rules(path: Path, digest: int, boss: str | Path) -> tuple[str, LiveFightOptions]:
+    """Return the boss and the options whose rules have this digest."""
     bosses = list(dict.fromkeys([str(boss), *boss_names()]))
     knock_backs = list(load_knight().knock_backs)
     for name, phase, random_pose in product(bosses, PHASES, (False, True)):
@@ -201,6 +201,6 @@ def _rules(path: Path, digest: int, boss: str | Path) -> tuple[str, LiveFightOpt
             return name, options
     raise RecordingError(
         path,
-        f"none of the bosses {', '.join(bosses)} is the one that was fought; name its file with --boss, and play it "
-        "with the version of soulslab that recorded it",
+        f"the recorded boss is not one of {', '.join(bosses)}; give its file with --boss, and use the version of "
+        "soulslab that made the recording",
     )
