@@ -50,7 +50,7 @@ def test_an_option_that_the_other_environment_does_not_have(trained, capsys):
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(trained, capsys):
     assert cli.run(["train", "--run-dir", "run", *SMALL]) == 1
-    assert "holds a run already" in capsys.readouterr().err
+    assert "already holds a run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

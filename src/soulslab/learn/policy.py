@@ -1,8 +1,7 @@
-"""A policy: features and pixels in, masked action out; usable alone, saved in one file.
+"""The policy of PPO: features and pixels in, masked action out; works without the training code.
 
-The file is a safetensors archive (:mod:`soulslab.learn.archive`): the network's weights, the moments of the
-observation and value normalisers, and a header that says what the policy was trained on and by which
-soulslab.
+The file is a safetensors archive (:mod:`soulslab.learn.archive`) with the weights of the network, the moments of the
+observation and value normalisers, and a header that describes the training environment and the version of soulslab.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ from soulslab.learn.settings import NetworkSettings
 
 FORMAT: Final = "soulslab-policy"
 FORMAT_VERSION: Final = 2
-_READ_VERSIONS: Final = (1, FORMAT_VERSION)  # version 1 knew no pixels
+_READ_VERSIONS: Final = (1, FORMAT_VERSION)  # version 1 had no pixels
 MAX_NORMALISED: Final = 10.0
-"""Normalised features are clipped to this many standard deviations, so that a rare one drowns no other."""
+"""Normalised features are clipped to this many standard deviations, so that rare large values do not dominate."""
 
 _VALUE_MEMORY: Final = 1_000_000.0
-"""Transitions after which the value normaliser forgets; returns grow while the policy learns."""
+"""Weight of the past in the value normaliser, in transitions; limited, because returns grow during training."""
 
 
 class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What an actor-critic policy is and where it comes from; see also :class:`soulslab.learn.player.Header`.
+    """Header of an actor-critic policy; see also :class:`soulslab.learn.player.Header`.
 
     Attributes:
-        format: Kind of file, ``FORMAT``.
+        format: Name of the file format, ``FORMAT``.
         version: Version of the format.
-        network: Shape of the network.
+        network: Settings of the network.
     """
 
     format: str = FORMAT
@@ -50,21 +49,21 @@ class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Policy:
-    """An actor-critic network with the normalisers that its inputs and outputs need.
+    """An actor-critic network with the normalisers of its inputs and outputs.
 
     Attributes:
-        header: What it is and where it comes from.
+        header: Header of the policy.
         network: The actor-critic network.
         observation_moments: Mean and variance of the observations, shape (F,).
-        value_moments: Mean and variance of the returns; the critic answers in these units.
+        value_moments: Mean and variance of the returns, with which the outputs of the critic are normalised.
     """
 
     def __init__(self, header: PolicyHeader, generator: torch.Generator | None = None) -> None:
         """Make an untrained policy.
 
         Args:
-            header: What it is.
-            generator: Source of the initial weights; by default a fresh one with seed 0.
+            header: Header of the policy; it defines the network.
+            generator: Random generator of the initial weights; None makes one with seed 0.
         """
         self.header = header
         self.network = ActorCritic(
@@ -90,7 +89,7 @@ class Policy:
 
         Args:
             obs: float32 (B, F).
-            out: Where to write the result, float32 (B, F).
+            out: Array for the result, float32 (B, F); None allocates one.
 
         Returns:
             float32 (B, F), within ``MAX_NORMALISED`` of 0.
@@ -99,7 +98,7 @@ class Policy:
         return centred.mul_(self._scale).clamp_(-MAX_NORMALISED, MAX_NORMALISED)
 
     def judge(self, inputs: Inputs) -> NDArray[np.float32]:
-        """Return the critic's normalised values of a batch, float32 (B,)."""
+        """Return the normalised values of the critic, float32 (B,)."""
         with torch.inference_mode():
             values: NDArray[np.float32] = self.network.value(*self._tensors(inputs)).numpy()
         return values
@@ -107,24 +106,25 @@ class Policy:
     def act(
         self, obs: NDArray[np.float32] | Inputs, mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
     ) -> NDArray[np.int64]:
-        """Choose an action per observation.
+        """Choose an action for each observation.
 
         Args:
-            obs: Features as the environment gives them, float32 (B, F) or (F,), or what an
-                :class:`soulslab.learn.inputs.Observer` made of its observations.
-            mask: True where an action is allowed, bool (B, A) or (A,); None allows everything.
-            deterministic: Take the likeliest allowed action; otherwise draw one (see :meth:`seed`).
+            obs: Features of the environment, float32 (B, F) or (F,), or the inputs of a
+                :class:`soulslab.learn.inputs.Observer`.
+            mask: True for allowed actions, bool (B, A) or (A,); None allows all actions.
+            deterministic: Whether to choose the most probable allowed action; otherwise an action is drawn (see
+                :meth:`seed`).
 
         Returns:
-            Actions, int64 (B,); for one observation, an array without axes.
+            Actions, int64 (B,); a scalar array for one observation.
         """
         inputs = obs if isinstance(obs, Inputs) else Inputs(np.atleast_2d(np.asarray(obs, np.float32)))
         with torch.inference_mode():
             logits = self.network.logits(*self._tensors(inputs))
             blocked = (
-                torch.zeros_like(logits, dtype=torch.bool)
-                if mask is None
-                else torch.from_numpy(~np.atleast_2d(np.asarray(mask, np.bool_)))
+                torch.from_numpy(~np.atleast_2d(np.asarray(mask, np.bool_)))
+                if mask is not None
+                else torch.zeros_like(logits, dtype=torch.bool)
             )
             log_probs = masked_log_probs(logits, blocked)
             chosen = log_probs.argmax(-1) if deterministic else sample(log_probs, self._generator).squeeze(-1)
@@ -135,15 +135,15 @@ class Policy:
         """Return the probability of each action; see :class:`soulslab.learn.player.Player`."""
         with torch.inference_mode():
             logits = self.network.logits(*self._tensors(inputs))
-            blocked = torch.zeros_like(logits, dtype=torch.bool) if mask is None else torch.from_numpy(~mask)
+            blocked = torch.from_numpy(~mask) if mask is not None else torch.zeros_like(logits, dtype=torch.bool)
             return ActionScores("probability", masked_log_probs(logits, blocked).exp().numpy())
 
     def seed(self, seed: int) -> None:
-        """Seed the draws of :meth:`act`."""
+        """Seed the random draws of :meth:`act`."""
         self._generator.manual_seed(seed)
 
     def state(self) -> Tensors:
-        """Return all tensors of the policy by name, as copies."""
+        """Return copies of all tensors of the policy by name."""
         tensors: Tensors = {
             f"network/{name}": tensor.numpy().copy() for name, tensor in self.network.state_dict().items()
         }
@@ -152,14 +152,14 @@ class Policy:
         return tensors
 
     def load_state(self, tensors: Mapping[str, NDArray[Any]], path: str | Path = "policy") -> None:
-        """Take over tensors from :meth:`state`.
+        """Load the tensors of :meth:`state`.
 
         Args:
-            tensors: The tensors by name; others may be among them.
-            path: Where they come from, for the message.
+            tensors: The tensors by name; further ones are ignored.
+            path: Source of the tensors, for error messages.
 
         Raises:
-            IncompatibleCheckpointError: A tensor is missing or has another shape than the header says.
+            IncompatibleCheckpointError: A tensor is missing or does not have the shape that the header defines.
         """
         check_shapes(tensors, self.state(), path)
         self.network.load_state_dict(
@@ -170,7 +170,7 @@ class Policy:
         self._refresh()
 
     def save(self, path: Path) -> None:
-        """Write the policy to one file, atomically.
+        """Write the policy to a file, atomically.
 
         Raises:
             CheckpointError: The file could not be written.
@@ -179,12 +179,12 @@ class Policy:
 
     @classmethod
     def load(cls, path: Path) -> Policy:
-        """Read a policy from its file.
+        """Read a policy from a file.
 
         Raises:
-            CheckpointError: There is no such file.
+            CheckpointError: The file does not exist.
             CorruptCheckpointError: The file is truncated or altered.
-            IncompatibleCheckpointError: It is no policy, or one of a format that this soulslab does not know.
+            IncompatibleCheckpointError: The file is not a policy, or has an unknown version.
         """
         tensors, raw = read_archive(path)
         return cls.from_tensors(raw, tensors, path)
@@ -195,12 +195,12 @@ class Policy:
 
         Args:
             raw: The header as the file holds it.
-            tensors: From :meth:`state`; others may be among them.
-            path: The file, for messages.
+            tensors: From :meth:`state`; further ones are ignored.
+            path: The file, for error messages.
 
         Raises:
             CorruptCheckpointError: The header is malformed, or a number is NaN or infinite.
-            IncompatibleCheckpointError: The header is of another format, or does not describe the tensors.
+            IncompatibleCheckpointError: The header has another format, or does not match the tensors.
         """
         header = read_header(raw, path)
         sizes = (header.n_features, header.n_actions, header.network, header.stacked_pixels)
@@ -211,13 +211,13 @@ class Policy:
         return policy
 
     def _tensors(self, inputs: Inputs) -> tuple[Tensor, Tensor | None]:
-        """Return what the network takes."""
-        pixels = None if inputs.pixels is None else torch.from_numpy(inputs.pixels)
+        """Return the inputs of the network."""
+        pixels = torch.from_numpy(inputs.pixels) if inputs.pixels is not None else None
         if (pixels is None) != (self.header.pixels is None):
-            shown = "features alone" if pixels is None else "pixels"
+            given = "pixels" if pixels is not None else "features alone"
             raise EnvironmentUsageError(
-                f"a policy that looks at {self.header.pixels or 'no'} pixels was shown {shown}; give it what an "
-                "Observer made of its environment's observations"
+                f"a policy for {self.header.pixels or 'no'} pixels was given {given}; give it the inputs of an "
+                "Observer of its environment"
             )
         return self.normalise(inputs.features), pixels
 
@@ -230,10 +230,10 @@ class Policy:
 
 
 def read_header(raw: Mapping[str, Any], path: Path) -> PolicyHeader:
-    """Check and parse the header of a policy's file.
+    """Validate the header of a policy file.
 
     Raises:
         CorruptCheckpointError: A field is missing or malformed.
-        IncompatibleCheckpointError: It is no policy, or one of a format that this soulslab does not know.
+        IncompatibleCheckpointError: The file is not a policy, or has an unknown version.
     """
     return parse_header(raw, path, PolicyHeader, _READ_VERSIONS)

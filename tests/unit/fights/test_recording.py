@@ -206,7 +206,7 @@ def test_what_is_there_is_not_overwritten_but_may_be_added_to(out):
     assert [outcome["seed"] for outcome in read_outcomes(describe(out))] == [0, 1]
     with pytest.raises(DemonstrationError, match="is there already; name another folder"):
         FightRecorder(out, ARENA_ID, ARENA, "reference")
-    with pytest.raises(DemonstrationError, match="phase is '1' there and '2' here"):
+    with pytest.raises(DemonstrationError, match="phase is '1' in the recording and '2' here"):
         FightRecorder(out, ARENA_ID, {**ARENA, "phase": "2"}, "reference", is_continued=True)
 
 
