@@ -58,7 +58,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(trained, capsys):
     [
         (["train", *SMALL, "--set", "env.options.boss=jugde"], "unknown boss 'jugde'; did you mean 'judge'?"),
         (["train", *SMALL, "--env", "nonsense"], "`nonsense` doesn't exist"),
-        (["train", "--config", "dmeo.toml"], "none of that name comes with soulslab (any.toml, demo.toml"),
+        (["train", "--config", "dmeo.toml"], "soulslab has no config of that name (any.toml, demo.toml"),
         (["train", "--resume", "nothing"], "nothing/config.toml: cannot be read"),
     ],
 )

@@ -43,7 +43,7 @@ def test_a_search_space_is_read_from_a_file(tmp_path, capsys):
     ("arguments", "words"),
     [
         (["--search", "learner.lrr=1..2"], "did you mean 'learner.lr'"),
-        (["--config", "nowhere.toml"], "no such file, and none of that name comes with soulslab"),
+        (["--config", "nowhere.toml"], "no such file, and soulslab has no config of that name"),
         ([], "the search space is empty; add --search"),
         (["--trials", "0"], "Must be >= 1"),
         (["--objective", "wins"], "Invalid value"),

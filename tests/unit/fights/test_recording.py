@@ -216,7 +216,7 @@ def test_a_fight_is_recorded_once(out):
     with FightRecorder(out, ARENA_ID, ARENA, "reference", is_continued=True) as recorder:
         assert recorder.seeds == {0}
         assert recorder.is_recorded(episode)
-        with pytest.raises(DemonstrationError, match=r"episode 0: holds this fight already \(seed 0\)"):
+        with pytest.raises(DemonstrationError, match=r"episode 0: already holds this fight \(seed 0\)"):
             record_fight(recorder, 0)
         other = episode._replace(actions=episode.actions.copy())
         other.actions[-1] = NOTHING

@@ -52,7 +52,7 @@ class Space:
         """
         if not search:
             raise ConfigError(
-                "the search space is empty; add for example --search learner.lr=1e-4..1e-2:log", path="search"
+                "the search space is empty; add --search, for example learner.lr=1e-4..1e-2:log", path="search"
             )
         self.names = tuple(search)
         self._type = type(settings)
