@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import msgspec
 import numpy as np
 import torch
 from msgspec import Meta
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulslab.errors import EnvironmentUsageError
-from soulslab.learn.archive import Tensors, check_n_parameters, check_shapes, read_archive, write_archive
+from soulslab.learn.archive import Tensors
 from soulslab.learn.inputs import Inputs
+from soulslab.learn.network_policy import NetworkPolicy
 from soulslab.learn.normalise import RunningMoments
 from soulslab.learn.player import ActionScores, Header, header_errors, parse_header
 from soulslab.learn.rainbow.encoding import Encoding, check_bins, count_outputs
@@ -46,7 +45,7 @@ class QHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
     temperature: Annotated[float, Meta(gt=0.0, le=1e6)] = 0.03
 
 
-class QPolicy:
+class QPolicy(NetworkPolicy[QHeader]):
     """Action values with the normaliser of their inputs.
 
     Attributes:
@@ -67,7 +66,7 @@ class QPolicy:
             ConfigError: The bins of the header refer to features that do not exist.
         """
         check_bins(header.network.bins, header.n_features, header.env_id)
-        self.header = header
+        super().__init__(header)
         self.encoding = Encoding(header.n_inputs, header.network.bins)
         self._noise = generator or torch.Generator().manual_seed(0)
         self.network = QNetwork(
@@ -78,7 +77,6 @@ class QPolicy:
             pixels=header.stacked_pixels,
         )
         self.moments = RunningMoments((self.encoding.n_outputs,))
-        self._generator = torch.Generator().manual_seed(0)
 
     def twin(self) -> QNetwork:
         """Return a network with a copy of the weights and the same random generator for its noise."""
@@ -116,32 +114,9 @@ class QPolicy:
         Raises:
             EnvironmentUsageError: The pixels or the number of features are not those of the policy.
         """
-        pixels = torch.from_numpy(inputs.pixels) if inputs.pixels is not None else None
-        if (pixels is None) != (self.header.pixels is None):
-            given = "pixels" if pixels is not None else "features alone"
-            raise EnvironmentUsageError(
-                f"a policy for {self.header.pixels or 'no'} pixels was given {given}; give it the inputs of an "
-                "Observer of its environment"
-            )
+        pixels = self._pixels(inputs)
         with torch.no_grad():
             return mean_values(self.network(self.normalise(torch.from_numpy(inputs.features)), pixels))
-
-    def act(
-        self, obs: NDArray[np.float32] | Inputs, mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
-    ) -> NDArray[np.int64]:
-        """Choose an action for each observation; see :class:`soulslab.learn.player.Player`."""
-        inputs = obs if isinstance(obs, Inputs) else Inputs(np.atleast_2d(np.asarray(obs, np.float32)))
-        values = self.values(inputs)
-        blocked = torch.zeros(values.shape, dtype=torch.bool)
-        if mask is not None:
-            blocked = torch.from_numpy(~np.atleast_2d(np.asarray(mask, np.bool_)))
-        if deterministic:
-            chosen = values.masked_fill_(blocked, BLOCKED_VALUE).argmax(1)
-        else:
-            policy = masked_log_policy(values, blocked, self.header.temperature).exp_()
-            chosen = torch.multinomial(policy, 1, generator=self._generator).squeeze(1)
-        actions: NDArray[np.int64] = chosen.numpy()
-        return actions if isinstance(obs, Inputs) else actions.reshape(np.shape(obs)[:-1])
 
     def scores(
         self,
@@ -150,10 +125,6 @@ class QPolicy:
     ) -> ActionScores:
         """Return the value of each action; see :class:`soulslab.learn.player.Player`."""
         return ActionScores("value", self.values(inputs).numpy().copy())
-
-    def seed(self, seed: int) -> None:
-        """Seed the random draws of :meth:`act`."""
-        self._generator.manual_seed(seed)
 
     def weights(self) -> Tensors:
         """Return copies of what an actor needs: all parameters in one array, and the moments."""
@@ -175,84 +146,32 @@ class QPolicy:
         """Restore the state of the random generator from :meth:`noise_state`."""
         self._noise.set_state(torch.from_numpy(np.array(state)))
 
-    def state(self) -> Tensors:
-        """Return copies of all tensors of the policy by name."""
-        tensors: Tensors = {
-            f"network/{name}": tensor.numpy().copy() for name, tensor in self.network.state_dict().items()
-        }
-        return tensors | {f"observation/{name}": array for name, array in self.moments.state().items()}
-
-    def load_state(self, tensors: Mapping[str, NDArray[Any]], path: str | Path = "policy") -> None:
-        """Load the tensors of :meth:`state`.
-
-        Args:
-            tensors: The tensors by name; further ones are ignored.
-            path: Source of the tensors, for error messages.
-
-        Raises:
-            IncompatibleCheckpointError: A tensor is missing or does not have the shape that the header defines.
-        """
-        check_shapes(tensors, self.state(), path)
-        self.network.load_state_dict(
-            {name: torch.from_numpy(tensors[f"network/{name}"].copy()) for name in self.network.state_dict()}
-        )
-        self.moments.load({name: tensors[f"observation/{name}"] for name in self.moments.state()})
-        self._refresh()
-
-    def save(self, path: Path) -> None:
-        """Write the policy to a file, atomically.
-
-        Raises:
-            CheckpointError: The file could not be written.
-        """
-        write_archive(path, self.state(), msgspec.to_builtins(self.header))
-
     @classmethod
-    def load(cls, path: Path) -> QPolicy:
-        """Read a policy from a file.
-
-        Raises:
-            CheckpointError: The file does not exist.
-            CorruptCheckpointError: The file is truncated or altered.
-            IncompatibleCheckpointError: The file is not a policy of action values, or has an unknown version.
-        """
-        tensors, raw = read_archive(path)
-        return cls.from_tensors(raw, tensors, path)
-
-    @classmethod
-    def from_tensors(cls, raw: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], path: Path) -> QPolicy:
-        """Build a policy from the header and the tensors of a file.
-
-        Args:
-            raw: The header as the file holds it.
-            tensors: From :meth:`state`; further ones are ignored.
-            path: The file, for error messages.
-
-        Raises:
-            CorruptCheckpointError: The header is malformed, or a number is NaN or infinite.
-            IncompatibleCheckpointError: The header has another format, or does not match the tensors.
-        """
-        header = read_header(raw, path)
-        n_outputs = count_outputs(header.n_inputs, header.network.bins)
+    def read_header(cls, raw: Mapping[str, Any], path: Path) -> QHeader:
+        """Validate the header of a policy file; see :class:`soulslab.learn.network_policy.NetworkPolicy`."""
+        header = parse_header(raw, path, QHeader, (FORMAT_VERSION,))
         with header_errors(path):
-            n_expected = count_parameters(n_outputs, header.n_actions, header.network, header.stacked_pixels)
-            check_n_parameters(tensors, n_expected, path)
-        policy = cls(header)
-        policy.load_state(tensors, path)
-        return policy
+            check_bins(header.network.bins, header.n_features, header.env_id)
+        return header
+
+    @classmethod
+    def count_parameters(cls, header: QHeader) -> int:
+        """Return the number of parameters of the network that a header describes."""
+        n_outputs = count_outputs(header.n_inputs, header.network.bins)
+        return count_parameters(n_outputs, header.n_actions, header.network, header.stacked_pixels)
+
+    def _choose(self, inputs: Inputs, blocked: Tensor, *, deterministic: bool) -> Tensor:
+        values = self.values(inputs)
+        if deterministic:
+            return values.masked_fill_(blocked, BLOCKED_VALUE).argmax(1)
+        policy = masked_log_policy(values, blocked, self.header.temperature).exp_()
+        return torch.multinomial(policy, 1, generator=self._generator).squeeze(1)
+
+    def _network(self) -> QNetwork:
+        return self.network
+
+    def _moments(self) -> dict[str, RunningMoments]:
+        return {"observation": self.moments}
 
     def _refresh(self) -> None:
         self.encoding.follow(self.moments)
-
-
-def read_header(raw: Mapping[str, Any], path: Path) -> QHeader:
-    """Validate the header of a policy file.
-
-    Raises:
-        CorruptCheckpointError: A field is missing or malformed.
-        IncompatibleCheckpointError: The file is not a policy of action values, or has an unknown version.
-    """
-    header = parse_header(raw, path, QHeader, (FORMAT_VERSION,))
-    with header_errors(path):
-        check_bins(header.network.bins, header.n_features, header.env_id)
-    return header
