@@ -112,7 +112,7 @@ class Collector:
         if frames is not None and rollout.pixels is not None:
             pixels = rollout.pixels[t].copy_(torch.from_numpy(frames))
         blocked = rollout.blocked[t].copy_(torch.from_numpy(self._blocked))
-        logits, values = policy.network(obs, pixels)
+        logits, values = policy.estimate(obs, pixels)
         log_probs = masked_log_probs(logits, blocked)
         actions = sample(log_probs, generator)
         rollout.actions[t] = actions

@@ -18,6 +18,7 @@ from soulslab.learn.archive import Tensors, check_n_parameters, check_shapes, re
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.normalise import RunningMoments
 from soulslab.learn.player import Header, header_errors
+from soulslab.learn.torch_device import CPU
 
 H = TypeVar("H", bound=Header)
 
@@ -27,13 +28,16 @@ class NetworkPolicy(ABC, Generic[H]):
 
     Attributes:
         header: Header of the policy.
+        device: Device of the network; inputs and results are on the CPU.
     """
 
     header: H
 
-    def __init__(self, header: H) -> None:
-        """Store the header and seed the random draws with 0."""
+    def __init__(self, header: H, generator: torch.Generator | None = None, device: torch.device = CPU) -> None:
+        """Store the header and the device, and seed the random draws with 0."""
+        del generator  # for the initial weights of the sub-classes
         self.header = header
+        self.device = device
         self._generator = torch.Generator().manual_seed(0)
 
     def act(
@@ -53,7 +57,7 @@ class NetworkPolicy(ABC, Generic[H]):
     def state(self) -> Tensors:
         """Return copies of all tensors of the policy by name."""
         tensors: Tensors = {
-            f"network/{name}": tensor.numpy().copy() for name, tensor in self._network().state_dict().items()
+            f"network/{name}": tensor.cpu().numpy().copy() for name, tensor in self._network().state_dict().items()
         }
         for prefix, moments in self._moments().items():
             tensors |= {f"{prefix}/{name}": array for name, array in moments.state().items()}
@@ -160,12 +164,12 @@ class NetworkPolicy(ABC, Generic[H]):
         return torch.from_numpy(~np.atleast_2d(np.asarray(mask, np.bool_)))
 
     def _pixels(self, inputs: Inputs) -> Tensor | None:
-        """Return the pixels as a tensor.
+        """Return the pixels on the device of the network.
 
         Raises:
             EnvironmentUsageError: There are pixels although the network has no input for them, or the reverse.
         """
-        pixels = torch.from_numpy(inputs.pixels) if inputs.pixels is not None else None
+        pixels = torch.from_numpy(inputs.pixels).to(self.device) if inputs.pixels is not None else None
         if (pixels is None) != (self.header.pixels is None):
             given = "pixels" if pixels is not None else "features alone"
             raise EnvironmentUsageError(

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.network import ActorCritic, count_parameters, masked_log_probs, sample
+from soulslab.learn.network import ActorCritic, Estimate, count_parameters, masked_log_probs, sample
 from soulslab.learn.network_policy import NetworkPolicy
 from soulslab.learn.normalise import RunningMoments
 from soulslab.learn.player import ActionScores, Header, parse_header
 from soulslab.learn.settings import NetworkSettings
+from soulslab.learn.torch_device import CPU
 
 FORMAT: Final = "soulslab-policy"
 FORMAT_VERSION: Final = 2
@@ -56,21 +57,24 @@ class Policy(NetworkPolicy[PolicyHeader]):
         value_moments: Mean and variance of the returns, with which the outputs of the critic are normalised.
     """
 
-    def __init__(self, header: PolicyHeader, generator: torch.Generator | None = None) -> None:
+    def __init__(
+        self, header: PolicyHeader, generator: torch.Generator | None = None, device: torch.device = CPU
+    ) -> None:
         """Make an untrained policy.
 
         Args:
             header: Header of the policy; it defines the network.
             generator: Random generator of the initial weights; None makes one with seed 0.
+            device: Device of the network.
         """
-        super().__init__(header)
+        super().__init__(header, generator, device)
         self.network = ActorCritic(
             header.n_features,
             header.n_actions,
             header.network,
             generator or torch.Generator().manual_seed(0),
             pixels=header.stacked_pixels,
-        )
+        ).to(device)
         self.observation_moments = RunningMoments((header.n_features,))
         self.value_moments = RunningMoments((), max_count=_VALUE_MEMORY)
         self._shift = torch.zeros(header.n_features)
@@ -94,10 +98,24 @@ class Policy(NetworkPolicy[PolicyHeader]):
         centred = torch.sub(torch.from_numpy(obs), self._shift, out=out)
         return centred.mul_(self._scale).clamp_(-MAX_NORMALISED, MAX_NORMALISED)
 
+    def estimate(self, obs: Tensor, pixels: Tensor | None) -> Estimate:
+        """Return logits and values for normalised observations; see :meth:`ActorCritic.forward`.
+
+        Args:
+            obs: Normalised features, float32 (B, F).
+            pixels: uint8 (B, H, W, C), or None.
+
+        Returns:
+            Logits and normalised values, on the CPU.
+        """
+        on_device = pixels.to(self.device) if pixels is not None else None
+        logits, values = self.network(obs.to(self.device), on_device)
+        return Estimate(logits.cpu(), values.cpu())
+
     def judge(self, inputs: Inputs) -> NDArray[np.float32]:
         """Return the normalised values of the critic, float32 (B,)."""
         with torch.inference_mode():
-            values: NDArray[np.float32] = self.network.value(*self._tensors(inputs)).numpy()
+            values: NDArray[np.float32] = self.network.value(*self._tensors(inputs)).cpu().numpy()
         return values
 
     def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:
@@ -121,12 +139,12 @@ class Policy(NetworkPolicy[PolicyHeader]):
         return log_probs.argmax(-1) if deterministic else sample(log_probs, self._generator).squeeze(-1)
 
     def _log_probs(self, inputs: Inputs, blocked: Tensor) -> Tensor:
-        return masked_log_probs(self.network.logits(*self._tensors(inputs)), blocked)
+        return masked_log_probs(self.network.logits(*self._tensors(inputs)).cpu(), blocked)
 
     def _tensors(self, inputs: Inputs) -> tuple[Tensor, Tensor | None]:
         """Return the inputs of the network."""
         pixels = self._pixels(inputs)
-        return self.normalise(inputs.features), pixels
+        return self.normalise(inputs.features).to(self.device), pixels
 
     def _network(self) -> ActorCritic:
         return self.network

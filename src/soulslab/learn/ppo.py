@@ -42,6 +42,7 @@ from soulslab.learn.rollout import Minibatch, Rollout, generalised_advantages
 from soulslab.learn.runs import RunFolder, part
 from soulslab.learn.settings import PPOSettings, TrainSettings
 from soulslab.learn.telemetry import Message, UpdateStats
+from soulslab.learn.torch_device import select_device
 from soulslab.learn.tracker import EpisodeTracker
 from soulslab.version import VERSION
 
@@ -163,7 +164,7 @@ class PPO:
         torch.randperm(n_transitions, generator=self._generator, out=self._order)
         n_parts = max(1, round(n_transitions / self._settings.minibatch_size))
         for index in self._order.tensor_split(n_parts):
-            yield self._rollout.select(index)
+            yield self._rollout.select(index).to(self._policy.device)
 
     def _loss(self, batch: Minibatch, weights: _Weights) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss of a minibatch, and measurements by name."""
@@ -193,7 +194,7 @@ class PPO:
         tensors: Tensors = {"generator": self._generator.get_state().numpy().copy()}
         for i, parameter in enumerate(self._parameters):
             for name, tensor in self._optimiser.state[parameter].items():
-                tensors[f"adam/{i}/{name}"] = tensor.numpy().copy()
+                tensors[f"adam/{i}/{name}"] = tensor.cpu().numpy().copy()
         return tensors
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -205,7 +206,7 @@ class PPO:
             stored = {name: torch.from_numpy(np.array(state[f"adam/{i}/{name}"])) for name in names}
             # The fused step iterates over memory: moments must have the memory layout of their parameter.
             self._optimiser.state[parameter] = {
-                name: tensor.reshape(())
+                name: tensor.reshape(()).to(parameter.device)
                 if name == "step"
                 else torch.empty_like(parameter, requires_grad=False).copy_(tensor)
                 for name, tensor in stored.items()
@@ -354,7 +355,7 @@ def open_ppo(
             n_envs=n_envs,
             feature_names=names,
         )
-        policy = Policy(header, generator)
+        policy = Policy(header, generator, select_device(settings.run.device))
         initialise(policy, env)
         return PPOAlgorithm(settings, env, policy, generator)
     except BaseException:

@@ -6,6 +6,8 @@ and read by the learner as flat (T * N, ...) views; nothing is allocated per ste
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 import torch
@@ -33,6 +35,13 @@ class Minibatch(msgspec.Struct, frozen=True):
     log_probs: Tensor
     advantages: Tensor
     returns: Tensor
+
+    def to(self, device: torch.device) -> Minibatch:
+        """Return the transitions on a device; tensors that are there already are not copied."""
+        columns: list[Any] = [
+            column.to(device) if column is not None else None for column in msgspec.structs.astuple(self)
+        ]
+        return Minibatch(*columns)
 
 
 class Rollout:

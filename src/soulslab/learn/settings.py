@@ -101,6 +101,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     Attributes:
         seed: Seed of the networks, the actions, the shuffling and the environments.
+        device: Device of the network that is trained: ``cpu``; ``cuda``, the GPU; or ``auto``, the GPU if there is one.
         total_steps: Number of game decisions after which the run is complete; the schedules end there.
         max_seconds: Training time after which the run stops, even if the schedules have not ended (s).
         stop_win_rate: The run stops when the evaluated win rate is above this, or the moving average if the run does
@@ -115,6 +116,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """
 
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
+    device: Literal["auto", "cpu", "cuda"] = "cpu"
     total_steps: Positive = 20_000_000
     max_seconds: Annotated[float, Meta(gt=0.0)] = float("inf")
     stop_win_rate: Share = 1.0

@@ -19,6 +19,7 @@ from soulslab.learn.runs import RunFolder, TrainResult
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Sink, close_all
 from soulslab.learn.threads import one_core
+from soulslab.learn.torch_device import select_device
 from soulslab.learn.training_loop import TrainingLoop
 
 
@@ -49,7 +50,8 @@ def train(
     Raises:
         CheckpointError: The folder holds a run and ``resume`` is False, or no run and it is True; or a file could not
             be written; or ``run.start_from`` does not name a matching policy.
-        ConfigError: An option names a Python function that was not passed again, or a setting names an unknown feature.
+        ConfigError: An option names a Python function that was not passed again, a setting names an unknown feature, or
+            ``run.device`` is ``cuda`` without a GPU.
         EnvironmentUsageError: The environment does not support training.
         DemonstrationError: The recorded episodes belong to another environment, or are damaged.
         NonFiniteError: The environment returned NaN or infinity.
@@ -60,6 +62,7 @@ def train(
         Exception: Any error of the environment; the state of the algorithm was saved before.
     """
     try:
+        select_device(settings.run.device)  # reports a missing GPU before the environment is made
         folder: RunFolder[Any] = RunFolder(run_dir, settings, env_options, resume=resume)
         with one_core(), closing(folder), closing(_open_algorithm(folder)) as algorithm:
             loop = TrainingLoop(folder, algorithm, sinks)

@@ -45,7 +45,9 @@ class Adam(NamedTuple):
     @classmethod
     def fresh(cls, parameters: Tensor) -> Adam:
         """Return the state before the first step."""
-        return cls(torch.zeros_like(parameters), torch.zeros_like(parameters), torch.zeros(()))
+        return cls(
+            torch.zeros_like(parameters), torch.zeros_like(parameters), torch.zeros((), device=parameters.device)
+        )
 
     def step(self, parameters: Tensor, gradients: Tensor, rates: Rates) -> None:
         """Take one step, in place."""

@@ -102,7 +102,7 @@ class Cloner:
         """Return copies of what :meth:`load` needs; the random generator is not included."""
         tensors: Tensors = {}
         for i, kept in self._optimiser.state_dict()["state"].items():
-            tensors |= {f"{i}/{name}": value.numpy().copy() for name, value in kept.items()}
+            tensors |= {f"{i}/{name}": value.cpu().numpy().copy() for name, value in kept.items()}
         return tensors
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -130,7 +130,8 @@ def cloner_of(policy: QPolicy, shown: Source, rng: np.random.Generator, settings
 
     def values(features: Tensor, pixels: Tensor | None) -> Tensor:
         network.silence()
-        return mean_values(network(policy.normalise(features), pixels))
+        on_device = pixels.to(policy.device) if pixels is not None else None
+        return mean_values(network(policy.normalise(features).to(policy.device), on_device)).cpu()
 
     return Cloner(values, [flat], shown, rng, settings)
 

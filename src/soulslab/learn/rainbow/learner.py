@@ -187,17 +187,17 @@ class Learner:
         features = self._features
         self._policy.normalise(batch.features, out=features[:n_rows])
         self._policy.normalise(batch.next_features, out=features[n_rows:])
+        features = features.to(self._policy.device)
+        here, following = self._pixels_of(batch)
         network.draw_noise()
         self._target.draw_noise()
         if settings.is_double and not settings.munchausen:
-            pixels = None
-            if batch.pixels is not None and batch.next_pixels is not None:
-                pixels = torch.cat((batch.pixels, batch.next_pixels))
-            both = network.forward_both(features, pixels, n_rows)
+            pixels = torch.cat((here, following)) if here is not None and following is not None else None
+            both = network.forward_both(features, pixels, n_rows).cpu()
             online, chooser = both[:n_rows], both[n_rows:]
         else:
-            online, chooser = network.forward_both(features[:n_rows], batch.pixels, n_rows), None
-        targets = self._targets(batch, features, chooser)
+            online, chooser = network.forward_both(features[:n_rows], here, n_rows).cpu(), None
+        targets = self._targets(batch, features, (here, following), chooser)
         found = self._loss(online, batch.actions, batch.blocked, targets, batch.weights)
         network.backward(self._loss.gradient, batch.actions)
         grad_norm = self._step()
@@ -210,17 +210,25 @@ class Learner:
         self._average.lerp_(network.parameters_flat, share)
         return Measured(*found, grad_norm=grad_norm)
 
-    def _targets(self, batch: Batch, features: Tensor, chooser: Tensor | None) -> Tensor:
+    def _targets(
+        self, batch: Batch, features: Tensor, pixels: tuple[Tensor | None, Tensor | None], chooser: Tensor | None
+    ) -> Tensor:
         """Return the targets for the quantiles of the actions taken, float32 (B, Q)."""
         settings = self._settings
         n_rows = len(batch.actions)
-        judge = self._target(features[n_rows:], batch.next_pixels)
+        judge = self._target(features[n_rows:], pixels[1]).cpu()
         blocked = batch.next_blocked if settings.is_target_masked else torch.zeros_like(batch.next_blocked)
         if settings.munchausen:
-            here = (self._target(features[:n_rows], batch.pixels), batch.blocked, batch.actions)
+            here = (self._target(features[:n_rows], pixels[0]).cpu(), batch.blocked, batch.actions)
             term = Munchausen(settings.munchausen, settings.munchausen_temperature)
             return munchausen_targets(here, (judge, blocked), batch.rewards, batch.discounts, term)
         return greedy_targets(chooser if chooser is not None else judge, judge, blocked, batch.rewards, batch.discounts)
+
+    def _pixels_of(self, batch: Batch) -> tuple[Tensor | None, Tensor | None]:
+        """Return the pixels of the present and the next observations, on the device of the network."""
+        if batch.pixels is None or batch.next_pixels is None:
+            return None, None
+        return batch.pixels.to(self._policy.device), batch.next_pixels.to(self._policy.device)
 
     def _step(self) -> float:
         """Clip the gradient and make one step; return the norm of the gradient before clipping."""
@@ -245,11 +253,11 @@ class Learner:
         """Return copies of everything but the policy and the replay buffer."""
         tensors: Tensors = {
             "counts": np.array([self.n_updates, self.n_resets, self._updates_since_reset]),
-            "target": self._target.parameters_flat.numpy().copy(),
-            "average": self._average.numpy().copy(),
+            "target": self._target.parameters_flat.cpu().numpy().copy(),
+            "average": self._average.cpu().numpy().copy(),
             "noise": self._policy.noise_state(),
         }
-        return tensors | {f"adam/{name}": tensor.numpy().copy() for name, tensor in self._adam._asdict().items()}
+        return tensors | {f"adam/{name}": tensor.cpu().numpy().copy() for name, tensor in self._adam._asdict().items()}
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what :meth:`state` returned."""

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.rainbow.settings import QNetworkSettings
 from soulslab.learn.replay.kernel import kernel
+from soulslab.learn.torch_device import CPU
 
 _NORM_EPSILON: Final = 1e-5
 _HEAD_SHARE: Final = 0.1
@@ -60,6 +61,7 @@ class QNetwork(nn.Module):
         generator: torch.Generator,
         *,
         pixels: tuple[int, int, int] | None = None,
+        device: torch.device = CPU,
     ) -> None:
         """Build the network.
 
@@ -69,6 +71,7 @@ class QNetwork(nn.Module):
             settings: Settings of the network.
             generator: Random generator of the initial weights, and of the noise of noisy layers.
             pixels: Height, width and channels of the pixels; None without pixels.
+            device: Device of the parameters. The initial weights and the noise do not depend on it.
 
         Raises:
             EnvironmentUsageError: The pixels are too small for the convolutions.
@@ -87,10 +90,10 @@ class QNetwork(nn.Module):
         self.head = nn.Linear(widths[-1], n_heads)
         self.head_noise = nn.Linear(widths[-1], n_heads) if settings.is_noisy else None
         self.taus = (torch.arange(settings.n_quantiles) + 0.5) / settings.n_quantiles
-        self.parameters_flat, self.gradients_flat = self._flatten()
+        self.parameters_flat, self.gradients_flat = self._flatten(device)
         self._kept: list[_Kept] = []
         self._seen: Tensor | None = None
-        self._noise_in, self._noise_out = torch.zeros(widths[-1]), torch.zeros(n_heads)
+        self._noise_in, self._noise_out = (torch.zeros(n, device=device) for n in (widths[-1], n_heads))
         self.initialise()
 
     def forward(self, features: Tensor, pixels: Tensor | None = None) -> Tensor:
@@ -130,8 +133,8 @@ class QNetwork(nn.Module):
         """Write the gradients of a loss from its gradient with respect to the quantiles of the actions taken.
 
         Args:
-            gradient: float32 (n, Q), for the n rows of :meth:`forward_both`.
-            actions: int64 (n, 1).
+            gradient: float32 (n, Q), for the n rows of :meth:`forward_both`, on the CPU.
+            actions: int64 (n, 1), on the CPU.
         """
         by_head = self._by_head(gradient, actions)
         last = self._kept[-1].outputs
@@ -158,9 +161,9 @@ class QNetwork(nn.Module):
             if isinstance(module, nn.Linear | nn.Conv2d):
                 bound = 1.0 / math.sqrt(module.weight[0].numel())
                 share = _HEAD_SHARE if module is self.head else 1.0
-                module.weight.uniform_(-bound * share, bound * share, generator=self._generator)
+                self._draw_uniform(module.weight, bound * share)
                 if module.bias is not None:
-                    module.bias.uniform_(-bound * share, bound * share, generator=self._generator)
+                    self._draw_uniform(module.bias, bound * share)
             elif isinstance(module, nn.LayerNorm):
                 module.weight.fill_(1.0)
                 module.bias.zero_()
@@ -191,8 +194,12 @@ class QNetwork(nn.Module):
         """Draw new noise for noisy layers: factorised, equation 11 of Fortunato et al. 2018."""
         if self.head_noise is not None:
             for noise in (self._noise_in, self._noise_out):
-                noise.normal_(generator=self._generator)
+                noise.copy_(torch.empty(noise.shape).normal_(generator=self._generator))
                 noise.copy_(noise.sign() * noise.abs().sqrt())
+
+    def _draw_uniform(self, parameter: Tensor, bound: float) -> None:
+        """Fill a parameter with uniform numbers; they are drawn on the CPU, so that all devices get the same."""
+        parameter.copy_(torch.empty(parameter.shape).uniform_(-bound, bound, generator=self._generator))
 
     def silence(self) -> None:
         """Set the noise to 0 until the next draw."""
@@ -246,7 +253,7 @@ class QNetwork(nn.Module):
         """Return the gradient of the loss by the outputs of the head, float32 (n, heads * Q); reverses `_combine`."""
         by_head = torch.empty(len(gradient), self.head.out_features)
         _spread(gradient.numpy(), actions.numpy(), self._settings.is_dueling, by_head.numpy())
-        return by_head
+        return by_head.to(self.parameters_flat.device)
 
     def _hidden_backward(self, i: int, by_outputs: Tensor) -> Tensor:
         """Write the gradients of hidden layer i; return the gradient by its inputs, if a layer before it needs it."""
@@ -270,10 +277,10 @@ class QNetwork(nn.Module):
         torch.sum(by_linear, 0, out=_grad(layer.bias))
         return torch.mm(by_linear, layer.weight) if i > 0 or self._seen is not None else by_linear
 
-    def _flatten(self) -> tuple[Tensor, Tensor]:
-        """Move parameters and gradients into two flat tensors; those of the modules become views."""
-        parameters = list(self.parameters())
-        flat = torch.empty(sum(parameter.numel() for parameter in parameters))
+    def _flatten(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Move parameters and gradients into two flat tensors on a device; those of the modules become views."""
+        parameters = list(self.to(device).parameters())
+        flat = torch.empty(sum(parameter.numel() for parameter in parameters), device=device)
         gradients = torch.zeros_like(flat)
         for parameter, (start, end) in zip(parameters, _spans(parameters), strict=True):
             parameter.data = flat[start:end].view(parameter.shape)

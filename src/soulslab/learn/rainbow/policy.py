@@ -21,6 +21,7 @@ from soulslab.learn.rainbow.encoding import Encoding, check_bins, count_outputs
 from soulslab.learn.rainbow.network import QNetwork, count_parameters
 from soulslab.learn.rainbow.settings import QNetworkSettings
 from soulslab.learn.rainbow.targets import BLOCKED_VALUE, masked_log_policy, mean_values
+from soulslab.learn.torch_device import CPU
 
 FORMAT: Final = "soulslab-action-values"
 FORMAT_VERSION: Final = 1
@@ -55,18 +56,19 @@ class QPolicy(NetworkPolicy[QHeader]):
         moments: Mean and variance of the inputs of the network, shape (O,).
     """
 
-    def __init__(self, header: QHeader, generator: torch.Generator | None = None) -> None:
+    def __init__(self, header: QHeader, generator: torch.Generator | None = None, device: torch.device = CPU) -> None:
         """Make an untrained policy.
 
         Args:
             header: Header of the policy; it defines the network.
             generator: Random generator of the initial weights and of the noise; None makes one with seed 0.
+            device: Device of the network.
 
         Raises:
             ConfigError: The bins of the header refer to features that do not exist.
         """
         check_bins(header.network.bins, header.n_features, header.env_id)
-        super().__init__(header)
+        super().__init__(header, generator, device)
         self.encoding = Encoding(header.n_inputs, header.network.bins)
         self._noise = generator or torch.Generator().manual_seed(0)
         self.network = QNetwork(
@@ -75,6 +77,7 @@ class QPolicy(NetworkPolicy[QHeader]):
             header.network,
             self._noise,
             pixels=header.stacked_pixels,
+            device=device,
         )
         self.moments = RunningMoments((self.encoding.n_outputs,))
 
@@ -82,7 +85,7 @@ class QPolicy(NetworkPolicy[QHeader]):
         """Return a network with a copy of the weights and the same random generator for its noise."""
         header = self.header
         sizes = (self.encoding.n_outputs, header.n_actions)
-        twin = QNetwork(*sizes, header.network, self._noise, pixels=header.stacked_pixels)
+        twin = QNetwork(*sizes, header.network, self._noise, pixels=header.stacked_pixels, device=self.device)
         twin.parameters_flat.copy_(self.network.parameters_flat)
         return twin
 
@@ -116,7 +119,8 @@ class QPolicy(NetworkPolicy[QHeader]):
         """
         pixels = self._pixels(inputs)
         with torch.no_grad():
-            return mean_values(self.network(self.normalise(torch.from_numpy(inputs.features)), pixels))
+            features = self.normalise(torch.from_numpy(inputs.features)).to(self.device)
+            return mean_values(self.network(features, pixels)).cpu()
 
     def scores(
         self,
@@ -128,7 +132,7 @@ class QPolicy(NetworkPolicy[QHeader]):
 
     def weights(self) -> Tensors:
         """Return copies of what an actor needs: all parameters in one array, and the moments."""
-        flat: NDArray[np.float32] = self.network.parameters_flat.numpy().copy()
+        flat: NDArray[np.float32] = self.network.parameters_flat.cpu().numpy().copy()
         return {"parameters": flat, **self.moments.state()}
 
     def load_weights(self, tensors: Mapping[str, NDArray[Any]]) -> None:

@@ -21,6 +21,7 @@ from soulslab.learn.rainbow.policy import QHeader, QPolicy
 from soulslab.learn.rainbow.remote_actor import RemoteActor
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.runs import RunFolder
+from soulslab.learn.torch_device import select_device
 from soulslab.version import VERSION
 
 
@@ -66,7 +67,8 @@ def set_up_run(
             n_envs=n_envs,
             feature_names=names,
         )
-        policy = QPolicy(header, torch.Generator().manual_seed(settings.run.seed))
+        generator = torch.Generator().manual_seed(settings.run.seed)
+        policy = QPolicy(header, generator, select_device(settings.run.device))
         initialise(policy, env)
         shown = _read_shown(folder, env) if settings.demonstrations.path else None
         if settings.run.actor == "apart":

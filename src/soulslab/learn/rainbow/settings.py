@@ -170,6 +170,7 @@ class RainbowRunSettings(RunSettings, frozen=True, forbid_unknown_fields=True, k
 
     Attributes:
         seed: Seed of the networks, the actions, the sampling and the environments.
+        device: Device of the network that is trained: ``cpu``; ``cuda``, the GPU; or ``auto``, the GPU if there is one.
         total_steps: Number of game decisions after which the run is complete; the schedules end there.
         max_seconds: Training time after which the run stops, even if the schedules have not ended (s).
         stop_win_rate: The run stops when the evaluated win rate is above this, or the moving average if the run does
