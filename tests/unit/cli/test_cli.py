@@ -140,7 +140,7 @@ def test_train_settings_mistakes(tmp_path, monkeypatch, capsys):
     [
         (["--env", "nope-v0"], "`nope` doesn't exist", 2),
         (["--set", "env.options.boss=jugde"], "did you mean 'judge'", 2),
-        (["--set", "env.options.num_envs=3"], "env.options.num_envs: is no option", 2),
+        (["--set", "env.options.num_envs=3"], "env.options.num_envs: is not an option", 2),
         (["--env", "CartPole-v1", "--set", "env.options.boss=judge"], "keyword argument 'boss'", 2),
         (["--run-dir", "/dev/null/x"], "/dev/null/x: could not be written: Not a directory", 1),
     ],

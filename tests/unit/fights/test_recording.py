@@ -204,7 +204,7 @@ def test_an_existing_data_set_is_extended_and_not_overwritten(out):
     assert [outcome["seed"] for outcome in read_outcomes(describe(out))] == [0, 1]
     with pytest.raises(DemonstrationError, match="is there already; name another folder"):
         FightRecorder(out, ARENA_ID, ARENA, "reference")
-    with pytest.raises(DemonstrationError, match="phase is '1' there and '2' here"):
+    with pytest.raises(DemonstrationError, match="phase is '1' in the recording and '2' here"):
         FightRecorder(out, ARENA_ID, {**ARENA, "phase": "2"}, "reference", is_continued=True)
 
 
@@ -214,7 +214,7 @@ def test_a_fight_is_recorded_once(out):
     with FightRecorder(out, ARENA_ID, ARENA, "reference", is_continued=True) as recorder:
         assert recorder.seeds == {0}
         assert recorder.is_recorded(episode)
-        with pytest.raises(DemonstrationError, match=r"episode 0: holds this fight already \(seed 0\)"):
+        with pytest.raises(DemonstrationError, match=r"episode 0: already holds this fight \(seed 0\)"):
             record_fight(recorder, 0)
         other = episode._replace(actions=episode.actions.copy())
         other.actions[-1] = NOTHING
