@@ -85,7 +85,7 @@ def test_the_nearest_place_inside_has_its_margin(ring, place, margin):
     if boundary.distance(place) >= wanted:
         np.testing.assert_array_equal(inside, place)
     else:  # and nothing on a grid is nearer, but for what a corner costs
-        xs, ys, field = boundary.field(0.5)
+        xs, ys, field = boundary.distance_grid(0.5)
         grid = np.stack(np.meshgrid(xs, ys), axis=-1)[field >= wanted]
         nearest = np.hypot(*(grid - place).T).min() if len(grid) else np.inf
         assert np.hypot(*(inside - place)) <= nearest + 2.0 * wanted + 1.0
@@ -103,7 +103,7 @@ def test_many_places_are_many_single_ones():
     for i in (0, 17, 4097, 4999):
         assert distances[i] == boundary.distance(many[i])
         np.testing.assert_array_equal(ways[i], boundary.normal(many[i]))
-    x, y, field = boundary.field(0.5)
+    x, y, field = boundary.distance_grid(0.5)
     assert field[3, 7] == boundary.distance((x[7], y[3]))
 
 
