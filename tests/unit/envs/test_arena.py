@@ -295,7 +295,7 @@ def test_a_report_where_gymnasium_s_limit_truncates(reward):
     assert ours[-1][3]
     np.testing.assert_equal(ours[-1][4]["fight"], theirs[-1][4]["fight"])
     assert "fight" not in ours[-2][4]
-    with pytest.raises(EnvironmentUsageError, match="no duel"):
+    with pytest.raises(EnvironmentUsageError, match="does not report fights"):
         FightReport(gymnasium.make("CartPole-v1"))
 
 

@@ -55,11 +55,11 @@ def test_an_attribute_that_fails_is_refused_by_name_before_anything_is_written(v
 
 
 @pytest.mark.parametrize(("versions", "level"), [(("2.0",), logging.WARNING), (("", "2.0"), logging.DEBUG)])
-def test_what_passed_is_told_and_louder_for_an_unknown_version(caplog, versions, level):
+def test_a_passed_check_is_logged_as_a_warning_for_an_unknown_version(caplog, versions, level):
     with caplog.at_level(logging.DEBUG, "soulslab.envs.attribute_gate"):
         AttributeGate(("hp", "x"))(ToySession(versions))
-    told = [record for record in caplog.records if "all 2 attributes" in record.getMessage()]
-    assert [record.levelno for record in told] == [level]
+    records = [record for record in caplog.records if "all 2 needed attributes" in record.getMessage()]
+    assert [record.levelno for record in records] == [level]
 
 
 def test_a_profile_without_versions_is_not_checked():

@@ -22,7 +22,7 @@ RESET = [{"restart": True}]
 
 @pytest.fixture(autouse=True)
 def shorten_the_stand(monkeypatch):
-    monkeypatch.setattr("soulslab.envs.traced_episode.STAND_S", 0.1)
+    monkeypatch.setattr("soulslab.envs.traced_episode.PAUSE_S", 0.1)
 
 
 def verify(change=lambda _toy, _number: None, settings=SETTINGS, profile=None, **table):
@@ -210,7 +210,7 @@ def test_a_game_that_moves_while_it_is_paused(moves, words):
     found = verify_game(toy_profile(reset=RESET), SETTINGS, open_toy)
     assert words in found.motion
     assert not found.is_verified
-    assert "does not stand still while it is paused" in failures_of(found)[0]
+    assert "it changes while it is paused" in failures_of(found)[0]
 
 
 class RealtimeSession(FakeSession):
@@ -244,12 +244,12 @@ def test_a_game_that_ends_is_a_failure_and_what_was_played_is_kept():
     found, _ = verify(change)
     assert (found.n_played, found.n_steps) == (1, 40)
     assert "has ended" in found.error
-    assert "it could not be played to the end after 1 of 3 episodes" in failures_of(found)[0]
+    assert "an episode could not be completed after 1 of 3 episodes" in failures_of(found)[0]
 
 
 def test_an_end_condition_that_holds_at_once_is_a_failure():
     found, _ = verify(end={"death": {"attribute": "hp", "at_most": 100}})
-    assert "holds after env.reset" in found.error
+    assert "is true after env.reset" in found.error
 
 
 def test_a_count_of_ticks_that_stays_unreadable_is_a_failure():
@@ -323,7 +323,7 @@ def test_the_table_has_a_row_for_each_game():
     assert lines[4].split()[-1] == "yes"
     assert any(line.startswith("A game") and line.endswith("no") for line in lines)
     assert ["median", "450", "15.0", "0.0"] in [line.split() for line in lines]  # of the games that were played
-    assert "it could not be played to the end: no process is called" in " ".join(lines)
+    assert "an episode could not be completed: no process is called" in " ".join(lines)
     assert all(len(line) <= 80 for line in lines)
 
 

@@ -262,4 +262,6 @@ def _check(target: str, every_steps: int, interval_s: float, n_steps: int) -> No
     elif Path(target).suffix not in {".png", ".html"}:
         raise EnvironmentUsageError(f"LivePlot: target must be 'window' or end in .png or .html, not {target!r}")
     elif not Path(target).parent.is_dir():
-        raise EnvironmentUsageError(f"LivePlot: the folder {Path(target).parent} of {target} does not exist; create it first")
+        raise EnvironmentUsageError(
+            f"LivePlot: the folder {Path(target).parent} of {target} does not exist; create it first"
+        )
