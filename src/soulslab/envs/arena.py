@@ -94,13 +94,13 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
 
         Args:
             seed: Seed of this fight and of the following fights, from 0 to 2**64 - 1.
-            options: Must be empty or None; there are no reset options.
+            options: Must be empty or None; the environment has no reset options.
 
         Raises:
             EnvironmentUsageError: The seed is out of range, or an option is given.
         """
         reset_options_of(options)
-        super().reset(seed=None if seed is None else _checked_seed(seed))
+        super().reset(seed=_checked_seed(seed) if seed is not None else None)
         simulator, everyone = self._duels.simulator, np.ones(1, np.bool_)
         if seed is not None:
             simulator.seed(np.array([seed], np.uint64), everyone)
@@ -121,7 +121,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         """Take one decision; see `gymnasium.Env.step`.
 
         Raises:
-            NotResetError: There was no reset yet, or the fight has ended.
+            NotResetError: `reset` was not called yet, or the fight has ended.
             InvalidActionError: The action is not an integer from 0 to 19.
             WindowGoneError: The window of ``render_mode="human"`` was closed; the next reset opens a new one.
         """
@@ -129,7 +129,8 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
             raise NotResetError("step: the fight is over or has not begun; call reset() first")
         self._actions[0] = action_number(action, N_ACTIONS)
         simulator, result = self._duels.simulator, self._duels.simulator.results[0]
-        before = None if self._film is None and self._window is None else simulator.duels.copy()
+        is_shown = self._film is not None or self._window is not None
+        before = simulator.duels.copy() if is_shown else None
         ended = self._duels.step(self._actions)
         if before is not None:
             self._show_step(before)
@@ -167,12 +168,12 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
             ``"human"``, whose window is updated by each step.
 
         Raises:
-            NotResetError: There was no reset yet.
+            NotResetError: `reset` was not called yet.
         """
         if self.render_mode in (None, "human"):
             return None
         if not self.simulator.duels["rng"][0]:
-            raise NotResetError("render: there is no fight yet; call reset() first")
+            raise NotResetError("render: no fight has begun; call reset() first")
         if self._film is None:
             return self._draw()
         film, self._film = self._film, []
@@ -193,16 +194,16 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         """Return ``info["fight"]`` as if the fight ended now.
 
         Raises:
-            NotResetError: There was no reset yet.
+            NotResetError: `reset` was not called yet.
         """
         if not self.simulator.duels["rng"][0]:
-            raise NotResetError("fight_report: there is no fight yet; call reset() first")
+            raise NotResetError("fight_report: no fight has begun; call reset() first")
         return self._duels.running_report(0)
 
     def _show_start(self) -> None:
         """Show the start of a fight in the window, which is opened if needed."""
         simulator, options = self.simulator, self._duels.options
-        if self._window is None or not self._window.is_open:
+        if not (self._window and self._window.is_open):
             self.close()
             self._window = open_fight_window(self.boss, str(options.phase))
         self._window.begin(simulator.duels[0])
@@ -321,7 +322,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
             actions: (N,) integers from 0 to 19.
 
         Raises:
-            NotResetError: There was no reset yet; with ``"Disabled"`` autoreset also if a fight has ended.
+            NotResetError: `reset` was not called yet; with ``"Disabled"`` autoreset also if a fight has ended.
             InvalidActionError: An action is out of range, or the shape is not (N,). No fight was stepped.
         """
         simulator = self._duels.simulator
@@ -342,12 +343,12 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         """Return a drawing of each fight from above, N times (H, W, 3) uint8; None without a render mode.
 
         Raises:
-            NotResetError: There was no reset yet.
+            NotResetError: `reset` was not called yet.
         """
         if self.render_mode is None:
             return None
         if not self._is_ready:
-            raise NotResetError("render: there is no fight yet; call reset() first")
+            raise NotResetError("render: no fight has begun; call reset() first")
         from soulslab.arena.top_down import draw_duel  # noqa: PLC0415 (OpenCV takes 0.1 s to import)
 
         simulator = self._duels.simulator
@@ -447,8 +448,8 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         arrays = self._state_arrays()
         for name, array in arrays.items():
             given = state.get(name)
-            if given is None or given.shape != array.shape or given.dtype != array.dtype:
-                got = "nothing" if given is None else f"{given.dtype} {given.shape}"
+            if not isinstance(given, np.ndarray) or (given.shape, given.dtype) != (array.shape, array.dtype):
+                got = f"{given.dtype} {given.shape}" if isinstance(given, np.ndarray) else repr(given)
                 raise EnvironmentUsageError(f"set_state: {name!r} must be {array.dtype} {array.shape}, not {got}")
         simulator = self._duels.simulator
         wrong = find_impossible_field(np.ascontiguousarray(state["duels"]).view(DUEL)[:, 0], simulator.fight[0])
@@ -488,12 +489,12 @@ def open_fight_window(boss: Boss, phase: str) -> FightWindow:
 
     Raises:
         MissingDependencyError: panda3d is not installed.
-        DisplayError: There is no display.
+        DisplayError: No display is available.
     """
     try:
         from soulslab.arena.window.fight_window import FightWindow  # noqa: PLC0415 (the extra `window`)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("soulslab"):
+        if not error.name or error.name.startswith("soulslab"):
             raise
         raise MissingDependencyError(error.name.partition(".")[0], "window") from error
     return FightWindow(boss, phase)

@@ -160,7 +160,7 @@ class Duels:
         """Return a copy of the reports of the last finished fights: arrays for all duels, or scalars for one."""
         # Copied as bytes, because numpy copies records field by field.
         reports = self.simulator.reports.view(np.uint8).copy().view(FIGHT_REPORT)
-        return self._report(reports if place is None else reports[place], is_single=place is not None)
+        return self._report(reports[place] if place is not None else reports, is_single=place is not None)
 
     def empty_report(self) -> Info:
         """Return the report of a fight without decisions, with the keys and types of `fight_report` for one duel."""

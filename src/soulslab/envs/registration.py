@@ -88,7 +88,7 @@ def register_all() -> None:
             register(
                 id=env_id,
                 entry_point=f"{__name__}:{name}",
-                vector_entry_point=None if vector_name is None else f"{__name__}:{vector_name}",
+                vector_entry_point=f"{__name__}:{vector_name}" if vector_name is not None else None,
                 disable_env_checker=True,
                 order_enforce=False,
                 kwargs=dict(SOULS_IDS.get(env_id, {})),

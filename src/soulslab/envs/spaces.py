@@ -110,12 +110,12 @@ def _field_space(field: DuelField, bounds: DuelLimits) -> spaces.Space[Any]:
     if field.name not in most:
         return spaces.Box(0.0, MAX_ANIMATION_S, (1,), np.float32)
     most_hp = most[field.name]
-    return spaces.Box(0.0, float(MOST_VITALS if most_hp is None else most_hp), (1,), np.float32)
+    return spaces.Box(0.0, float(most_hp if most_hp is not None else MOST_VITALS), (1,), np.float32)
 
 
 def _full_space(value: int | None) -> spaces.Discrete:
     """Return the space of full health or stamina."""
-    return spaces.Discrete(MOST_VITALS, start=1) if value is None else spaces.Discrete(1, start=value)
+    return spaces.Discrete(1, start=value) if value is not None else spaces.Discrete(MOST_VITALS, start=1)
 
 
 def duel_observation(states: NDArray[np.record], kind: str = "dict") -> dict[str, NDArray[Any]]:

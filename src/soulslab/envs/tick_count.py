@@ -60,7 +60,7 @@ class TickCount:
             LostTickError: The number of ticks is not the expected one, and `on_lost_tick` is ``error``.
         """
         before, self.value = self.value, ticks
-        self.n_ticks = 0 if self._fact is None else ticks_between(before, ticks, self._fact)
+        self.n_ticks = ticks_between(before, ticks, self._fact) if self._fact is not None else 0
         self._n_steps += 1
         if n_expected is None or self.n_ticks == n_expected or has_restarted(self.n_ticks, ticks, n_expected):
             return

@@ -368,7 +368,7 @@ def _read(path: Path, file: Hdf5Node) -> Trace:
     kind, number = facts.pop("kind", None), facts.pop("format", None)
     if (kind, number) != ("trace", FORMAT):
         raise RecordingError(
-            path, f"is no trace of format {FORMAT}; traces are written by: soulslab siphon verify --record"
+            path, f"is not a trace of format {FORMAT}; traces are written by: soulslab siphon verify --record"
         )
     missing = [name for name in _DATA_SETS if name not in file.items]
     if missing:

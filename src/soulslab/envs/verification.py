@@ -205,7 +205,9 @@ class _Verifier:
     def __init__(self, profile: Profile, settings: VerifySettings, source: str) -> None:
         self._profile = profile
         self._settings = settings
-        self._env = EnvSettings(actions={"none": ()}) if profile.env is None else read_settings(profile, source)
+        self._env = EnvSettings(actions={"none": ()})
+        if profile.env is not None:
+            self._env = read_settings(profile, source)
         self._held = draw_keys(_actions(profile, self._env, source), settings.n_steps, settings.seed)
         self._step_s = settings.step_ticks * ((not profile.clock.tick_hz and self._env.step_s) or tick_s(profile))
         self._frame: FrameFormat | None = None
@@ -246,7 +248,7 @@ class _Verifier:
         episode = TracedEpisode(self._profile, self._env, holder)
         frame = self._frame = self._frame or FrameFormat(*episode.session.info.window_px)
         with contextlib.ExitStack() as stack:
-            writer = None if path is None else stack.enter_context(TraceWriter(path))
+            writer = stack.enter_context(TraceWriter(path)) if path is not None else None
             frames = _FrameSink(writer, self._first)
             if number == 1:
                 self.found.motion = episode.find_motion(frame)
@@ -255,7 +257,9 @@ class _Verifier:
                 self.found.motion = self.found.motion or episode.find_motion(frame)
             self._count(number, episode)
             trace = self._make_trace(number, episode)
-            trace = msgspec.structs.replace(trace, frame=frames.kept.get if path is None else partial(read_frame, path))
+            trace = msgspec.structs.replace(
+                trace, frame=partial(read_frame, path) if path is not None else frames.kept.get
+            )
             if writer is not None:
                 writer.finish(trace)
         return trace
@@ -326,7 +330,7 @@ class _FrameSink:
 
 
 def _actions(profile: Profile, env: EnvSettings, source: str) -> list[tuple[str, ...]]:
-    """Return the keys of each action of ``[env]``, or each key of ``[keys]`` if there are no actions."""
+    """Return the keys of each action of ``[env]``, or each key of ``[keys]`` without actions."""
     actions = [tuple(profile.keys[name] for name in names) for names in env.actions.values() if names]
     actions = actions or [(key,) for key in profile.keys.values()]
     if not actions:

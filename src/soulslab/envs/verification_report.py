@@ -122,7 +122,7 @@ def describe(difference: Difference) -> str:
         parts.append(f"{len(difference.values) - MAX_NAMED} more attributes differ")
     if difference.has_other_frame:
         parts.append(
-            "the picture differs" if difference.region is None else f"the picture differs in {difference.region}"
+            f"the picture differs in {difference.region}" if difference.region is not None else "the picture differs"
         )
     return f"step {difference.step} ({keys}): {', '.join(parts)}"
 
@@ -157,7 +157,9 @@ def _keys(held: tuple[str, ...]) -> str:
 
 def _shown(value: Value | None) -> str:
     # With fewer digits, different values might look equal.
-    return "unreadable" if value is None else repr(value) if isinstance(value, float) else format_value(value)
+    if value is None:
+        return "unreadable"
+    return repr(value) if isinstance(value, float) else format_value(value)
 
 
 def _plain(value: Value | None) -> Any:

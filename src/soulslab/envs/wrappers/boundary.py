@@ -39,8 +39,8 @@ class Boundary:
         rings: The rings as read-only float64 arrays.
 
     Raises:
-        EnvironmentUsageError: There is no ring, or a ring has fewer than three corners, no area, or a number that is
-            not finite.
+        EnvironmentUsageError: The list is empty, or a ring has fewer than three corners, no area, or a number that
+            is not finite.
     """
 
     def __init__(self, rings: Sequence[ArrayLike]) -> None:

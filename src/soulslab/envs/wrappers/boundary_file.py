@@ -49,7 +49,7 @@ def load_boundary(path: str | Path) -> Boundary:
     path = Path(path)
     arrays = read_npz(path) if _checked_suffix(path) == ".npz" else _read_toml(path)
     if np.ravel(arrays.pop("format", -1)).tolist() != [FORMAT]:
-        raise ConfigError(f"is no boundary of format {FORMAT}", path="format", source=path)
+        raise ConfigError(f"is not a boundary of format {FORMAT}", path="format", source=path)
     try:
         return Boundary(list(arrays.values()))
     except EnvironmentUsageError as error:

@@ -50,7 +50,7 @@ class LivePlot(Wrapper, RecordConstructorArgs):
         n_steps: Number of steps that the plot shows.
 
     Raises:
-        EnvironmentUsageError: An option is invalid, there is no display for a window, or the file cannot be written.
+        EnvironmentUsageError: An option is invalid, a window has no display, or the file cannot be written.
         MissingDependencyError: matplotlib is not installed.
     """
 
@@ -257,7 +257,7 @@ def _check(target: str, every_steps: int, interval_s: float, n_steps: int) -> No
     if target == "window":
         if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
             raise EnvironmentUsageError(
-                "LivePlot: there is no display for a window (no DISPLAY); use a file, such as target='fight.html'"
+                "LivePlot: no display for a window (DISPLAY is not set); use a file, such as target='fight.html'"
             )
     elif Path(target).suffix not in {".png", ".html"}:
         raise EnvironmentUsageError(f"LivePlot: target must be 'window' or end in .png or .html, not {target!r}")

@@ -87,7 +87,7 @@ class DodgeShaping(Wrapper, RecordConstructorArgs):
                 raise EnvironmentUsageError(
                     f"DodgeShaping: {name} must be 0 or more, not {getattr(self._rewards, name)}"
                 )
-        self._windows = _numbered(_boss_wind_ups(env) if wind_ups is None else wind_ups)
+        self._windows = _numbered(wind_ups if wind_ups is not None else _boss_wind_ups(env))
         self._before = _BossState(-1, 0.0, 0.0)
         self._rewarded: set[int] = set()
 
