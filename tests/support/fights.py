@@ -1,4 +1,4 @@
-"""Recorded fights as tests need them: small data sets, and what an environment gives for the same actions."""
+"""Recorded fights for tests: small data sets, and replays of their actions in an environment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def record_reference(folder: Path, options: dict[str, Any], n_fights: int, seed:
 
 
 def record_random(folder: Path, env_id: str, options: dict[str, Any], n_episodes: int) -> list[Episode]:
-    """Record somebody who does anything that is open; return what was recorded."""
+    """Record a player that chooses random allowed actions; return the recording."""
     rng = np.random.default_rng(5)
     env = gymnasium.make(env_id, **options)
 
@@ -42,13 +42,13 @@ def record_random(folder: Path, env_id: str, options: dict[str, Any], n_episodes
 
 
 def play_again(env_id: str, options: dict[str, Any], episode: Episode) -> Episode:
-    """Play the actions of an episode in a fresh environment."""
+    """Play the actions of an episode in a new environment."""
     actions = iter(episode.actions.tolist())
     return play_episode(gymnasium.make(env_id, **options), lambda *_: next(actions), episode.seed)
 
 
 def check_same(one: Episode, other: Episode) -> None:
-    """Check that two episodes are the same to the last bit."""
+    """Check that two episodes are equal in all bits."""
     for name in ("actions", "n_decisions", "masks", "rewards"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
     assert one.is_terminated == other.is_terminated
