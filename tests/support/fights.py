@@ -1,4 +1,4 @@
-"""Small data sets of fights for tests, and replays for comparison."""
+"""Recorded fights for tests: small data sets, and replays of their actions in an environment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def record_reference(folder: Path, options: dict[str, Any], n_fights: int, seed:
 
 
 def record_random(folder: Path, env_id: str, options: dict[str, Any], n_episodes: int) -> list[Episode]:
-    """Record a player with random allowed actions; return the episodes."""
+    """Record a player that chooses random allowed actions; return the recording."""
     rng = np.random.default_rng(5)
     env = gymnasium.make(env_id, **options)
 
@@ -48,7 +48,7 @@ def play_again(env_id: str, options: dict[str, Any], episode: Episode) -> Episod
 
 
 def check_same(one: Episode, other: Episode) -> None:
-    """Check that two episodes are bitwise equal."""
+    """Check that two episodes are equal in all bits."""
     for name in ("actions", "n_decisions", "masks", "rewards"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
     assert one.is_terminated == other.is_terminated

@@ -1,4 +1,4 @@
-"""Environments of the built-in fight without a window, and wall time that a test moves by itself."""
+"""Environments of the built-in fight without a window, and a wall clock that a test controls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from soulslab.siphon.session import SessionOptions
 
 
 class Fights:
-    """Opens sessions with the fight that an environment's options ask for, and remembers them."""
+    """A session factory with the fight of an environment's options; keeps its sessions."""
 
     def __init__(self, options: dict[str, str], profile: Profile | None = None) -> None:
         self._options = SessionOptions(options=options)
@@ -39,7 +39,7 @@ def launch_options(**options: Any) -> dict[str, str]:
 
 
 def live_env(render_mode: str | None = None, profile: Profile | None = None, **options: Any) -> Any:
-    """Return an environment of the fake arena, and what opens its sessions as ``env.fights``."""
+    """Return an environment of the fake arena; its session factory is ``env.fights``."""
     fights = Fights(launch_options(**options), profile)
     session: Any = fights if profile is None else fights()
     env: Any = ArenaLiveEnv(render_mode, session=session, **options)
@@ -48,12 +48,12 @@ def live_env(render_mode: str | None = None, profile: Profile | None = None, **o
 
 
 class WallTime:
-    """Stands in for the module ``time``: passes only by sleeping, and with it the time of a game.
+    """Replaces the module ``time``: only sleeping advances the time, and the time of a game with it.
 
     Attributes:
-        now_s: The time.
-        slept_s: How long each sleep was.
-        game: Whose ticks pass; None for nobody's.
+        now_s: Current time.
+        slept_s: Duration of each sleep.
+        game: Game whose ticks advance; None for no game.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class WallTime:
         self.pass_time(seconds)
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass that nobody slept."""
+        """Advance the time without a sleep."""
         self.now_s += seconds
         if self.game is not None:
             self.game.pass_time(seconds * self.speed)

@@ -18,7 +18,7 @@ from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, NOTHING, PARRY
 EVERYONE = np.ones(1, np.bool_)
 
 
-def record_actionsst(boss, *, seed=1, **options):
+def fight_against(boss, *, seed=1, **options):
     simulator = Simulator(
         load_boss(boss, list(load_knight().knock_backs)), 1, FightOptions(autoreset="disabled", **options)
     )
@@ -45,7 +45,7 @@ def difference(first, second):
 
 @pytest.mark.parametrize("height_px", [540, 241, 90])
 def test_size_and_type(height_px):
-    picture = draw(record_actionsst("judge"), height_px=height_px)
+    picture = draw(fight_against("judge"), height_px=height_px)
     height, width, channels = picture.shape
     assert height % 2 == width % 2 == 0
     assert abs(height - height_px) <= 1
@@ -54,7 +54,7 @@ def test_size_and_type(height_px):
 
 
 def test_equal_states_give_equal_pictures_and_drawing_changes_nothing():
-    first, second = record_actionsst("judge"), record_actionsst("judge")
+    first, second = fight_against("judge"), fight_against("judge")
     for action in (0, 0, LIGHT_ATTACK, NOTHING):
         step(first, action)
         step(second, action)
@@ -67,7 +67,7 @@ def test_equal_states_give_equal_pictures_and_drawing_changes_nothing():
 @pytest.mark.parametrize("boss", boss_names())
 @pytest.mark.parametrize("phase", ["full", "2"])
 def test_whole_fights_can_be_drawn(boss, phase):
-    simulator = record_actionsst(boss, phase=phase, random_pose=True, seed=5)
+    simulator = fight_against(boss, phase=phase, random_pose=True, seed=5)
     rng = np.random.default_rng(5)
     seen = set()
     while not simulator.duels["over"][0]:
@@ -82,7 +82,7 @@ def test_whole_fights_can_be_drawn(boss, phase):
 
 
 def test_a_fall_from_the_cliff_can_be_drawn():
-    simulator = record_actionsst("judge")
+    simulator = fight_against("judge")
     duel, fight = simulator.duels[0], simulator.fight[0]
     duel.p_x = fight.centre_x + fight.cliff_x * (fight.radius + 0.1)
     duel.p_y = fight.centre_y + fight.cliff_y * (fight.radius + 0.1)
@@ -101,7 +101,7 @@ def wind_up(simulator):
 
 
 def test_a_blow_is_seen_coming_where_it_will_hurt_and_flashes():
-    simulator = record_actionsst("judge", seed=4)
+    simulator = fight_against("judge", seed=4)
     duel, fight = simulator.duels[0], simulator.fight[0]
     duel.b_mode, duel.b_move, duel.b_ticks, duel.b_window = 1, 7, 2, 0  # spin_behind: all around
     early = draw(simulator, has_hud=False)
@@ -116,7 +116,7 @@ def test_a_blow_is_seen_coming_where_it_will_hurt_and_flashes():
 
 @pytest.mark.parametrize("action", [FIRST_ROLL + 2, LIGHT_ATTACK, PARRY])
 def test_what_the_player_does_is_seen(action):
-    idle, busy = record_actionsst("judge"), record_actionsst("judge")
+    idle, busy = fight_against("judge"), fight_against("judge")
     for _ in range(3):
         step(idle, NOTHING)
         step(busy, action)
@@ -125,7 +125,7 @@ def test_what_the_player_does_is_seen(action):
 
 
 def test_the_bars_show_health_and_stamina():
-    full, hurt = record_actionsst("judge"), record_actionsst("judge")
+    full, hurt = fight_against("judge"), fight_against("judge")
     hurt.duels["p_hp"] *= 0.3
     hurt.duels["p_sp"] *= 0.3
     hurt.duels["b_hp"] *= 0.3
@@ -141,7 +141,7 @@ def test_the_bars_show_health_and_stamina():
 
 @pytest.mark.parametrize(("won", "dominant"), [(1, 1), (0, 0)])
 def test_the_end_is_told_in_gold_or_red(won, dominant):
-    simulator = record_actionsst("judge")
+    simulator = fight_against("judge")
     simulator.duels["over"], simulator.duels["won"] = 1, won
     band = draw(simulator)[345:454].astype(int)
     bright = band[band.max(axis=2) > 140]
@@ -187,7 +187,7 @@ COUNTED_BY_THE_STEP |= {"s_masked", "s_rolls", "s_attacks", "s_return"}
 @pytest.mark.parametrize("skip_locked", [False, True])
 @pytest.mark.parametrize("boss", boss_names())
 def test_a_replay_ends_exactly_where_the_step_did(boss, skip_locked):
-    simulator = record_actionsst(boss, skip_locked=skip_locked, random_pose=True)
+    simulator = fight_against(boss, skip_locked=skip_locked, random_pose=True)
     rng = np.random.default_rng(0)
     fields = [name for name in simulator.duels.dtype.names if name not in COUNTED_BY_THE_STEP]
     n_long = 0
@@ -206,7 +206,7 @@ def test_a_replay_ends_exactly_where_the_step_did(boss, skip_locked):
 
 
 def test_a_step_is_filmed_at_thirty_frames_a_second():
-    simulator = record_actionsst("judge")
+    simulator = fight_against("judge")
     step(simulator, 0)
     before = simulator.duels.copy()
     first = draw(simulator)
@@ -218,7 +218,7 @@ def test_a_step_is_filmed_at_thirty_frames_a_second():
 
 
 def test_pictures_survive_a_png():
-    picture = draw(record_actionsst("frost_beast"), height_px=180)
+    picture = draw(fight_against("frost_beast"), height_px=180)
     ok, png = cv2.imencode(".png", picture[..., ::-1])
     assert ok
     np.testing.assert_array_equal(cv2.imdecode(png, cv2.IMREAD_COLOR)[..., ::-1], picture)

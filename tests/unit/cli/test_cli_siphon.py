@@ -129,7 +129,7 @@ def test_a_missing_trace_is_an_error(capsys, tmp_path):
 
 def test_a_profile_without_keys_cannot_be_verified(capsys, file):
     assert cli.run(["siphon", "verify", str(file)]) == 2
-    assert "keys: names no key" in said(capsys)
+    assert "keys: has no key" in said(capsys)
 
 
 def test_an_unreachable_server_is_an_error(capsys, tmp_path):

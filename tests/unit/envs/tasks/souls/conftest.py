@@ -1,4 +1,4 @@
-"""What the tests of bosses of real games share."""
+"""Fixtures of the tests of bosses of real games."""
 
 import pytest
 
@@ -7,10 +7,10 @@ from support.souls_env import Souls
 
 @pytest.fixture
 def make(tmp_path, monkeypatch):
-    """Return what makes environments, which are closed in the end."""
-    # A game that its own speed steps gets on with each look at it, not with wall time.
+    """A function that makes environments; they are closed at the end of the test."""
+    # The time of a game with a scaled clock advances with each read, not with wall time.
     monkeypatch.setattr("soulslab.envs.attribute_gate.SPAN_S", 0.04)
-    # The looks take most of the time of a reset here.
+    # The reads take most of the time of a reset here.
     monkeypatch.setattr("soulslab.envs.attribute_gate.N_LOOKS", 2)
     made = []
 

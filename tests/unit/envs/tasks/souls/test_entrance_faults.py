@@ -1,4 +1,4 @@
-"""What goes wrong on the way into a real game's fight, and in it: clear errors, bounded retries, and a next reset."""
+"""Faults in the entrance into a real game's fight, and in the fight: errors, bounded retries, and the next reset."""
 
 import logging
 import time
@@ -11,18 +11,16 @@ from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.tasks.duel.lock_on_recovery import UNLOCKED_LOOKS
 from soulslab.envs.tasks.souls import souls_entrance as entrance
 from soulslab.errors import EntityNotFoundError, EnvironmentUsageError, PointerError, ProfileError, ResetFailedError
+from support.long_form import IS_LONG
 from support.souls_env import BOSSES
 
 N_TRIES = 4
-
-
-def each_boss(test):
-    """Have a test run with each boss."""
-    return pytest.mark.parametrize(("game", "boss"), BOSSES)(test)
+#: Runs a test with each boss; in the short form with one boss of each game.
+each_boss = pytest.mark.parametrize(("game", "boss"), BOSSES if IS_LONG else BOSSES[1:])
 
 
 def check_failure(souls, caplog, state, saw):
-    """A reset fails in a state after all its tries; the log has the reason of each."""
+    """Check that a reset fails in a state after all tries, and that the log has the reason of each."""
     with caplog.at_level(logging.WARNING), pytest.raises(ResetFailedError) as caught:
         souls.env.reset()
     error = caught.value
@@ -37,11 +35,11 @@ def check_failure(souls, caplog, state, saw):
     assert all(f"state {state!r}" in line and saw in line for line in lines)
 
 
-# --- on the way -------------------------------------------------------------------------------------------------
+# --- in the entrance ---------------------------------------------------------------------------------------------
 
 
 @each_boss
-def test_a_boss_that_is_not_there(make, caplog, game, boss):
+def test_a_missing_boss(make, caplog, game, boss):
     def arrange(world):
         world.has_boss = False
 
@@ -54,7 +52,7 @@ def test_a_boss_that_is_not_there(make, caplog, game, boss):
 
 
 @each_boss
-def test_another_boss_than_was_asked_for_is_not_tried_again(make, game, boss):
+def test_another_boss_than_expected_is_not_retried(make, game, boss):
     souls = make(game, boss, expected={"max_hp": 1999})
     with pytest.raises(EnvironmentUsageError, match=r"health of 1037 in the game, and 1999 in its file.*max_hp = 1037"):
         souls.env.reset()
@@ -62,7 +60,7 @@ def test_another_boss_than_was_asked_for_is_not_tried_again(make, game, boss):
 
 
 @each_boss
-def test_another_character_is_told_before_it_goes_all_the_way(make, game, boss):
+def test_another_character_than_expected_is_an_error_before_the_entrance(make, game, boss):
     souls = make(game, boss, expected={"player_max_hp": 600})
     with pytest.raises(EnvironmentUsageError, match=r"full health of 454 in the game, and 600 .*player_max_hp = 454"):
         souls.env.reset()
@@ -116,7 +114,7 @@ def test_a_load_that_never_ends(make, caplog):
     check_failure(souls, caplog, "load", "Player(screen='loading', is_in_control=False, hp=0)")
 
 
-def test_flags_that_do_not_take(make, caplog):
+def test_flags_that_do_not_keep_their_value(make, caplog):
     def arrange(world):
         def forget():
             world.flags.set(14000800, True)
@@ -127,7 +125,7 @@ def test_flags_that_do_not_take(make, caplog):
     check_failure(souls, caplog, "flags", "flag 14000800")
 
 
-def test_flags_that_are_nowhere(make, caplog):
+def test_flags_of_an_area_that_is_not_loaded(make, caplog):
     def arrange(world):
         world.flags.forget_areas()
 
@@ -135,7 +133,7 @@ def test_flags_that_are_nowhere(make, caplog):
     check_failure(souls, caplog, "flags", "block 0 of area 40 is not loaded")
 
 
-def test_a_world_that_goes_away_in_a_self_check_is_no_mistake(make, monkeypatch):
+def test_a_world_that_is_unloaded_during_a_self_check_is_retried(make, monkeypatch):
     monkeypatch.setattr(entrance, "AttributeGate", partial(AttributeGate, loading_s=0.0))
     souls = make("dark_souls_3", "vordt")
     examine, at = souls.session.examine, []
@@ -154,7 +152,7 @@ def test_a_world_that_goes_away_in_a_self_check_is_no_mistake(make, monkeypatch)
     souls.check_fight()
 
 
-def test_no_state_outlasts_the_wall_time_of_the_reset(make):
+def test_the_deadline_of_the_reset_ends_each_state(make):
     def arrange(world):
         world.load_s = 1e9
 
@@ -164,7 +162,7 @@ def test_no_state_outlasts_the_wall_time_of_the_reset(make):
     assert len(caught.value.reasons) == 1
 
 
-def test_what_was_seen_last_is_told_also_when_the_wall_time_is_over(make):
+def test_the_error_at_the_deadline_has_the_last_values(make):
     def arrange(world):
         world.on_advance = lambda: time.sleep(1.2) if world.at == "loading" else None
 
@@ -191,7 +189,7 @@ def test_a_second_try_at_the_fog_is_in_the_log(make, caplog):
     assert "a step further, with W pressed too" in caplog.text
 
 
-def test_a_profile_without_the_key_is_not_tried_again(monkeypatch, make):
+def test_a_profile_without_the_key_is_not_retried(monkeypatch, make):
     souls = make("dark_souls_3", "iudex")
     monkeypatch.delitem(souls.session.profile.keys, "interact")
     with pytest.raises(ProfileError, match=r"keys\.interact"):
@@ -203,7 +201,7 @@ def test_a_profile_without_the_key_is_not_tried_again(monkeypatch, make):
 
 
 @each_boss
-def test_a_chain_that_goes_null_in_the_middle_of_a_step(make, game, boss):
+def test_a_pointer_that_becomes_null_during_a_step(make, game, boss):
     souls = make(game, boss)
     souls.env.reset()
     souls.world.has_boss = False
@@ -218,7 +216,7 @@ def test_a_chain_that_goes_null_in_the_middle_of_a_step(make, game, boss):
 
 @pytest.mark.parametrize("episodes", ["in_place", "demo"])
 @each_boss
-def test_a_load_in_the_middle_of_a_step(make, game, boss, episodes):
+def test_a_load_during_a_step(make, game, boss, episodes):
     souls = make(game, boss, episodes=episodes)
     souls.env.reset()
     souls.world.load()
@@ -230,7 +228,7 @@ def test_a_load_in_the_middle_of_a_step(make, game, boss, episodes):
 
 
 @each_boss
-def test_a_lock_that_is_lost_is_asked_for_again(make, game, boss):
+def test_a_lost_lock_on_is_requested_again(make, game, boss):
     souls = make(game, boss)
     souls.env.reset()
     souls.world.fight.no_attack = True
@@ -245,7 +243,7 @@ def test_a_lock_that_is_lost_is_asked_for_again(make, game, boss):
 
 
 @each_boss
-def test_an_animation_that_nobody_knows_is_minus_one(make, game, boss):
+def test_an_unknown_animation_is_minus_one(make, game, boss):
     souls = make(game, boss)
     souls.env.reset()
     unknown = 987_654 if game == "elden_ring" else "Pirouette"
