@@ -1,4 +1,4 @@
-"""The boss's rules: roaming, choosing a move, and one tick of it."""
+"""Rules of the boss: roaming, choosing a move, attacking, and its projectiles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 def _number(name: str) -> int:
     """Return the number of an animation.
 
-    It is a numpy integer, because numba compiles a function anew for each Python integer that is a constant.
+    The result is a numpy integer, because numba compiles a function again for each Python integer constant.
     """
     return cast(int, np.int64(BOSS_ANIMATIONS.index(name)))
 
@@ -37,17 +37,17 @@ TURN_RIGHT_90, TURN_RIGHT_180 = _number("TurnBattle_Right90"), _number("TurnBatt
 TURN_LEFT_90, TURN_LEFT_180 = _number("TurnBattle_Left90"), _number("TurnBattle_Left180")
 STAGGER, PARRY_STUN, THROW_DEF = _number("SABreak"), _number("DamageParryEnemy1"), _number("ThrowDef")
 
-#: Off the nose by more than this (0.9 and 2.2 rad) it turns on the spot.
+#: The boss turns on the spot if the player is farther off its facing than this (0.9 and 2.2 rad).
 TURN_COS, TURN_180_COS = 0.6216, -0.5885
-#: A parry wants the player to face the boss within 60 degrees.
+#: A parry succeeds only if the player faces the boss within 60 degrees.
 PARRY_COS = 0.5
-#: Hits in a row that the reward term ``hit_streak`` goes on counting up to.
+#: Upper bound of the hit count of the reward term ``hit_streak``.
 MAX_STREAK = 5
 
 
 @rule
 def set_boss_animation(d: Record, number: int) -> None:
-    """Show an animation; its time starts over when it changes, that of walking and turning goes on."""
+    """Set the boss's animation; its time restarts when it changes, except between walks and turns."""
     if d.b_anim != number:
         if not (_is_walk_or_turn(d.b_anim) and _is_walk_or_turn(number)):
             d.b_bin_ticks = 0
@@ -62,7 +62,7 @@ def _is_walk_or_turn(number: int) -> bool:
 
 @kernel
 def start_move(d: Record, f: Record, number: int) -> None:
-    """Begin a move."""
+    """Start a move."""
     m = f.moves[number]
     d.b_mode = ATTACKING
     d.b_move = number
@@ -77,7 +77,7 @@ def start_move(d: Record, f: Record, number: int) -> None:
 
 @rule
 def _roam_for(d: Record, ticks: int) -> None:
-    """Leave whatever it did, and roam for a while, to one side or on the spot."""
+    """Stop the present action and roam for some ticks, to a random side or on the spot."""
     d.b_mode = ROAMING
     d.b_move = -1
     d.b_wait = ticks
@@ -94,7 +94,15 @@ def _stun(d: Record, mode: int, animation: int) -> None:
 
 @kernel
 def boss_tick(d: Record, f: Record, ux: float, uy: float, distance: float) -> None:
-    """Advance the boss by one tick. ``(ux, uy)`` points from the player to the boss, ``distance`` between centres."""
+    """Advance the boss by one tick.
+
+    Args:
+        d: The duel's record.
+        f: The fight's record.
+        ux: x of the unit vector from the player to the boss.
+        uy: y of that vector.
+        distance: Distance between the centres in m.
+    """
     d.b_ticks += 1
     d.b_anim_ticks += 1
     d.b_bin_ticks += 1
@@ -129,7 +137,7 @@ def boss_tick(d: Record, f: Record, ux: float, uy: float, distance: float) -> No
 
 @rule
 def _choose(d: Record, f: Record, ux: float, uy: float, distance: float) -> int:
-    """Draw one of the moves that fit distance, bearing, phase and cooldown, by weight; -1 if none does."""
+    """Draw a move that fits distance, bearing, phase and cooldown, by weight; return -1 if no move fits."""
     bearing_cos = d.b_fx * ux + d.b_fy * uy
     phase_bit = 1 << d.phase
     total = 0.0
@@ -169,12 +177,12 @@ def _fitting_weight(
 
 @rule
 def _roam(d: Record, f: Record, ux: float, uy: float, distance: float) -> None:
-    """Turn to the player and keep the distance. ``(ux, uy)`` points from the boss to the player."""
+    """Turn to the player and keep the distance; ``(ux, uy)`` is the unit vector from the boss to the player."""
     ahead = d.b_fx * ux + d.b_fy * uy
     aside = d.b_fx * uy - d.b_fy * ux
     d.b_fx, d.b_fy = turn_towards(d.b_fx, d.b_fy, ux, uy, f.b_turn_cos, f.b_turn_sin)
     if ahead < TURN_COS:
-        # Clockwise is to the right, so a player with a negative cross product stands on the right.
+        # Clockwise is to the right, so a player with a negative cross product is on the right.
         if ahead < TURN_180_COS:
             set_boss_animation(d, TURN_RIGHT_180 if aside < 0.0 else TURN_LEFT_180)
         else:
@@ -238,7 +246,7 @@ def _finish_move(d: Record, f: Record, distance: float) -> None:
 
 @rule
 def boss_strike(d: Record, f: Record, ux: float, uy: float, distance: float) -> None:
-    """Let an open window hurt the player. ``(ux, uy)`` points from the player to the boss."""
+    """Hit the player if a window is active; ``(ux, uy)`` is the unit vector from the player to the boss."""
     m = f.moves[d.b_move]
     if d.b_window >= m.n_windows:
         return
@@ -262,9 +270,9 @@ def boss_strike(d: Record, f: Record, ux: float, uy: float, distance: float) -> 
 
 @kernel
 def hurt_boss(d: Record, f: Record, damage: float, poise_damage: float) -> None:
-    """Hit the boss; enough poise damage staggers it, unless it is changing its phase or held already.
+    """Hit the boss; enough poise damage staggers it, unless it is changing its phase or is already stunned.
 
-    Where a second phase is to come, no blow of the first takes more than the first phase's health.
+    If a second phase follows, a single hit takes at most the remaining health of the first phase.
     """
     least = f.phase_two_hp if d.phase == 1 and f.mode == PHASE_FULL else 0.0
     d.b_hp = max(d.b_hp - damage, least)
@@ -281,13 +289,13 @@ def hurt_boss(d: Record, f: Record, damage: float, poise_damage: float) -> None:
 
 @rule
 def boss_is_beaten(d: Record, f: Record) -> bool:
-    """Whether the boss has lost this fight: its health, or its first phase where only that is fought."""
+    """Return whether the boss has lost: its health is 0, or that of phase 1 if only phase 1 is fought."""
     return d.b_hp <= (f.phase_two_hp if f.mode == PHASE_1 else 0.0)
 
 
 @rule
 def _throw(d: Record, w: Record) -> None:
-    """Throw a window's projectiles as a fan straight ahead; a full table drops the rest."""
+    """Throw a window's projectiles as a fan straight ahead; projectiles that exceed the table are dropped."""
     fx = d.b_fx * w.first_cos - d.b_fy * w.first_sin
     fy = d.b_fx * w.first_sin + d.b_fy * w.first_cos
     left = w.n_projectiles
@@ -309,7 +317,7 @@ def _throw(d: Record, w: Record) -> None:
 
 @rule
 def projectiles_tick(d: Record, f: Record) -> None:
-    """Move what flies; a hit takes it away, a roll lets it through."""
+    """Move the projectiles; one that hits is removed, and one passes through a rolling player."""
     for i in range(MAX_PROJECTILES):
         if d.q_ticks[i] > 0:
             d.q_ticks[i] -= 1

@@ -1,4 +1,4 @@
-"""One tick of a duel, in the order of the rules, and how a duel begins."""
+"""Rules of a duel: its start, one tick in the order of the rules, and the replay of a step tick by tick."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 
 _IDLE = BOSS_ANIMATIONS.index("IdleBattle")
 
-# Lock-on: how far it reaches, how fast the camera follows the boss, and when it comes back.
+# Lock-on: its range, how fast the camera follows the boss, and when the lock is restored.
 LOCK_RANGE_M = 28.0
 RELOCK_RANGE_M = 24.0
 RELOCK_TICKS = TICKS_PER_S // 2
@@ -22,7 +22,7 @@ RELOCK_COS = math.cos(0.35)
 FOLLOW_COS, FOLLOW_SIN = math.cos(4.5 / TICKS_PER_S), math.sin(4.5 / TICKS_PER_S)
 SEARCH_COS, SEARCH_SIN = math.cos(2.5 / TICKS_PER_S), math.sin(2.5 / TICKS_PER_S)
 
-#: Random starts: up to this far from the drawn pose, along x and y each.
+#: Largest offset of a random start from the drawn pose, along x and along y.
 START_JITTER_M = 0.5
 #: The boss's first pause, in ticks.
 FIRST_PAUSE = TICKS_PER_S
@@ -35,8 +35,8 @@ def duel_tick(d: Record, f: Record, action: int, is_first: bool) -> None:
     Args:
         d: The duel's record.
         f: The fight's record; then the fight's tables.
-        action: The action whose keys are held. Moves act on each tick, the rest on the press.
-        is_first: Whether the keys went down with this tick.
+        action: The action whose keys are held. Moves act on each tick, other actions on the key press.
+        is_first: Whether this is the tick of the key press.
     """
     d.tick += 1
     if is_first:
@@ -55,7 +55,7 @@ def duel_tick(d: Record, f: Record, action: int, is_first: bool) -> None:
 
 @rule
 def _keep_apart(d: Record, f: Record) -> tuple[float, float, float]:
-    """Push player and boss apart, keep both on the floor; return direction and distance to the boss."""
+    """Separate player and boss, keep both on the floor; return the direction and the distance to the boss."""
     contact = f.p_radius + f.b_radius
     ux, uy, distance = direction(d.b_x - d.p_x, d.b_y - d.p_y, d.p_fx, d.p_fy)
     if distance < contact and not d.p_falling:
@@ -72,7 +72,7 @@ def _keep_apart(d: Record, f: Record) -> tuple[float, float, float]:
 
 @rule
 def player_strike(d: Record, f: Record, ux: float, uy: float, distance: float) -> None:
-    """Let the player's blow hurt the boss, once per attack."""
+    """Hit the boss with the player's attack, once per attack."""
     a = f.animations[d.p_anim]
     if (
         a.active_from <= d.p_ticks < a.active_to
@@ -86,7 +86,7 @@ def player_strike(d: Record, f: Record, ux: float, uy: float, distance: float) -
 
 @rule
 def _camera_tick(d: Record, ux: float, uy: float, distance: float) -> None:
-    """Turn the camera after the boss; lose the lock when it cannot follow, find it again when it has."""
+    """Turn the camera to the boss; release the lock if it cannot follow, and restore it when it can."""
     ahead = d.c_fx * ux + d.c_fy * uy
     if d.lock_on:
         if distance > LOCK_RANGE_M or ahead < LOST_COS:
@@ -102,7 +102,7 @@ def _camera_tick(d: Record, ux: float, uy: float, distance: float) -> None:
 
 @rule
 def begin(d: Record, f: Record) -> None:
-    """Set up a fresh fight in a record that is blank but for its generator."""
+    """Initialise a fight in a record that is blank except for its generator."""
     d.phase = 2 if f.mode == PHASE_2 else 1
     if f.random_pose:
         d.start_pose = int(uniform(d) * f.n_poses)
@@ -114,7 +114,7 @@ def begin(d: Record, f: Record) -> None:
         d.p_x, d.p_y = f.player_pose[0], f.player_pose[1]
     d.p_z = f.floor
     d.b_x, d.b_y = f.boss_pose[0], f.boss_pose[1]
-    # Whatever the pose's angle says, the lock-on has turned both to each other before the fight begins.
+    # Lock-on turns player and boss to each other before the fight begins, so the angles of the poses are not used.
     ux, uy, _ = direction(d.b_x - d.p_x, d.b_y - d.p_y, 1.0, 0.0)
     d.p_fx, d.p_fy, d.c_fx, d.c_fy, d.p_dx, d.p_dy = ux, uy, ux, uy, ux, uy
     d.b_fx, d.b_fy = -ux, -uy

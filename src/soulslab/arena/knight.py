@@ -1,4 +1,4 @@
-"""The player's side as data: ``knight.toml`` read into structs."""
+"""The player character as data: ``knight.toml`` as structs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ KNIGHT_FILE = Path(__file__).parent / "knight.toml"
 
 
 class _Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of everything in the knight's file."""
+    """Base of all structs of the knight's file."""
 
 
 class Vitals(_Data, frozen=True):
-    """Health, stamina and body."""
+    """Health, stamina and body size."""
 
     hp: int
     sp: int
@@ -28,7 +28,7 @@ class Vitals(_Data, frozen=True):
 
 
 class Speed(_Data, frozen=True):
-    """Ways of walking, with the boss in front."""
+    """Walking speeds while locked on the boss."""
 
     forward_m_s: float
     side_m_s: float
@@ -37,7 +37,7 @@ class Speed(_Data, frozen=True):
 
 
 class Roll(_Data, frozen=True):
-    """The roll and its invulnerability."""
+    """The roll and its invulnerability frames."""
 
     animation: str
     stamina: float
@@ -48,7 +48,7 @@ class Roll(_Data, frozen=True):
 
 
 class Parry(_Data, frozen=True):
-    """The parry and the time in which it catches."""
+    """The parry and the period in which it succeeds."""
 
     animation: str
     stamina: float
@@ -56,7 +56,7 @@ class Parry(_Data, frozen=True):
 
 
 class Riposte(_Data, frozen=True):
-    """The critical hit on a parried boss."""
+    """The critical attack on a parried boss."""
 
     animation: str
     boss_animation: str
@@ -66,14 +66,14 @@ class Riposte(_Data, frozen=True):
 
 
 class Openers(_Data, frozen=True):
-    """What the attack buttons do from anything but an attack."""
+    """First attack animation of each attack button."""
 
     light: str
     heavy: str
 
 
 class Attack(_Data, frozen=True):
-    """One attack animation; ``next``, ``light`` and ``heavy`` name the animations that may come after it."""
+    """One attack animation; ``next``, ``light`` and ``heavy`` name the animations that can follow."""
 
     stamina: float
     active_s: tuple[float, float] | None = None
@@ -89,7 +89,7 @@ class Attack(_Data, frozen=True):
 
 
 class KnockBack(_Data, frozen=True):
-    """What a hit does: an animation, a push and, lying down, a time without further hits."""
+    """Effect of a hit: an animation, a push and, on the ground, a time without further hits."""
 
     animation: str
     push_m: float
@@ -97,7 +97,7 @@ class KnockBack(_Data, frozen=True):
 
 
 class Knight(_Data, frozen=True):
-    """The whole file. ``locks_s`` maps each animation to its (attack, roll, move) lock times in seconds."""
+    """The player character. ``locks_s`` maps each animation to its (attack, roll, move) lock times in seconds."""
 
     vitals: Vitals
     speed: Speed
@@ -111,11 +111,15 @@ class Knight(_Data, frozen=True):
 
     @property
     def animations(self) -> tuple[str, ...]:
-        """Animation names; an animation's number is its place."""
+        """Animation names; the number of an animation is its index."""
         return tuple(self.locks_s)
 
     def number(self, animation: str) -> int:
-        """Return the number of an animation, or raise `ConfigError`."""
+        """Return the number of an animation.
+
+        Raises:
+            ConfigError: There is no such animation.
+        """
         try:
             return self.animations.index(animation)
         except ValueError:

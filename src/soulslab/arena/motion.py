@@ -1,6 +1,6 @@
-"""What a duel's record says about motion: which part of a move the boss is in, and how far that is.
+"""The boss's present attack, derived from the records: which part of its move is under way, and how much has passed.
 
-Shares go from 0 to 1.
+Shares are from 0 to 1.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ Stage = Literal["wind-up", "active", "recovery"]
 
 
 class Blow(msgspec.Struct, frozen=True):
-    """The part of a boss's move that is under way.
+    """The present part of a boss's move.
 
     Attributes:
-        stage: Which.
-        share: How much of that stage is over.
-        window: Row of the fight's windows; that of the last blow during recovery.
+        stage: Which part.
+        share: Share of that part that has passed.
+        window: Row of the fight's windows; during recovery, that of the last window.
         half_rad: Half the window's arc.
-        side: +1 if the blow comes from the left, -1 from the right.
+        side: +1 if the attack comes from the left, -1 from the right.
     """
 
     stage: Stage
@@ -34,23 +34,23 @@ class Blow(msgspec.Struct, frozen=True):
 
 
 def ease(share: float) -> float:
-    """Return a share with a soft start and end."""
+    """Return a share with a smooth start and end."""
     share = min(max(share, 0.0), 1.0)
     return share * share * (3.0 - 2.0 * share)
 
 
 def sway(tick: int, period_s: float) -> float:
-    """Return a slow breath, -1 to 1."""
+    """Return a slow oscillation from -1 to 1."""
     return math.sin(tick * 2.0 * math.pi / (period_s * TICKS_PER_S))
 
 
 def half_arc(row: Record) -> float:
-    """Return half the arc of a blow; the cosine of a full circle is less than any."""
+    """Return half the arc of an attack; a full circle has a cosine below -1."""
     return math.acos(max(min(float(row.cos_half), 1.0), -1.0))
 
 
 def blow_of(d: Record, f: Record) -> Blow | None:
-    """Return what the boss's move is at, None if it is in none."""
+    """Return the present part of the boss's move, or None if it is not in a move."""
     if d.b_mode != ATTACKING:
         return None
     move = f.moves[d.b_move]

@@ -1,4 +1,4 @@
-"""The player's rules: what a button does, and one tick of walking, rolling, attacking and falling."""
+"""Rules of the player: key presses, and one tick of walking, rolling, attacking and falling."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.state import PARRIED, THROWN, Record
 from soulslab.arena.vocabulary import FIRST_ROLL, HEAVY_ATTACK, LIGHT_ATTACK, N_DIRECTIONS, NOTHING, PARRY
 
-#: Directions 0 to 7, clockwise from straight ahead, as parts of the camera's forward and right.
+#: Components of the directions 0 to 7, clockwise from straight ahead, along the camera's forward and right axes.
 _H = math.sqrt(0.5)
 AHEAD = (1.0, _H, 0.0, -_H, -1.0, -_H, 0.0, _H)
 ASIDE = (0.0, _H, 1.0, _H, 0.0, -_H, -1.0, -_H)
 
 #: Gravity in m per tick squared (9.81 m/s^2 at 60 ticks a second).
 FALL_STEP = 9.81 / 3600.0
-#: Way outwards per tick of a fall (2 m/s): with the camera behind it still within 6 m of the floor.
+#: Outward drift per tick of a fall (2 m/s), small enough that the camera stays within 6 m of the floor.
 FALL_DRIFT = 2.0 / 60.0
-#: The riposte wants the player to face the boss within 60 degrees.
+#: A riposte requires that the player faces the boss within 60 degrees.
 RIPOSTE_COS = 0.5
 
 
 @kernel
 def start_animation(d: Record, f: Record, number: int) -> None:
-    """Begin a player animation and pay its stamina."""
+    """Start a player animation and subtract its stamina."""
     d.p_anim = number
     d.p_ticks = 0
     d.p_has_hit = 0
     a = f.animations[number]
     d.p_sp = max(d.p_sp - a.stamina, 0.0)
-    # The blow of a charged attack costs nothing more, but breath comes back only after it.
+    # The hit of a charged attack costs no further stamina, but stamina regenerates only after it.
     if a.stamina > 0.0 or a.active_from >= 0:
         d.p_sp_pause = a.move_lock + f.sp_pause
 
 
 @kernel
 def write_mask(d: Record, f: Record, mask: NDArray[np.bool_]) -> int:
-    """Write which of the 20 actions are open now, by the lock times and the stamina; return how many."""
+    """Write which of the 20 actions are open, given the lock times and the stamina; return their number."""
     a = f.animations[d.p_anim]
     free = d.p_falling == 0
     can_move = free and d.p_ticks >= a.move_lock
@@ -58,7 +58,7 @@ def write_mask(d: Record, f: Record, mask: NDArray[np.bool_]) -> int:
 
 @kernel
 def is_open(d: Record, f: Record, action: int) -> bool:
-    """Whether one action is open now (the same rules as `write_mask`)."""
+    """Return whether one action is open (the same rules as `write_mask`)."""
     if action == NOTHING:
         return True
     a = f.animations[d.p_anim]
@@ -73,7 +73,7 @@ def is_open(d: Record, f: Record, action: int) -> bool:
 
 @rule
 def press(d: Record, f: Record, action: int) -> None:
-    """Do what a fresh key press does: begin a roll, an attack, a riposte or a parry. The action is open."""
+    """Apply a key press: start a roll, an attack, a riposte or a parry. The action has to be open."""
     if FIRST_ROLL <= action < LIGHT_ATTACK:
         _aim_by_camera(d, action - FIRST_ROLL)
         start_animation(d, f, f.rolling)
@@ -105,7 +105,7 @@ def _can_riposte(d: Record, f: Record) -> bool:
 
 @rule
 def _aim_by_camera(d: Record, way: int) -> None:
-    """Set the player's direction of movement from one of the eight ways, relative to the camera."""
+    """Set the player's direction of movement to one of the eight directions, relative to the camera."""
     ahead, aside = AHEAD[way], ASIDE[way]
     d.p_dx = d.c_fx * ahead + d.c_fy * aside
     d.p_dy = d.c_fy * ahead - d.c_fx * aside
@@ -113,7 +113,7 @@ def _aim_by_camera(d: Record, way: int) -> None:
 
 @rule
 def player_tick(d: Record, f: Record, action: int, ux: float, uy: float) -> None:
-    """Advance the player by one tick. ``(ux, uy)`` points from the player to the boss."""
+    """Advance the player by one tick; ``(ux, uy)`` is the unit vector from the player to the boss."""
     d.p_ticks += 1
     if d.p_invulnerable > 0:
         d.p_invulnerable -= 1
@@ -128,7 +128,7 @@ def player_tick(d: Record, f: Record, action: int, ux: float, uy: float) -> None
         _aim_by_camera(d, action)
         if d.p_anim != f.moving:
             start_animation(d, f, f.moving)
-        # Off the lock the player walks the way it faces, so every way is forward.
+        # Without lock-on the player faces the direction of its walk, so each direction is forward.
         speed = f.walk[action] if d.lock_on else f.walk[0]
         d.p_x += d.p_dx * speed
         d.p_y += d.p_dy * speed
@@ -175,7 +175,7 @@ def _fall(d: Record, f: Record) -> None:
 
 @rule
 def keep_on_floor(d: Record, f: Record) -> None:
-    """Walls hold the player; over the cliff's edge it begins to fall."""
+    """Stop the player at the walls; beyond the edge of the cliff it starts to fall."""
     rx, ry = d.p_x - f.centre_x, d.p_y - f.centre_y
     r2 = rx * rx + ry * ry
     if r2 <= f.radius * f.radius or d.p_falling:
@@ -191,7 +191,7 @@ def keep_on_floor(d: Record, f: Record) -> None:
 
 @kernel
 def hurt_player(d: Record, f: Record, knock: int, damage: float, move: int, ux: float, uy: float) -> None:
-    """Hit the player, pushing it along (ux, uy); ``move`` is the boss's move that did it."""
+    """Hit the player and push it along (ux, uy); ``move`` is the boss's move that hit."""
     damage = min(math.floor(damage * f.damage_scale[d.phase - 1]), d.p_hp)
     d.p_hp -= damage
     d.s_damage_taken += damage
@@ -209,6 +209,6 @@ def hurt_player(d: Record, f: Record, knock: int, damage: float, move: int, ux: 
 
 @kernel
 def is_invulnerable(d: Record, f: Record) -> bool:
-    """Whether a hit passes through the player now: rolling, in a riposte, on the ground, or falling."""
+    """Return whether hits miss the player now: it rolls, ripostes, lies on the ground, or falls."""
     a = f.animations[d.p_anim]
     return d.p_invulnerable > 0 or d.p_falling == 1 or a.invulnerable_from <= d.p_ticks < a.invulnerable_to

@@ -1,7 +1,7 @@
-"""Scripted players and how they fare: the proof that a boss is a real fight.
+"""Scripted players and their results, which show that a boss is a fair fight.
 
-`measure` plays seeded fights with each of them. The naive ones try what a learner would find first if the fight had a
-hole: pressing anything, attacking without pause, standing, circling, running away, hugging the wall.
+`measure` plays seeded fights with each player. The naive players use the strategies that a learner would find first if
+the fight could be won without skill: random or constant attacks, standing, circling, fleeing, waiting at the wall.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.arena.state import DECISION_S, MAX_DECISIONS
 from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, N_DIRECTIONS, NOTHING
 
-#: (simulator, random generator) to actions (N,).
+#: Function from (simulator, random generator) to actions (N,).
 Player: TypeAlias = Callable[[Simulator, np.random.Generator], NDArray[np.int64]]
 
 FORWARD, RIGHT, BACKWARD = 0, 2, 4
 
 
 class Score(msgspec.Struct, frozen=True):
-    """How one player fared: shares of the fights, and means over them."""
+    """Results of one player: shares of the fights, and means over them."""
 
     player: str
     phase: str
@@ -39,7 +39,7 @@ class Score(msgspec.Struct, frozen=True):
 
 
 def _random(simulator: Simulator, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Press any open action, all alike."""
+    """Choose an open action uniformly."""
     return np.argmax(rng.random(simulator.masks.shape) * simulator.masks, axis=1)
 
 
@@ -51,34 +51,34 @@ def _always(action: int) -> Player:
 
 
 def _gap(simulator: Simulator) -> NDArray[np.float64]:
-    """Distance between the bodies, (N,) m."""
+    """Return the distance between the bodies, (N,) in m."""
     way = simulator.states["boss_pose"][:, :2] - simulator.states["player_pose"][:, :2]
     fight = simulator.fight[0]
     return np.hypot(way[:, 0], way[:, 1]) - fight.p_radius - fight.b_radius
 
 
 def _attack(simulator: Simulator, rng: np.random.Generator) -> NDArray[np.int64]:  # noqa: ARG001
-    """Run to the boss and attack without pause."""
+    """Run to the boss and attack constantly."""
     can_attack = simulator.masks[:, LIGHT_ATTACK]
     return np.where((_gap(simulator) < 1.8) & can_attack, LIGHT_ATTACK, np.where(can_attack, FORWARD, NOTHING))
 
 
 def _circle_and_attack(simulator: Simulator, rng: np.random.Generator) -> NDArray[np.int64]:  # noqa: ARG001
-    """Circle the boss close by and attack whenever it is in reach, every third second."""
+    """Circle the boss at close range and attack whenever it is in reach, every third second."""
     strike = (simulator.duels["decision"] % 30 < 8) & simulator.masks[:, LIGHT_ATTACK]
     near = _gap(simulator) < 1.8
     return np.where(near & strike, LIGHT_ATTACK, np.where(near, RIGHT, FORWARD + 1))
 
 
 def _roll_about(simulator: Simulator, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Roll whenever that is open, any way, and attack now and then."""
+    """Roll in a random direction whenever possible, and attack occasionally."""
     rolls = FIRST_ROLL + rng.integers(0, N_DIRECTIONS, simulator.n_duels)
     strike = (rng.random(simulator.n_duels) < 0.3) & (_gap(simulator) < 1.8)
     return np.where(strike, LIGHT_ATTACK, np.where(_gap(simulator) < 1.8, rolls, FORWARD))
 
 
 def _hug_wall(simulator: Simulator, rng: np.random.Generator) -> NDArray[np.int64]:  # noqa: ARG001
-    """Back away to the edge, then strike at whatever comes near."""
+    """Walk backwards to the wall, then attack whenever the boss is near."""
     ready = (simulator.duels["decision"] > 80) & (_gap(simulator) < 1.8) & simulator.masks[:, LIGHT_ATTACK]
     return np.where(ready, LIGHT_ATTACK, BACKWARD)
 
@@ -101,14 +101,17 @@ PLAYERS = (*_naive_players(), "reference")
 
 
 def measure(boss: Boss, phase: str, player: str, *, n_fights: int, seed: int) -> Score:
-    """Play ``n_fights`` seeded fights, one per duel so that short fights do not count more, and score them.
+    """Play ``n_fights`` seeded fights, one per duel so that short fights are not overrepresented, and score them.
 
     Args:
-        boss: Against whom.
+        boss: The boss.
         phase: ``"1"``, ``"2"`` or ``"full"``.
         player: One of `PLAYERS`.
-        n_fights: How many, all at once.
-        seed: Of the first fight; the others follow.
+        n_fights: Number of fights, played in parallel.
+        seed: Seed of the first fight; the other seeds follow from it.
+
+    Returns:
+        The results.
     """
     simulator = Simulator(
         boss, n_fights, FightOptions(phase=phase, random_pose=True, features=False, states=True, autoreset="disabled")
@@ -127,7 +130,7 @@ def measure(boss: Boss, phase: str, player: str, *, n_fights: int, seed: int) ->
     reports = simulator.reports.copy()
     for _ in range(MAX_DECISIONS):
         simulator.step(np.ascontiguousarray(act(simulator, rng), dtype=np.int64))
-        # A duel that is over starts anew at its next step; only its first fight counts.
+        # A duel that is over restarts at its next step; only its first fight is scored.
         fresh = (simulator.duels["over"] == 1) & ~finished
         reports[fresh] = simulator.reports[fresh]
         finished |= fresh

@@ -1,8 +1,8 @@
-"""The reference player: a script that fights well by knowing the moves, and sees the boss only 200 ms late.
+"""The reference player: a script that knows the boss's moves, and sees the boss with a delay of 200 ms.
 
-It is the measure of a fair fight (a boss should lose to it most of the time, but not always) and writes the recorded
-fights that learners can start from. It uses what a practised human knows: when each move of the boss hurts, how far
-it reaches, and how long the boss is open afterwards. Its own state it knows at once, as its hands do.
+It measures whether a fight is fair (it should win most of the fights against a boss, but not all), and it writes the
+recorded fights that learners can start from. It uses the knowledge of a practised human: when each move of the boss
+hits, how far it reaches, and how long the boss is open afterwards. It sees its own state without delay.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from soulslab.arena.state import DECISION_S, TICKS_PER_S, Record, Table
 from soulslab.arena.tables import fight_table
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS, FIRST_ROLL, LIGHT_ATTACK, NOTHING
 
-#: Decisions that a sight of the boss takes to arrive: 0.2 s, a good human's reaction.
+#: Delay of what it sees of the boss, in decisions: 0.2 s, a good human's reaction time.
 DELAY = 2
 _VIEW: np.dtype[Any] = np.dtype(
     (np.record, [("animation", "i8"), ("time_s", "f8"), ("x", "f8"), ("y", "f8"), ("angle", "f8")])
 )
 
-# What it decides by. Times in s, distances in m, stamina in points.
+# Parameters of its decisions. Times in s, distances in m, stamina in points.
 ROLL_BEFORE_S = 0.17
 ATTACK_TAKES_S = 0.75
 PUNISH_S = 0.5
 MARGIN_M = 0.7
 STRIKE_M = 2.2
 ENOUGH_SP = 38.0
-#: No blow in sight.
+#: Result of `_next_threat` if no attack can reach the player.
 NO_THREAT_S = 100.0
 
 FORWARD, FORWARD_RIGHT, BACKWARD = 0, 1, 4
@@ -42,7 +42,7 @@ FORWARD, FORWARD_RIGHT, BACKWARD = 0, 1, 4
 
 @kernel
 def _next_threat(f: Record, m: Record, now_s: float, gap_m: float) -> float:
-    """Return the seconds until the next window of a move that can reach the player; a large number if none can."""
+    """Return the seconds until the next window of a move that can reach the player, or `NO_THREAT_S`."""
     for i in range(m.first_window, m.first_window + m.n_windows):
         w = f.windows[i]
         start_s, end_s = w.start / TICKS_PER_S, w.end / TICKS_PER_S
@@ -61,10 +61,10 @@ def _next_threat(f: Record, m: Record, now_s: float, gap_m: float) -> float:
 
 @kernel
 def _read_boss(view: Record, f: Record, move_of: NDArray[np.int64], gap_m: float) -> tuple[float, float]:
-    """Return the seconds until the next blow that can reach the player, and for how long the boss is open."""
+    """Return the seconds until the next attack that can reach the player, and for how long the boss is open."""
     if view.animation in (STAGGER, PARRY_STUN):
         return NO_THREAT_S, 1.0
-    # Attack1500 is in no vocabulary: whatever is unknown is taken for the change of phase.
+    # Attack1500 is not in the vocabulary: an unknown animation is treated as the change of phase.
     number = move_of[view.animation] if view.animation >= 0 else f.phase_two_move
     if number < 0:
         return NO_THREAT_S, 0.0
@@ -79,20 +79,23 @@ def _read_boss(view: Record, f: Record, move_of: NDArray[np.int64], gap_m: float
 
 @kernel
 def _decide(s: Record, view: Record, f: Record, move_of: NDArray[np.int64], mask: NDArray[np.bool_]) -> int:
-    """Return the action of one player.
+    """Choose the action of one player.
 
     Args:
-        s: The present `DUEL_STATE`; only the player's part is used.
-        view: What the boss looked like 200 ms ago.
+        s: The present `DUEL_STATE`; only the player's fields are used.
+        view: The boss as it was 200 ms ago.
         f: The fight's tables.
-        move_of: Move by boss animation, -1 for none.
+        move_of: Move number of each boss animation, -1 for none.
         mask: (A,) open actions.
+
+    Returns:
+        The action.
     """
     dx, dy = view.x - s.player_pose[0], view.y - s.player_pose[1]
     gap = math.sqrt(dx * dx + dy * dy) - f.p_radius - f.b_radius
     threat_s, open_s = _read_boss(view, f, move_of, gap)
     if threat_s <= ROLL_BEFORE_S:
-        # Past the boss's side: out of a thrust's line, under a sweep, and near enough to strike back.
+        # Roll past the boss's side: out of the line of a thrust, under a sweep, and near enough to attack.
         return FIRST_ROLL + FORWARD_RIGHT if mask[FIRST_ROLL] else NOTHING
     if threat_s < ATTACK_TAKES_S:
         return NOTHING
@@ -103,7 +106,7 @@ def _decide(s: Record, view: Record, f: Record, move_of: NDArray[np.int64], mask
 
 @kernel
 def _step(gap_m: float, open_s: float) -> int:
-    """Keep the distance: close to an open boss, a step away from any other."""
+    """Return a step that keeps the distance: close to an open boss, one step farther from any other."""
     if gap_m > (0.8 if open_s > 0.0 else 1.6):
         return FORWARD
     if gap_m < 0.9 and open_s <= 0.0:
@@ -121,7 +124,7 @@ def _act(
     masks: NDArray[np.bool_],
     actions: NDArray[np.int64],
 ) -> None:
-    """Decide for all players, and remember in ``seen`` (DELAY + 1, N) what the bosses look like now."""
+    """Decide for all players, and store the present view of the bosses in ``seen`` (DELAY + 1, N)."""
     oldest = (place + 1) % seen.shape[0]
     for i in range(states.shape[0]):
         s, new = states[i], seen[place, i]
@@ -131,11 +134,11 @@ def _act(
 
 
 class ReferencePlayer:
-    """Plays N fights against one boss at once.
+    """Plays N fights against one boss in parallel.
 
     Args:
-        boss: The boss that it knows.
-        n_duels: N.
+        boss: The boss.
+        n_duels: Number of fights N.
     """
 
     def __init__(self, boss: Boss, n_duels: int) -> None:
@@ -149,18 +152,26 @@ class ReferencePlayer:
         self._actions = np.zeros(n_duels, np.int64)
 
     def begin(self, states: NDArray[np.record], which: NDArray[np.bool_]) -> None:
-        """Look at fresh fights: ``states`` (N,) `DUEL_STATE`, ``which`` (N,) of them are new."""
+        """Observe new fights.
+
+        Args:
+            states: (N,) `DUEL_STATE` records.
+            which: (N,) bool, the fights that are new.
+        """
         for name, field in (("animation", "boss_animation"), ("time_s", "boss_animation_duration")):
             self._seen[name][:, which] = states[field][which]
         for i, name in enumerate(("x", "y")):
             self._seen[name][:, which] = states["boss_pose"][which, i]
 
     def act(self, states: NDArray[np.record], masks: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return an action for each fight, (N,) int64, overwritten by the next call.
+        """Choose an action for each fight.
 
         Args:
-            states: (N,) `DUEL_STATE` records; the boss's part of them is used 200 ms later.
+            states: (N,) `DUEL_STATE` records; the boss's fields are used 200 ms later.
             masks: (N, A) open actions.
+
+        Returns:
+            (N,) int64 actions, overwritten by the next call.
         """
         self._place = (self._place + 1) % len(self._seen)
         _act(states, self._seen, self._place, self._fight, self._move_of, masks, self._actions)

@@ -1,14 +1,14 @@
-"""A duel from the player's own frame: what matters does not change when the whole duel is turned or moved.
+"""Relative features: a duel in a coordinate system of the player, invariant under turns and shifts of the whole duel.
 
-The frame stands where the player stands; its first axis points from the player to the boss ("ahead"), its second a
-quarter turn to the left of that, seen from above. With u the unit vector from player to boss, a vector v has the parts
+The origin is the player's position; the first axis points from the player to the boss ("ahead"), the second a quarter
+turn to the left of that, seen from above. With u the unit vector from player to boss, a vector v has the components
 
     ahead = v . u,        left = v . (-u_y, u_x)
 
-(the arena's "right" of a direction (x, y) is (y, -x), see `soulslab.arena.player`). A direction's parts are the cosine
-and the sine of its angle to u. The boss's facing alone is told in the boss's own frame, whose first axis points at the
-player: so 1 means of either that it looks at the other. Where both stand in the same place, "ahead" is where the player
-looks.
+(the arena's "right" of a direction (x, y) is (y, -x), see `soulslab.arena.player`). The components of a direction are
+the cosine and the sine of its angle to u. The boss's facing is expressed in the boss's own system, whose first axis
+points at the player, so that a cosine of 1 means for both that one faces the other. If both have the same position,
+"ahead" is the player's facing.
 
 Health, stamina, animations and their times are those of `soulslab.arena.features`.
 """
@@ -27,21 +27,21 @@ from soulslab.arena.geometry import direction
 from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.state import Record
 
-#: Unit of lengths (m).
+#: Unit of lengths, in m.
 LENGTH_M = 10.0
-#: The logarithm of the distance is that of so much at least (m): no two bodies come so near.
+#: Lower bound of the distance inside the logarithm, in m; bodies never come this close.
 LEAST_DISTANCE_M = 0.1
 #: The logarithm is divided by this: from 0.1 m to 200 m it goes from -1.2 to 2.7.
 LOG_UNIT = 2.0
 
 
 class RelativeFeature(msgspec.Struct, frozen=True):
-    """One of the numbers that are no animation.
+    """Description of a feature that is not part of an animation's one-hot vector.
 
     Attributes:
         name: Name of the feature.
         unit: Unit, or what the number means.
-        doc: What it is.
+        doc: Description.
     """
 
     name: str
@@ -57,20 +57,20 @@ RELATIVE_SCALARS = (
     RelativeFeature(
         "log_distance", "half of ln(m)", "half of the natural logarithm of the distance in m, at least 0.1 m"
     ),
-    RelativeFeature("player_facing_cos", "cosine", "player's facing against the way to the boss; 1: looks at it"),
-    RelativeFeature("player_facing_sin", "sine", "the same; 1: looks a quarter turn to the left of the boss"),
-    RelativeFeature("boss_facing_cos", "cosine", "boss's facing against the way to the player; 1: looks at it"),
-    RelativeFeature("boss_facing_sin", "sine", "the same; 1: looks a quarter turn to the left of the player"),
-    RelativeFeature("camera_view_cos", "cosine", "the camera's view against the player's way to the boss"),
-    RelativeFeature("camera_view_sin", "sine", "the same; 1: looks a quarter turn to the left"),
-    RelativeFeature("place_ahead", "half the ground", "from the ground's middle to the player, towards the boss"),
-    RelativeFeature("place_left", "half the ground", "the same, to the left of the way to the boss"),
-    RelativeFeature("place_distance", "half the ground", "from the ground's middle to the player"),
-    RelativeFeature("player_height", "10 m", "of the player above the floor"),
+    RelativeFeature("player_facing_cos", "cosine", "player's facing relative to the direction to the boss; 1: to it"),
+    RelativeFeature("player_facing_sin", "sine", "the same; 1: faces a quarter turn to the left of the boss"),
+    RelativeFeature("boss_facing_cos", "cosine", "boss's facing relative to the direction to the player; 1: to it"),
+    RelativeFeature("boss_facing_sin", "sine", "the same; 1: faces a quarter turn to the left of the player"),
+    RelativeFeature("camera_view_cos", "cosine", "camera's view relative to the direction from player to boss"),
+    RelativeFeature("camera_view_sin", "sine", "the same; 1: a quarter turn to the left"),
+    RelativeFeature("place_ahead", "half the ground", "from the ground's centre to the player, towards the boss"),
+    RelativeFeature("place_left", "half the ground", "the same, to the left of the direction to the boss"),
+    RelativeFeature("place_distance", "half the ground", "from the ground's centre to the player"),
+    RelativeFeature("player_height", "10 m", "height of the player above the floor"),
     RelativeFeature("player_animation_duration", "s", "time since the player's animation began, at most 10"),
-    RelativeFeature("boss_animation_duration", "s", "the same of the boss; walks and turns run on"),
+    RelativeFeature("boss_animation_duration", "s", "the same for the boss; continues between walks and turns"),
 )
-"""The numbers before the animations, in order; "half the ground" is half of the smaller extent of its limits."""
+"""The features before the animations, in order; "half the ground" is half the smaller extent of its limits."""
 
 #: Names of the features, in order.
 RELATIVE_NAMES = (
@@ -96,7 +96,7 @@ _DISTANCE, _PLAYER, _BOSS, _CAMERA, _PLACE, _HEIGHT, _ANIMATIONS = (
 def relative_bounds(
     low: NDArray[np.float64], extent: NDArray[np.float64], floor: float
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the least and the greatest value of each feature, (F,) each, on this ground.
+    """Return the least and the greatest value of each feature, two (F,) float32 arrays, for one ground.
 
     Args:
         low: (3,) lower limits of the ground in m.
@@ -129,13 +129,13 @@ def _log(distance: float) -> float:
 
 @rule
 def _parts(x: float, y: float, ux: float, uy: float) -> tuple[float, float]:
-    """Return the parts of (x, y) along the unit vector (ux, uy) and to the left of it."""
+    """Return the components of (x, y) along the unit vector (ux, uy) and to the left of it."""
     return x * ux + y * uy, y * ux - x * uy
 
 
 @kernel
 def write_relative(d: Record, f: Record, out: NDArray[np.float32]) -> None:
-    """Write a duel's features, without the detour over angles (see `relative_of_state` for any other source)."""
+    """Write the features of a duel without computing angles (see `relative_of_state` for states of other sources)."""
     out[:] = 0.0
     out[0], out[1], out[2] = d.p_hp / f.p_max_hp, d.p_sp / f.p_max_sp, d.b_hp / f.b_max_hp
     ux, uy, distance = direction(d.b_x - d.p_x, d.b_y - d.p_y, d.p_fx, d.p_fy)
@@ -173,7 +173,7 @@ def relative_of_state(
     out[0], out[1] = s.player_hp / s.player_max_hp, s.player_sp / s.player_max_sp
     out[2] = s.boss_hp / s.boss_max_hp
     p, b, c = s.player_pose, s.boss_pose, s.camera_pose
-    # The angle a of a pose belongs to the direction (-sin a, -cos a) (see `soulslab.arena.state`).
+    # The direction of a pose with the angle a is (-sin a, -cos a) (see `soulslab.arena.state`).
     px, py, bx, by = -math.sin(p[3]), -math.cos(p[3]), -math.sin(b[3]), -math.cos(b[3])
     ux, uy, distance = direction(b[0] - p[0], b[1] - p[1], px, py)
     out[_DISTANCE], out[_DISTANCE + 1] = distance / LENGTH_M, _log(distance)

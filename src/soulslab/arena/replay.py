@@ -1,7 +1,7 @@
-"""The ticks inside a step: a copy of a duel, moved on one tick at a time by the same rules.
+"""The ticks inside a step, replayed on a copy of a duel with the same rules.
 
-The simulator plays the six ticks of a decision in one go. For smooth pictures a copy of the duel from before the step
-goes the same way again; its generator is part of its record, so it draws the same numbers and ends in the same place.
+The simulator plays the six ticks of a decision in one call. For smooth pictures, the ticks are replayed on a copy of
+the duel from before the step. The generator is part of the record, so the copy draws the same numbers.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from soulslab.arena.vocabulary import NOTHING
 
 
 def replay_ticks(before: Table, fight: Record, action: int, n_ticks: int) -> Iterator[Record]:
-    """Play the ticks of a step again.
+    """Replay the ticks of a step.
 
     Args:
-        before: (1,) `DUEL`, a copy of the duel from before the step; it is moved on in place.
+        before: (1,) `DUEL`, a copy of the duel from before the step; it is advanced in place.
         fight: The fight's record.
-        action: The action of the step. In a step of several decisions, those after the first do nothing.
-        n_ticks: Ticks to play; ``tick`` of the duel after the step less that before is the whole step.
+        action: The action of the step. In a step of several decisions, the later ones do nothing.
+        n_ticks: Number of ticks to play; the whole step is the difference of ``tick`` after and before it.
 
     Yields:
-        The `DUEL` record after each tick, the same one each time. What is counted once a step or decision (``over``,
-        ``won``, ``decision``, the statistics of the fight) stays as it was.
+        The `DUEL` record after each tick, the same object each time. Fields that change once per step or decision
+        (``over``, ``won``, ``decision``, the statistics of the fight) stay unchanged.
     """
     duel = before[0]
     if not is_open(duel, fight, action):

@@ -1,11 +1,11 @@
-"""The memory of a duel: one record per duel, and the tables that its rules read.
+"""Record dtypes of a duel, and of the tables that its rules read.
 
-All of it is numpy structured arrays, which numba reads as records: a duel is one contiguous piece of memory, copying
-it copies the fight, and the same code runs with the JIT off. Floats are float64 and integers int64 throughout, so
-that numpy's scalars and numba's agree to the last bit.
+They are numpy structured dtypes, which numba accesses as records: a duel is one contiguous block of memory, copying the
+block copies the fight, and the same code runs with the JIT off. All floats are float64 and all integers int64, so that
+numpy's scalars and numba compute exactly the same values.
 
-Directions are unit vectors, never angles: turning costs a rotation by a constant instead of a call to atan2, and the
-rules need no trigonometry at all. The angle ``a`` of a pose belongs to the direction (-sin a, -cos a), as in the game
+Directions are unit vectors, never angles: a turn is a rotation by a constant instead of a call of atan2, and the rules
+need no trigonometric functions. The direction of a pose with the angle ``a`` is (-sin a, -cos a), as in the game
 (derived from the start poses in the facts, where player and boss face each other).
 """
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from soulslab.arena.boss_file import MAX_FOLLOW_UPS_OF_ALL, MAX_MOVES, MAX_START_POSES, MAX_WINDOWS_OF_ALL
 from soulslab.arena.vocabulary import N_DIRECTIONS
 
-#: One record and an array of them. Only the dtypes below know their fields, so a record is Any to a type checker.
+#: One record, and an array of records. Only the dtypes below define their fields, so a record is Any to a type checker.
 Record: TypeAlias = Any
 Table = NDArray[np.record]
 
@@ -32,14 +32,14 @@ MAX_PROJECTILES = 8
 MAX_ANIMATIONS = 64
 MAX_KNOCK_BACKS = 16
 
-#: How the phase option is told to the rules.
+#: Values of the option ``phase`` in the rules.
 PHASE_1, PHASE_2, PHASE_FULL = 1, 2, 3
 PHASES = {"1": PHASE_1, "2": PHASE_2, "full": PHASE_FULL}
 
-# What the boss is doing (Duel.b_mode).
+# Modes of the boss (field ``b_mode`` of a duel).
 ROAMING, ATTACKING, STAGGERED, PARRIED, THROWN = 0, 1, 2, 3, 4
 
-#: Quantities that rewards are made of, in the order of `Result.terms`.
+#: Quantities of the reward terms, in the order of the field ``terms`` of a result.
 REWARD_TERMS = (
     "boss_damage",
     "player_damage",
@@ -56,7 +56,7 @@ BOSS_DAMAGE, PLAYER_DAMAGE, WIN, DEATH, TIME, CENTRE, ROLL, ATTACK, HIT_STREAK =
 
 
 def _record(fields: list[tuple[Any, ...]]) -> np.dtype[Any]:
-    """Return a record dtype: attribute access works on its scalars with the JIT on and off."""
+    """Return a record dtype whose scalars have attribute access with the JIT on and off."""
     return np.dtype((np.record, fields))
 
 
@@ -64,7 +64,7 @@ def _all(kind: str, names: str) -> list[tuple[Any, ...]]:
     return [(name, kind) for name in names.split()]
 
 
-#: One duel. Prefixes: p_ the player, b_ the boss, c_ the camera, s_ statistics of this fight.
+#: One duel. Prefixes: p_ player, b_ boss, c_ camera, q_ projectiles, s_ statistics of this fight.
 DUEL = _record(
     [
         ("rng", "u8"),
@@ -77,14 +77,15 @@ DUEL = _record(
         *_all("i8", "b_mode b_move b_ticks b_window b_hits b_wait b_strafe b_anim b_anim_ticks b_bin_ticks"),
         ("b_ready", "i8", (MAX_MOVES,)),
         *_all("f8", "c_fx c_fy"),
-        # Projectiles: ticks left (0: free), move that threw it, position, way per tick, radius, damage, knock-back.
+        # Projectiles: ticks left (0: free), the move that threw it, position and movement per tick, radius, damage,
+        # knock-back.
         ("q_ticks", "i8", (MAX_PROJECTILES,)),
         ("q_move", "i8", (MAX_PROJECTILES,)),
         ("q_knock", "i8", (MAX_PROJECTILES,)),
         ("q_pose", "f8", (MAX_PROJECTILES, 4)),
         ("q_radius", "f8", (MAX_PROJECTILES,)),
         ("q_damage", "f8", (MAX_PROJECTILES,)),
-        # What happened in this decision, then in this fight.
+        # Counts of this decision, then of this fight.
         *_all("i8", "n_rolls n_attacks streak streak_gain"),
         *_all("i8", "s_masked s_killed_by s_hits_dealt s_hits_taken s_rolls s_attacks"),
         *_all("f8", "s_return s_damage_taken"),
@@ -92,7 +93,7 @@ DUEL = _record(
     ]
 )
 
-#: One player animation. Times in ticks from its start; -1 where there is none.
+#: One player animation. Times are in ticks from its start; -1 for none.
 ANIMATION = _record(
     [
         *_all("i8", "attack_lock roll_lock move_lock duration next light heavy"),
@@ -102,7 +103,7 @@ ANIMATION = _record(
     ]
 )
 
-#: One knock-back: animation, ticks and speed of the push (m per tick), ticks without further hits.
+#: One knock-back: animation, duration (ticks) and speed (m per tick) of the push, ticks without further hits.
 KNOCK_BACK = _record([*_all("i8", "animation push_ticks invulnerable"), ("push", "f8")])
 
 #: One move of the boss.
@@ -113,12 +114,12 @@ MOVE = _record(
     ]
 )
 
-#: One window of a move. ``turn_cos`` and ``turn_sin`` are the rotation of one tick of tracking.
+#: One window of a move. ``turn_cos`` and ``turn_sin`` are the rotation in one tick of tracking.
 WINDOW = _record(
     [
         *_all("i8", "start end knock_back parry aim_to advance_from"),
         *_all("f8", "damage reach cos_half face_cos face_sin turn_cos turn_sin advance"),
-        # Projectiles: count, ticks of life, way per tick, rotation between two, radius.
+        # Projectiles: count, lifetime in ticks, movement per tick, rotation between two of them, radius.
         *_all("i8", "n_projectiles life"),
         *_all("f8", "speed first_cos first_sin spread_cos spread_sin radius"),
     ]
@@ -126,13 +127,13 @@ WINDOW = _record(
 
 FOLLOW_UP = _record([*_all("i8", "move phases"), *_all("f8", "probability within")])
 
-#: All that the rules know of one kind of fight: options, place, vitals, and the tables above. One record, so that a
-#: kernel needs no other argument; arrays passed from kernel to kernel would cost four times the whole rest of a tick
-#: in reference counts.
+#: Rules of one kind of fight: options, ground, vitals, and the tables above. It is one record so that a kernel needs no
+#: other argument; passing arrays between kernels would cost four times as much as the rest of a tick, in reference
+#: counts.
 FIGHT = _record(
     [
         *_all("i8", "mode random_pose skip_locked autoreset write_features write_states n_moves"),
-        # Place.
+        # Ground.
         *_all("f8", "centre_x centre_y radius floor death_z cliff_x cliff_y cliff_cos reward_x reward_y"),
         ("low", "f8", (3,)),
         ("extent", "f8", (3,)),
@@ -161,18 +162,18 @@ FIGHT = _record(
     ]
 )
 
-#: What one step of a duel gave.
+#: Result of one step of a duel.
 RESULT = _record(
     [
         ("reward", "f8"),
         *_all("i8", "terminated truncated n_decisions n_masked"),
-        # The quantities of the reward terms, and what each adds to the reward.
+        # Quantities of the reward terms, and the contribution of each to the reward.
         ("terms", "f8", (N_TERMS,)),
         ("shares", "f8", (N_TERMS,)),
     ]
 )
 
-#: What a finished fight leaves behind (the fields of ``info["fight"]``).
+#: Report of a finished fight (the fields of ``info["fight"]``).
 FIGHT_REPORT = _record(
     [
         *_all("i8", "won n_decisions start_pose killed_by hits_dealt hits_taken rolls attacks"),

@@ -1,4 +1,4 @@
-"""From data to tables: a boss, the knight and a fight's options become the arrays that the rules read."""
+"""Conversion of a boss, the knight and the options of a fight to the arrays that the rules read."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from soulslab.arena.knight import Attack, Knight
 from soulslab.arena.state import Record, Table
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS, UNKNOWN_ANIMATION
 
-#: Ticks after its start within which an attack still turns towards its target.
+#: Ticks after its start in which an attack still turns to its target.
 AIM_TICKS = 12
 PUSH_TICKS = 12
-#: A fan of daggers at close range is one blow: this long after a hit the next does not count.
+#: Ticks after a projectile hit in which further projectiles miss: a fan at close range counts as one hit.
 HIT_GRACE_TICKS = 9
-#: A player this far below the floor is dead.
+#: A player this far below the floor dies.
 FALL_DEPTH_M = 3.5
 
 
 def ticks(seconds: float) -> int:
-    """Return the first tick at or after a time; the small margin undoes float noise such as 0.1 * 60."""
+    """Return the first tick at or after a time; a small margin cancels rounding errors such as that of 0.1 * 60."""
     return math.ceil(seconds * st.TICKS_PER_S - 1e-6)
 
 
 def fight_table(boss: Boss, knight: Knight) -> Table:
-    """Return the `FIGHT` record, as (1,), of a boss and a knight; options are left at 0 (see `Simulator`)."""
+    """Return the `FIGHT` record of a boss and a knight as a (1,) array; options are 0 (see `Simulator`)."""
     table = np.zeros(1, st.FIGHT)
     fight = table[0]
     _place(fight, boss)
@@ -51,7 +51,7 @@ def _animations(table: Table, knight: Knight) -> None:
     roll = table[knight.number(knight.roll.animation)]
     roll.stamina = knight.roll.stamina
     roll.invulnerable_from, roll.invulnerable_to = map(ticks, knight.roll.invulnerable_s)
-    # An animation's first tick is number 1.
+    # The first tick of an animation is tick 1.
     roll.advance_from, roll.advance_to = (max(ticks(moment_s), 1) for moment_s in knight.roll.moving_s)
     roll.advance = knight.roll.distance_m / (roll.advance_to - roll.advance_from)
     roll.duration += ticks(knight.roll.tail_s)
@@ -70,7 +70,7 @@ def _attack(row: Record, attack: Attack, knight: Knight) -> None:
     row.aim_to = AIM_TICKS
     if attack.active_s is not None:
         row.active_from, row.active_to = map(ticks, attack.active_s)
-        # The step into the blow ends when the blow lands.
+        # The step forward ends when the attack hits.
         row.advance_from, row.advance_to = max(row.active_from - AIM_TICKS, 0), row.active_from
         row.advance = attack.advance_m / max(row.advance_to - row.advance_from, 1)
     for name in ("next", "light", "heavy"):
@@ -95,7 +95,7 @@ def _moves(fight: Record, boss: Boss, knock_backs: list[str]) -> None:
         row.duration, row.cooldown = ticks(move.duration_s), ticks(move.cooldown_s)
         row.phases, row.weight = _phase_bits(move.phases), move.weight
         row.range_low, row.range_high = move.range_m
-        # The cosine falls as the bearing grows. Dead ahead and right behind lie within whatever rounding does.
+        # The cosine decreases with the bearing. The limits 0 and pi include all bearings in spite of rounding.
         nearest, farthest = move.bearing_rad
         row.cos_high = math.cos(nearest) if nearest > 0 else 2.0
         row.cos_low = math.cos(farthest) if farthest < 3.1415 else -2.0
@@ -137,12 +137,12 @@ def _projectile(row: Record, projectile: Projectile) -> None:
 
 
 def _arc_cos(arc_rad: float) -> float:
-    """Return the least cosine within an arc of this whole width; a full circle takes in everything."""
+    """Return the least cosine within an arc of this full width; a full circle contains every direction."""
     return math.cos(arc_rad / 2) if arc_rad < 6.283 else -2.0
 
 
 def _turn(rad_s: float) -> tuple[float, float]:
-    """Return cosine and sine of one tick's turn."""
+    """Return cosine and sine of the turn of one tick."""
     return math.cos(rad_s / st.TICKS_PER_S), math.sin(rad_s / st.TICKS_PER_S)
 
 
@@ -187,7 +187,7 @@ def _place(fight: Record, boss: Boss) -> None:
     fight.radius, fight.floor = ground.radius_m, ground.floor_m
     fight.death_z = max(ground.floor_m - FALL_DEPTH_M, ground.limits_m[2][0])
     fight.cliff_x, fight.cliff_y = math.cos(ground.cliff_rad), math.sin(ground.cliff_rad)
-    # A cliff of no width lies beyond every direction.
+    # A cliff of width 0 contains no direction.
     fight.cliff_cos = math.cos(ground.cliff_width_rad / 2) if ground.cliff_width_rad > 0 else 2.0
     fight.reward_x, fight.reward_y = ground.reward_centre_m
     limits = np.array(ground.limits_m)
