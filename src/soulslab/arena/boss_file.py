@@ -275,7 +275,7 @@ def _mistakes(boss: Boss, knock_backs: Sequence[str]) -> list[tuple[str, str]]:
     found += [(f"moves[{i}].id", f"{ids[i]!r} is used twice") for i in range(len(ids)) if ids[i] in ids[:i]]
     animations = [move.animation for move in boss.moves]
     found += [
-        (f"moves[{i}].animation", f"{animations[i]!r} is used twice; each move needs an animation of its own")
+        (f"moves[{i}].animation", f"{animations[i]!r} is used twice; each move needs a different animation")
         for i in range(len(animations))
         if animations[i] in animations[:i]
     ]

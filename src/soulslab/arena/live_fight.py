@@ -169,9 +169,9 @@ class LiveFight:
     def tick(self, held: Collection[str], pressed: Collection[str] = ()) -> None:
         """Play a tick.
 
+        Args:
             held: Buttons that are down, from `BUTTONS`.
             pressed: Buttons that were pressed since the last tick.
-            pressed: Those that went down since the last tick.
         """
         self._advance(*(self._choose(held, pressed) if self.stage == "fighting" else (NOTHING, False)))
 

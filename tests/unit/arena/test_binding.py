@@ -111,7 +111,11 @@ def test_written_values_are_applied_to_the_fight(game):
         ({"attributes": {"player.position": "pair"}}, 'duel.attributes."player.position"', "vector of 3"),
         ({"attributes": {"lock_on": "name"}}, "duel.attributes.lock_on", "must be a bool"),
         ({"attributes": {"player.animation": "where"}}, 'duel.attributes."player.animation"', "a text or a number"),
-        ({"attributes": {"player.hp": "hp", "boss.hp": "hp"}}, 'duel.attributes."boss.hp"', "is already bound to player.hp"),
+        (
+            {"attributes": {"player.hp": "hp", "boss.hp": "hp"}},
+            'duel.attributes."boss.hp"',
+            "already bound to player.hp",
+        ),
         ({"attributes": {"player.animation": "number"}}, "duel.player_animations", "holds a number"),
         (
             {"attributes": {"player.animation": "number"}, "player_animations": {"Idle": 1, "Move": 1}},

@@ -1,4 +1,4 @@
-"""The ground as a texture: paved floor, wall with torches, and the cliff; painted once, then only cut out."""
+"""Texture of the ground: paved floor, wall with torches, and the cliff; painted once and cut out for each picture."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from soulslab.arena.picture.canvas import Image
 
 PX_PER_M = 22
-#: Ground that is painted around the floor.
+#: Width of the painted ground around the floor.
 MARGIN_M = 9.0
 WALL_M = 1.5
-#: The wall stands where the player's body touches it; its centre stops at the floor's radius.
+#: Gap between floor and wall: the player's centre stops at the floor's radius, its body at the wall.
 WALL_GAP_M = 0.45
 _RING_M, _SLAB_M, _MORTAR_M = 1.9, 2.5, 0.045
 N_TORCHES = 9
@@ -26,13 +26,13 @@ _Field = NDArray[np.floating[Any]]
 
 
 class Place(msgspec.Struct, frozen=True):
-    """What the picture of the ground depends on.
+    """Parameters of the texture of the ground.
 
     Attributes:
-        radius_m: Of the floor.
+        radius_m: Radius of the floor.
         cliff_rad: Direction of the cliff from the centre.
-        cliff_width_rad: Angle that it takes up.
-        tint: Colour of the stone, factors for red, green and blue.
+        cliff_width_rad: Angular width of the cliff.
+        tint: Colour of the stone, as factors for red, green and blue.
     """
 
     radius_m: float
@@ -48,28 +48,31 @@ def cut_out(
     px_per_m: float,
     size: tuple[int, int],
 ) -> Image:
-    """Return the ground that a picture shows, (H, W, 3).
+    """Cut out the part of the ground that a picture shows.
 
     Args:
-        place: Which ground.
-        centre_m: Point in the middle, from the floor's centre.
-        middle_px: Where that is in the picture.
+        place: Parameters of the ground.
+        centre_m: Point at the centre of the view, relative to the floor's centre.
+        middle_px: Pixel of that point.
         px_per_m: Scale of the picture.
         size: (W, H) of the picture.
+
+    Returns:
+        The cutout, (H, W, 3) uint8.
     """
     ground = texture(place)
     scale = px_per_m / PX_PER_M
     half = ground.shape[0] / 2
     origin_x, origin_y = half + centre_m[0] * PX_PER_M, half - centre_m[1] * PX_PER_M
     matrix = np.array([[scale, 0.0, middle_px[0] - origin_x * scale], [0.0, scale, middle_px[1] - origin_y * scale]])
-    # Four channels are cut out twice as fast as three.
+    # A cutout of four channels is twice as fast as one of three.
     picture = cv2.warpAffine(ground, matrix, size, flags=cv2.INTER_LINEAR)
     return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGBA2RGB), np.uint8)
 
 
 @cache
 def texture(place: Place) -> Image:
-    """Return the whole ground, (n, n, 4) with an unused fourth channel, ``PX_PER_M`` pixels per metre; read only."""
+    """Return the whole ground, (n, n, 4) with an unused fourth channel, ``PX_PER_M`` pixels per metre; read-only."""
     n = 2 * round((place.radius_m + MARGIN_M) * PX_PER_M)
     axis = (np.arange(n, dtype=np.float32) + 0.5 - n / 2) / PX_PER_M
     x, y = np.meshgrid(axis, -axis)
@@ -78,7 +81,7 @@ def texture(place: Place) -> Image:
     floor = _floor(place, r, angle, rough, fine)
     outside = _outside(r - place.radius_m, angle, rough, fine)
     abyss = _abyss(r - place.radius_m, angle, rough, fine)
-    # The broken edge wavers by a hand's breadth.
+    # The broken edge varies by about 10 cm.
     beyond = r - place.radius_m
     off_cliff = np.abs(np.angle(np.exp(1j * (angle - place.cliff_rad)))) - place.cliff_width_rad / 2
     is_cliff = (off_cliff * place.radius_m < 0.25 * fine)[..., None]
@@ -93,12 +96,12 @@ def texture(place: Place) -> Image:
 
 
 def _step(field: _Field) -> _Field:
-    """Return 0 inside and 1 outside, soft over a pixel."""
+    """Return 0 inside and 1 outside, with a transition of one pixel."""
     return np.clip(field * PX_PER_M + 0.5, 0.0, 1.0)
 
 
 def _noise(n: int, cells: int, seed: int) -> _Field:
-    """Return smooth noise over (n, n), about -1 to 1, of about ``cells`` grains across; always the same."""
+    """Return smooth, reproducible noise (n, n), about -1 to 1, with about ``cells`` grains across."""
     rng = np.random.default_rng(seed)
     total = np.zeros((n, n))
     for octave in range(3):
@@ -112,10 +115,10 @@ def _colour(red: float, green: float, blue: float) -> NDArray[np.float32]:
 
 
 def _floor(place: Place, r: _Field, angle: _Field, rough: _Field, fine: _Field) -> _Field:
-    """Paint rings of slabs, each a little different, worn and mossy, around an inlaid sun."""
+    """Paint rings of slabs of slightly different shades, worn and mossy, around an inlaid sun."""
     ring = np.floor(r / _RING_M)
     n_slabs = np.maximum(np.round(2 * math.pi * (ring + 0.5) * _RING_M / _SLAB_M), 6)
-    # Every ring is turned by another part of a slab.
+    # Each ring is turned by a different part of a slab.
     along = (angle / (2 * math.pi) + 0.5) * n_slabs + ring * 0.37
     slab = np.floor(along) % n_slabs
     across_m = np.minimum(r - ring * _RING_M, (ring + 1) * _RING_M - r)
@@ -124,7 +127,7 @@ def _floor(place: Place, r: _Field, angle: _Field, rough: _Field, fine: _Field) 
     shade = np.sin(ring * 12.9898 + slab * 78.233) * 43758.5453
     shade = (shade - np.floor(shade)).astype(np.float32)
     light = 98 + 24 * (shade - 0.5) + 7 * rough + 6 * fine
-    # A bright upper edge and a dark lower one make slabs out of squares.
+    # A bright upper edge and a dark lower edge make the slabs look solid.
     light += 10 * np.clip(1 - np.abs(joint - 0.06) / 0.06, 0, 1)
     light *= 0.52 + 0.48 * np.clip(joint / 0.05, 0, 1)
     light *= 1.08 - 0.30 * (r / place.radius_m) ** 2
@@ -137,7 +140,7 @@ def _floor(place: Place, r: _Field, angle: _Field, rough: _Field, fine: _Field) 
 
 
 def _inlay(r: _Field, angle: _Field) -> _Field:
-    """Return the strength of the brass in the middle of the floor: two rings and a sun of sixteen rays."""
+    """Return the strength of the brass inlay at the floor's centre: two rings and a sun of sixteen rays."""
     lines = np.minimum(np.abs(r - 5.7), np.abs(r - 3.8))
     beat = np.abs(((angle / (2 * math.pi) * 16) % 1) - 0.5) * 2
     ray = (beat - (r - 1.0) / 2.7) * r * 0.2
@@ -147,13 +150,13 @@ def _inlay(r: _Field, angle: _Field) -> _Field:
 
 
 def _outside(beyond: _Field, angle: _Field, rough: _Field, fine: _Field) -> _Field:
-    """Paint the wall's top with its blocks, and the dark ground behind it."""
+    """Paint the top of the wall with its blocks, and the dark ground behind it."""
     depth = beyond - WALL_GAP_M
     along = (angle / (2 * math.pi) + 0.5) * 96
     gap_m = (0.5 - np.abs(along % 1 - 0.5)) * 1.7
     joint = np.minimum(np.minimum(gap_m, depth), WALL_M - depth)
     light = (104 + 10 * fine + 8 * rough) * (0.55 + 0.45 * np.clip(joint / 0.09, 0, 1))
-    # Merlons: every other block is higher and catches more light.
+    # Merlons: every other block is higher and brighter.
     light *= np.where(np.floor(along) % 2 == 0, 1.14, 0.9)
     light *= 0.6 + 0.4 * np.clip((depth - 0.05) / 0.25, 0, 1)
     wall = light[..., None] * _colour(0.92, 0.9, 0.96)
@@ -163,9 +166,9 @@ def _outside(beyond: _Field, angle: _Field, rough: _Field, fine: _Field) -> _Fie
 
 
 def _abyss(beyond: _Field, angle: _Field, rough: _Field, fine: _Field) -> _Field:
-    """Paint what lies over the edge: a bright lip, rock that drops away, and mist far below."""
+    """Paint the cliff: a bright edge, falling rock, and mist far below."""
     streaks = np.sin(angle * 150 + 2.5 * fine) * 0.5 + np.sin(angle * 61 + 4 * rough) * 0.5
-    # Each ledge farther down is darker, and seen smaller.
+    # Lower ledges are darker and look smaller.
     drop = np.clip(beyond / 3.4, 0, 1)
     ledge = np.floor((drop + 0.05 * streaks) * 5) / 5
     rock = (76 + 15 * streaks + 9 * fine) * (1 - 0.86 * np.clip(ledge + 0.25 * drop, 0, 1))
@@ -180,7 +183,7 @@ def _abyss(beyond: _Field, angle: _Field, rough: _Field, fine: _Field) -> _Field
 
 
 def torches(place: Place) -> list[tuple[float, float]]:
-    """Return where the torches hang on the wall, from the floor's centre in m."""
+    """Return the positions of the torches on the wall, relative to the floor's centre, in m."""
     free = 2 * math.pi - place.cliff_width_rad
     first = place.cliff_rad + place.cliff_width_rad / 2
     angles = [first + free * (i + 0.5) / N_TORCHES for i in range(N_TORCHES)]

@@ -1,4 +1,4 @@
-"""What lies over the picture: bars, names, the clock, a map, and the last word."""
+"""Overlay of the picture from above: bars, names, the clock, a map, and the result of the fight."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLAIN_MODES = {STAGGERED: "staggered", PARRIED: "parried", THROWN: "riposte"}
 
 
 def draw_hud(image: Image, boss: Boss, f: Record, d: Record, look: Look) -> None:
-    """Draw all of it, in sizes that follow the picture's height."""
+    """Draw the overlay; all sizes scale with the height of the picture."""
     unit = image.shape[0] / 540
     _darken(image, 0, round(64 * unit))
     _darken(image, image.shape[0] - round(88 * unit), image.shape[0])
@@ -41,25 +41,25 @@ def draw_hud(image: Image, boss: Boss, f: Record, d: Record, look: Look) -> None
 
 def place_of(f: Record, look: Look) -> Place:
     """Return the ground of a fight."""
-    # A cliff of no width is told to the rules by a cosine that no direction reaches.
+    # In the rules, the cosine of a cliff of width 0 is greater than 1.
     width = 2 * math.acos(float(f.cliff_cos)) if f.cliff_cos <= 1.0 else 0.0
     return Place(float(f.radius), math.atan2(float(f.cliff_y), float(f.cliff_x)), width, look.tint)
 
 
 def _darken(image: Image, top: int, bottom: int) -> None:
-    """Darken a strip at the upper or lower edge, more towards the edge, so that text can be read on it."""
+    """Darken a strip at the upper or lower edge, more towards the edge, so that text on it is readable."""
     share = np.linspace(0.0, 1.0, bottom - top, dtype=np.float32)
     factor = 0.35 + 0.65 * (share if top == 0 else share[::-1])
     _multiply(image[top:bottom], factor)
 
 
 def _multiply(strip: Image, factor: NDArray[np.float32]) -> None:
-    """Multiply each row of a piece of the picture by its factor (H,)."""
+    """Multiply each row of a strip of the picture by its factor (H,)."""
     np.multiply(strip, factor[:, None, None], out=strip, casting="unsafe")
 
 
 class Ink(msgspec.Struct, frozen=True):
-    """How a text is written: size in units of OpenCV, colour, font, and the share of its width left of its place."""
+    """Text style: size in OpenCV's units, colour, font, and the share of the text's width left of its position."""
 
     size: float
     colour: Colour
@@ -68,7 +68,7 @@ class Ink(msgspec.Struct, frozen=True):
 
 
 def _text(image: Image, text: str, at: tuple[float, float], ink: Ink) -> float:
-    """Write text on a baseline at a pixel, with a shadow; return its width in pixels."""
+    """Write text on a baseline at a pixel position, with a shadow; return its width in pixels."""
     (width, _), _ = cv2.getTextSize(text, ink.font, ink.size, 1)
     x, y = round(at[0] - ink.align * width), round(at[1])
     cv2.putText(image, text, (x + 1, y + 1), ink.font, ink.size, (0, 0, 0), 1, cv2.LINE_AA)
@@ -90,7 +90,7 @@ def _bar(image: Image, box: tuple[float, float, float, float], share: float, col
 
 
 def _player_bars(image: Image, f: Record, d: Record, unit: float) -> None:
-    # As long as the vitals are great: health and stamina are seen in proportion.
+    # The length is proportional to the maximum of the value.
     per_point = 0.52 * unit
     hp, sp = float(d.p_hp), float(d.p_sp)
     _bar(image, (26 * unit, 22 * unit, float(f.p_max_hp) * per_point, 11 * unit), hp / f.p_max_hp, (158, 26, 28))
@@ -111,7 +111,7 @@ def _boss_bar(image: Image, boss: Boss, f: Record, d: Record, unit: float) -> No
     mark = round(left + bar * float(f.phase_two_hp / f.b_max_hp))
     low, high = round(top - 4 * unit), round(top + 15 * unit)
     cv2.line(image, (mark, low), (mark, high), (216, 190, 120), max(round(unit), 1), cv2.LINE_AA)
-    # A diamond for each phase; the present one is lit.
+    # One diamond per phase; that of the present phase is bright.
     for phase in (1, 2):
         canvas = Canvas(image, (0.0, 0.0), (left + bar + (4 + 16 * phase) * unit, top + 5 * unit), unit)
         diamond = points((5.5, 0.0), (0.0, 5.5), (-5.5, 0.0), (0.0, -5.5))
@@ -122,7 +122,7 @@ def _boss_bar(image: Image, boss: Boss, f: Record, d: Record, unit: float) -> No
 
 
 def _move_name(image: Image, boss: Boss, f: Record, d: Record, place: tuple[float, float, float]) -> None:
-    """Write what the boss is doing and draw how far that stage of it is."""
+    """Write the boss's present move and draw the progress of its part."""
     right, baseline, unit = place
     blow = blow_of(d, f)
     if d.over:
@@ -141,7 +141,7 @@ def _move_name(image: Image, boss: Boss, f: Record, d: Record, place: tuple[floa
 
 
 def _map(image: Image, f: Record, d: Record, look: Look, unit: float) -> None:
-    """Draw the whole floor small: its cliff, both fighters, and where the camera looks."""
+    """Draw a map of the whole floor with the cliff, both fighters and the direction of the camera."""
     size = 38 * unit
     middle = (image.shape[1] - 24 * unit - size, 52 * unit + size)
     floor = Canvas(image, (float(f.centre_x), float(f.centre_y)), middle, size / float(f.radius))

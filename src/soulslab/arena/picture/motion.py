@@ -1,6 +1,6 @@
-"""Where a blow puts a weapon, seen from above.
+"""Direction of weapons in attacks, seen from above.
 
-Angles are in rad from straight ahead, + to the left. Shares go from 0 to 1.
+Angles are in rad from straight ahead, + to the left. Shares are from 0 to 1.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from soulslab.arena.motion import Blow, ease, half_arc
 from soulslab.arena.picture.canvas import Canvas, Colour, Pose, sector
 from soulslab.arena.state import Record
 
-#: Blows narrower than this go straight ahead; wider than the other one, all around.
+#: An attack with a narrower arc is drawn as a thrust, one with a wider arc as a spin.
 THRUST_RAD, SPIN_RAD = 1.3, 5.5
-#: Ticks that the trail of a blow stays.
+#: Ticks for which the trail of an attack is visible.
 TRAIL_TICKS = 5
 
 
 class Arm(msgspec.Struct, frozen=True):
-    """Where a weapon is.
+    """Position of a weapon.
 
     Attributes:
-        angle_rad: Of the weapon.
-        stretch: How far it is reached out, 1 is the length that it has at rest.
-        trail_rad: The angles that a blow has gone through, from and to; equal if there is no trail.
-        trail: Strength of the trail.
+        angle_rad: Direction of the weapon.
+        stretch: Length of the weapon relative to its length at rest.
+        trail_rad: Angles that the attack has swept, from and to; equal if there is no trail.
+        trail: Opacity of the trail.
     """
 
     angle_rad: float
@@ -36,7 +36,7 @@ class Arm(msgspec.Struct, frozen=True):
 
 
 def boss_arm(d: Record, blow: Blow, rest_rad: float) -> Arm:
-    """Return where the boss's weapon is in a move."""
+    """Return the position of the boss's weapon in a move."""
     if blow.window.n_projectiles > 0 or 2 * blow.half_rad < THRUST_RAD:
         return _thrust(blow, rest_rad)
     reach = math.pi if 2 * blow.half_rad > SPIN_RAD else blow.half_rad
@@ -63,14 +63,14 @@ def _thrust(blow: Blow, rest_rad: float) -> Arm:
 
 
 def knight_arm(d: Record, f: Record, rest_rad: float) -> Arm:
-    """Return where the player's sword is."""
+    """Return the position of the player's sword."""
     a = f.animations[d.p_anim]
     now, side = int(d.p_ticks), -1.0 if d.p_anim % 2 else 1.0
     if d.p_anim == f.riposte:
         lunge = ease((now - f.riposte_hit + 12) / 12) - ease((now - f.riposte_hit - 30) / 40)
         return Arm(0.0, 0.5 + 0.6 * lunge)
     if a.active_from < 0:
-        # A heavy blow is charged in animations of its own, in which the sword is only drawn back.
+        # A heavy attack is charged in separate animations, in which the sword is only drawn back.
         return Arm(-2.5 + 0.05 * math.sin(now * 1.3), 0.9) if a.stamina > 0 and a.next >= 0 else Arm(rest_rad)
     half = half_arc(a)
     start, end = side * (half + 0.5), -side * (half + 0.3)
@@ -84,7 +84,7 @@ def knight_arm(d: Record, f: Record, rest_rad: float) -> Arm:
 
 
 def draw_trail(canvas: Canvas, body: Pose, arm: Arm, radii: tuple[float, float], colour: Colour) -> None:
-    """Draw the way that a weapon has gone through the air, brightest behind the weapon."""
+    """Draw the area that a weapon has swept, brightest behind the weapon."""
     first, last = arm.trail_rad
     for share, alpha in ((0.0, 0.16), (0.4, 0.2), (0.7, 0.28)):
         start = first + (last - first) * share

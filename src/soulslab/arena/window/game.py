@@ -1,4 +1,4 @@
-"""The game's loop: keys, the ticks that are due, memory, a picture, and waiting for the next tick."""
+"""Main loop of the game: input, the ticks that are due, memory, a picture, and waiting for the next tick."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from soulslab.arena.window.ticks import TickTimer
 from soulslab.arena.window.window import Window
 from soulslab.errors import WindowError
 
-#: A picture is drawn at the latest after so many ticks, also where more are due.
+#: Largest number of ticks without a picture, even if more ticks are due.
 MAX_TICKS_UNSEEN = 12
-#: The list of keys is shown for so long at the start.
+#: The list of keys is shown for this long at the start.
 HELP_TICKS = 6 * TICKS_PER_S
-#: The last picture of a replay is shown for so long.
+#: The last picture of a replay is shown for this long.
 REPLAY_END_TICKS = 2 * TICKS_PER_S
 
 _log = logging.getLogger(__name__)
 
 
 class GameMemory(Protocol):
-    """The game's state in its memory, as a profile says (`soulslab.arena.window.memory`)."""
+    """The state of the game in memory, in the layout of a profile (`soulslab.arena.window.memory`)."""
 
     def take_writes(self, game: LiveFight) -> None:
-        """Bring what somebody wrote into the fight."""
+        """Apply values that other processes wrote to memory."""
         ...
 
     def publish(self, game: LiveFight) -> None:
-        """Bring the fight into memory."""
+        """Write the fight to memory."""
         ...
 
 
 class NoMemory:
-    """A game whose state is laid out nowhere."""
+    """Memory of a game whose state is not published."""
 
     def take_writes(self, game: LiveFight) -> None:
         """Do nothing."""
@@ -58,18 +58,18 @@ class NoMemory:
 
 
 class Game:
-    """The built-in fight in a window, played by whoever sits before it.
+    """The built-in fight in a window, played by a person or from a log.
 
     Args:
-        settings: What is fought and how it is shown.
-        window: Where it is shown.
+        settings: Options of the fight and of its display.
+        window: The window.
         fight: The fight.
-        replay: What plays it in place of the keys, if anything does.
+        replay: Replay that controls the fight instead of the keys, if any.
 
     Attributes:
         fight: The fight.
-        is_paused: Whether somebody paused it.
-        is_over: Whether a replay has ended, and its end was shown.
+        is_paused: Whether the player has paused it.
+        is_over: Whether a replay has ended and its last picture has been shown.
 
     Raises:
         KeyLogError: The log cannot be written.
@@ -83,7 +83,7 @@ class Game:
         self.is_paused = False
         self.is_over = False
         self._replay = replay
-        self._n_after = 0  # ticks since the replay's end
+        self._n_after = 0  # ticks since the end of the replay
         self._log = KeyLogWriter(settings.log, self.fight, str(settings.boss)) if settings.log else None
         self._settings = settings
         self._memory: GameMemory = NoMemory()
@@ -94,22 +94,22 @@ class Game:
         self._is_help_wanted = False
         self._help_ticks = HELP_TICKS if settings.shows_help else 0
         self._controls = Controls(settings.keys, settings.pad)
-        self._pressed: list[str] = []  # since the last tick: a tap may be shorter than one
-        self._is_stale = False  # what is seen is no longer what is
+        self._pressed: list[str] = []  # since the last tick: a tap may be shorter than a tick
+        self._is_stale = False  # whether the last picture is out of date
         self.show()
-        self._window.events()  # of the time before there was anything to see
+        self._window.events()  # discard events from before the first picture
 
     def begin(self, memory: GameMemory) -> None:
-        """Let others see the fight, now that everything is there.
+        """Publish the fight; everything else is ready.
 
         Args:
-            memory: Where its state is kept for them.
+            memory: Memory that the state is published to.
         """
         self._memory = memory
         memory.publish(self.fight)
 
     def turn(self, timer: TickTimer) -> None:
-        """Go round the loop once: take in keys and writes, play the ticks that are due, show what came of them."""
+        """Run the loop body once: read input and writes, play the ticks that are due, publish and draw the result."""
         self._listen()
         self._take_writes()
         n_unseen = 0
@@ -123,11 +123,11 @@ class Game:
 
     @property
     def speed(self) -> float:
-        """Factor of game time now."""
+        """Present factor of game time."""
         return 0.0 if self.is_paused else self.fight.speed
 
     def show(self) -> None:
-        """Draw the fight as it is now."""
+        """Draw the present state of the fight."""
         if self._window.size_px != self._size_px and all(self._window.size_px):
             self._size_px = self._window.size_px
             self._scene.resize(self.fight, self._size_px)
@@ -145,7 +145,7 @@ class Game:
             self._log.close(self.fight)
 
     def _take_writes(self) -> None:
-        """Bring what somebody wrote into the fight; the log has to tell it, for no key explains it."""
+        """Apply values that others wrote to memory, and log the result, which the keys do not explain."""
         if self._log is None:
             self._memory.take_writes(self.fight)
             return
@@ -155,21 +155,21 @@ class Game:
             self._log.wrote(self.fight, digest)
 
     def _listen(self) -> None:
-        """Take in what keys and pads did."""
+        """Process the input of keys and pads."""
         had_focus = self._window.has_focus
         events = self._window.events()
         if had_focus and not self._window.has_focus:
             self._controls.let_go()
         pads = self._window.pads()
         if not self._window.has_focus:
-            # A pad is heard by every program; it plays in the one that the keyboard plays in.
+            # Every program receives the input of pads, so it is used only while the window has the keyboard focus.
             events = [event for event in events if not event.name.startswith(PAD_PREFIX)]
             pads = []
         for command in [*self._controls.take(events), *self._controls.move_pads(pads)]:
             self._command(command)
 
     def _command(self, command: str) -> None:
-        """Do what a key asks for, or keep it for the next tick."""
+        """Execute a command of the window, or keep a command of the fight for the next tick."""
         if command == "pause":
             self.is_paused = not self.is_paused
         elif command == "fullscreen":
@@ -211,42 +211,42 @@ class Game:
     def _save_screenshot(self) -> None:
         try:
             _log.info("saved %s", self._window.save_screenshot(self._settings.folder))
-        except WindowError as error:  # no reason to lose the fight
+        except WindowError as error:  # a failed screenshot must not end the fight
             _log.warning("%s", error)
 
 
 def new_fight(settings: WindowSettings) -> LiveFight:
-    """Return the fight that settings ask for.
+    """Return the fight that the settings describe.
 
     Raises:
-        BossFileError: The boss file cannot be read, or something in it is wrong.
+        BossFileError: The boss file cannot be read, or is invalid.
     """
     boss = load_boss(settings.boss, list(load_knight().knock_backs))
     return LiveFight(boss, LiveFightOptions(phase=settings.phase, random_pose=settings.random_pose, seed=settings.seed))
 
 
 def run(settings: WindowSettings, open_memory: Callable[[LiveFight], GameMemory], replay: Replay | None = None) -> None:
-    """Play until the window is closed, the replay is over, or the process is asked to end (SIGTERM, Ctrl-C).
+    """Run the game until the window is closed, the replay is over, or the process is asked to end (SIGTERM, Ctrl-C).
 
     Args:
-        settings: What is fought and how it is shown.
-        open_memory: Makes the memory for the game's state. It is called last: who waits for that memory finds a game
-            that is ready.
-        replay: What plays in place of the keys, if anything does.
+        settings: Options of the fight and of its display.
+        open_memory: Function that creates the memory of the game's state. It is called last, so that a program that
+            waits for the memory finds a game that is ready.
+        replay: Replay that controls the fight instead of the keys, if any.
 
     Raises:
         DisplayError: There is no display.
-        BossFileError: The boss file cannot be read, or something in it is wrong.
-        KeyLogError: The log cannot be written, or what is played again comes to something else.
+        BossFileError: The boss file cannot be read, or is invalid.
+        KeyLogError: The log cannot be written, or the replay differs from the logged fight.
     """
     with ExitStack() as undo:
         is_asked_to_end = undo.enter_context(_end_signals())
-        fight = replay.fight if replay else new_fight(settings)  # what is wrong with it is told before a window opens
+        fight = replay.fight if replay else new_fight(settings)  # reports an invalid boss before a window opens
         window = Window(settings)
         undo.callback(window.close)
         game = Game(settings, window, fight, replay)
         undo.callback(game.close)
-        # Nobody lets go of it: whoever reads it finds it whole for as long as there is a process.
+        # The memory is not closed here: a reader must find it complete for as long as the process exists.
         game.begin(open_memory(game.fight))
         timer = TickTimer(time.monotonic_ns())
         while window.is_open and not is_asked_to_end and not game.is_over:
@@ -256,7 +256,7 @@ def run(settings: WindowSettings, open_memory: Callable[[LiveFight], GameMemory]
 
 @contextmanager
 def _end_signals() -> Iterator[list[int]]:
-    """Let the signals that ask a process to end fill a list, instead of ending it at once."""
+    """Collect the signals that ask the process to end in a list, instead of ending at once."""
     asked: list[int] = []
 
     def ask(number: int, _: FrameType | None) -> None:

@@ -1,8 +1,8 @@
-"""Key logs: what was done in each tick of a game, so that it can be played again to the last bit.
+"""Key logs: the input of each tick of a game, from which the game can be replayed exactly.
 
-A log is a text file of one JSON object per line: a `Header`, then one `Ticks` for each second at the latest, and a
-`State` wherever somebody wrote into the game's memory, which no key explains. What was written up to the last whole
-line can be played again, also if the game died.
+A log is a text file with one JSON object per line: a `Header`, then a `Ticks` object at least once per second, and a
+`State` object whenever another process wrote to the game's memory, which the keys do not explain. A log that was cut
+off can be replayed up to its last complete line.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from soulslab.config.input_files import read_bytes
 from soulslab.errors import KeyLogError
 
 FORMAT: Final = 1
-#: Version of the rules: that of the ids of their environments, ``soulslab/Arena-v0``.
+#: Version of the rules: that of the environment ids, as in ``soulslab/Arena-v0``.
 RULES: Final = 0
 Phase: TypeAlias = Literal["1", "2", "full"]
-#: At least so often a log is written out, and says what the fight has come to.
+#: Longest interval between two writes of the log, each of which contains a digest of the fight.
 CHECK_TICKS: Final = TICKS_PER_S
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="soulslab key log"):
-    """What was fought.
+    """First line of a log: the fight that was played.
 
     Attributes:
-        format: Of the file.
+        format: Version of the file format.
         rules: Version of the rules.
-        rules_digest: `LiveFight.rules_digest`: of boss, phase, poses and knight.
+        rules_digest: `LiveFight.rules_digest`, of boss, phase, poses and knight.
         boss: Name of a shipped boss, or the path of a boss file.
         phase: ``"1"``, ``"2"`` or ``"full"``.
-        random_pose: Whether the player's start was drawn.
-        seed: Of the first fight; None where it is begun by its generator.
-        generator: State of the first fight's generator before it was begun, if there is no seed.
-        first_tick: Ticks of the game before the first of the log.
+        random_pose: Whether the player's start pose was drawn.
+        seed: Seed of the first fight; None if it started from a generator state.
+        generator: State of the generator before the first fight, if there is no seed.
+        first_tick: Number of ticks of the game before the first one of the log.
     """
 
     format: int = FORMAT
@@ -58,12 +58,12 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Ticks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="ticks"):
-    """Some ticks.
+    """The input of consecutive ticks.
 
     Attributes:
-        runs: How many ticks with which code (`LiveFight.history`), in their order.
-        stages: In which tick (counted as `LiveFight.n_ticks`) which stage began; for people and other programs.
-        digest: `LiveFight.digest` after the last of them; None if that is not known.
+        runs: Run-length encoded codes (`LiveFight.history`), as (number of ticks, code).
+        stages: Ticks (counted as `LiveFight.n_ticks`) at which a stage began; for people and other programs.
+        digest: `LiveFight.digest` after the last of these ticks; None if unknown.
     """
 
     runs: tuple[tuple[Annotated[int, Meta(ge=1, le=2**31)], Annotated[int, Meta(ge=0, le=255)]], ...]
@@ -72,10 +72,10 @@ class Ticks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="state"):
-    """All of a fight, after somebody wrote into the game's memory.
+    """The complete state of a fight after another process wrote to the game's memory.
 
     Attributes:
-        duel: The `DUEL` record's bytes.
+        duel: Bytes of the `DUEL` record.
         no_death: `LiveFight.no_death`.
         no_gravity: `LiveFight.no_gravity`.
         no_attack: `LiveFight.no_attack`.
@@ -90,7 +90,7 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @staticmethod
     def of(game: LiveFight) -> State:
-        """Return that of a game now."""
+        """Return the present state of a game."""
         return State(
             duel=game.duel.tobytes(),
             no_death=game.no_death,
@@ -100,15 +100,15 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         )
 
     def bring_into(self, game: LiveFight) -> None:
-        """Make it that of a game.
+        """Set the state of a game.
 
         Raises:
-            ValueError: No fight can be in this state; nothing has changed.
+            ValueError: This state cannot occur in a fight; nothing has changed.
         """
         records = np.frombuffer(self.duel, DUEL)
         wrong = find_impossible_field(records, game.fight)
         if wrong:
-            raise ValueError(f"no fight can be in this state: {wrong}")
+            raise ValueError(f"this state cannot occur in a fight: {wrong}")
         record = records[0]
         for name in DUEL.names or ():
             game.duel[name] = record[name]
@@ -117,12 +117,12 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fight was seen to have come to, from outside: a recording reads a running game.
+    """A digest of a fight that was read from outside, such as by a recording of a running game.
 
     Attributes:
-        tick: `LiveFight.n_ticks` when it was read, give or take `slack_ticks`.
+        tick: `LiveFight.n_ticks` at the time of reading, with an error of up to `slack_ticks`.
         digest: `LiveFight.digest`.
-        slack_ticks: See above.
+        slack_ticks: Uncertainty of ``tick``.
     """
 
     tick: int
@@ -134,14 +134,14 @@ Line: TypeAlias = Ticks | State
 
 
 class KeyLog(msgspec.Struct, frozen=True, kw_only=True):
-    """A log that was read.
+    """A complete log.
 
     Attributes:
-        source: Where it comes from.
-        header: What was fought.
-        lines: What was done.
-        checks: What the fight was seen to have come to, by tick.
-        generators: State of the generator before each later fight, by its number (the first has 1).
+        source: Path of the file.
+        header: The fight that was played.
+        lines: Input and states.
+        checks: Digests of the fight, by tick.
+        generators: State of the generator before each later fight, by its number (the first fight is number 1).
     """
 
     source: Path
@@ -152,20 +152,20 @@ class KeyLog(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def n_ticks(self) -> int:
-        """How many ticks it holds."""
+        """Number of ticks in the log."""
         return sum(n for line in self.lines if isinstance(line, Ticks) for n, _ in line.runs)
 
 
 class KeyLogWriter:
-    """Writes the log of a game while it is played.
+    """Writes the log of a running game.
 
     Args:
-        path: The file, which must not be there yet.
+        path: The file, which must not exist.
         game: The game, before its first tick.
         boss: Name or path of its boss.
 
     Raises:
-        KeyLogError: The file is there already, or cannot be made.
+        KeyLogError: The file exists, or cannot be created.
     """
 
     def __init__(self, path: Path, game: LiveFight, boss: str) -> None:
@@ -176,9 +176,9 @@ class KeyLogWriter:
         try:
             self._file: BinaryIO = path.open("xb")
         except FileExistsError as error:
-            raise KeyLogError(path, "is there already; name another file, or remove it") from error
+            raise KeyLogError(path, "already exists; choose another name, or remove the file") from error
         except OSError as error:
-            raise KeyLogError(path, f"cannot be made: {error.strerror}") from error
+            raise KeyLogError(path, f"cannot be created: {error.strerror}") from error
         options = game.options
         self._write(
             Header(
@@ -191,7 +191,7 @@ class KeyLogWriter:
         )
 
     def tick(self, game: LiveFight) -> None:
-        """Take in the tick that was just played."""
+        """Log the tick that was just played."""
         self._codes.append(int(game.history[game.n_ticks % HISTORY_TICKS]))
         if game.stage != self._stage:
             self._stage = game.stage
@@ -200,21 +200,21 @@ class KeyLogWriter:
             self.flush(game)
 
     def wrote(self, game: LiveFight, digest: int) -> None:
-        """Take in that somebody wrote into the game.
+        """Log that another process wrote to the game's memory.
 
         Args:
-            game: With what was written.
-            digest: Of the game before that.
+            game: The game after the write.
+            digest: Digest of the game before the write.
         """
         self._flush(digest)
         self._write(State.of(game))
 
     def flush(self, game: LiveFight) -> None:
-        """Write out what was taken in."""
+        """Write all buffered ticks."""
         self._flush(game.digest())
 
     def close(self, game: LiveFight) -> None:
-        """Write the rest and close the file."""
+        """Write the remaining ticks and close the file."""
         self.flush(game)
         self._file.close()
 
@@ -233,25 +233,25 @@ class KeyLogWriter:
 
 
 def runs_of(codes: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Return how many ticks with which code follow each other."""
+    """Return the run-length encoding of codes, as (number of ticks, code)."""
     return tuple((len(list(same)), code) for code, same in groupby(codes))
 
 
 _MAX_BYTES: Final = 256 << 20
 _MAX_TICKS: Final = TICKS_PER_S * 3600 * 100
-_DAMAGE: Final = (msgspec.DecodeError, ValueError, RecursionError)  # ValueError: text that is not UTF-8
+_DAMAGE: Final = (msgspec.DecodeError, ValueError, RecursionError)  # ValueError: the text is not UTF-8
 _HEADER = msgspec.json.Decoder(Header)
 _LINE: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Ticks | State)
 
 
 def read_key_log(path: Path) -> KeyLog:
-    """Read a log; of one that was cut off, what is there.
+    """Read a log; if it was cut off, read it up to its last complete line.
 
     Raises:
-        KeyLogError: It cannot be read, is none, or one of another version.
+        KeyLogError: The file cannot be read, is not a key log, or has another version.
     """
     texts = read_bytes(path, _MAX_BYTES, partial(KeyLogError, path)).split(b"\n")
-    # What follows the last line break is a line that was cut off, or nothing.
+    # The text after the last line break is an incomplete line, or empty.
     whole = texts[:-1]
     header = _header(path, whole[0] if whole else texts[0])
     lines, n_ticks = [], 0
@@ -265,7 +265,7 @@ def read_key_log(path: Path) -> KeyLog:
         lines.append(line)
         n_ticks += sum(n for n, _ in line.runs) if isinstance(line, Ticks) else 0
         if n_ticks > _MAX_TICKS:
-            raise KeyLogError(path, f"line {i} is damaged: it is more than {_MAX_TICKS} ticks after the first")
+            raise KeyLogError(path, f"line {i} is damaged: it is more than {_MAX_TICKS} ticks after the first one")
     return KeyLog(source=path, header=header, lines=tuple(lines))
 
 
@@ -273,11 +273,11 @@ def _header(path: Path, text: bytes) -> Header:
     try:
         version = msgspec.json.decode(text, type=_Version)
     except _DAMAGE as error:
-        raise KeyLogError(path, f"is no key log: {error}") from error
+        raise KeyLogError(path, f"is not a key log: {error}") from error
     if version.format != FORMAT:
         raise KeyLogError(path, f"its format is {version.format}; this soulslab reads format {FORMAT}")
     if version.rules != RULES:
-        raise KeyLogError(path, f"it was played by rules {version.rules}; this soulslab plays by rules {RULES}")
+        raise KeyLogError(path, f"was played with rules version {version.rules}; this soulslab has version {RULES}")
     try:
         return _HEADER.decode(text)
     except _DAMAGE as error:

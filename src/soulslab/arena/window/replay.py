@@ -1,4 +1,4 @@
-"""Playing a key log again, and making sure that it comes to the same."""
+"""Replay of a key log, and verification that it gives the logged fight."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from soulslab.errors import BossFileError, KeyLogError, UnknownBossError
 
 
 class Replay:
-    """A key log that plays, tick by tick.
+    """Replays a key log tick by tick.
 
     Args:
-        log: What was done.
+        log: The log.
 
     Attributes:
-        fight: The fight that it plays.
-        n_ticks: Ticks that it has played.
-        is_over: Whether all has been played.
+        fight: The fight that is replayed.
+        n_ticks: Number of ticks replayed so far.
+        is_over: Whether the whole log has been replayed.
 
     Raises:
-        KeyLogError: Its boss cannot be read, or is not what it was.
+        KeyLogError: The log's boss cannot be read, or has changed.
     """
 
     def __init__(self, log: KeyLog) -> None:
@@ -33,23 +33,23 @@ class Replay:
         self.n_ticks = 0
         self.is_over = False
         slack = max((check.slack_ticks for check in log.checks), default=0)
-        # What the fight came to in the last ticks; it is compared when all ticks that a check allows have been played.
+        # Digests of the last ticks; a check is compared when all ticks within its slack have been played.
         self._digests: deque[tuple[int, int]] = deque(maxlen=2 * slack + 1)
         self._checks = deque(sorted(log.checks, key=lambda check: check.tick + check.slack_ticks))
         self._steps = self._play()
 
     def tick(self) -> None:
-        """Play the next tick; nothing happens when all has been played.
+        """Play the next tick; do nothing at the end of the log.
 
         Raises:
-            KeyLogError: The fight that is played is no longer the one that was logged, or the log holds a state that no
-                fight can be in.
+            KeyLogError: The replayed fight differs from the logged one, or the log contains a state that cannot occur
+                in a fight.
         """
         if next(self._steps, None) is None:
             self.is_over = True
 
     def _play(self) -> Iterator[bool]:
-        """Play a tick for each value that is asked for."""
+        """Play one tick for each value that is requested."""
         game = self.fight
         for line in self._log.lines:
             if isinstance(line, State):
@@ -85,8 +85,8 @@ class Replay:
     def _parted(self, tick: int) -> KeyLogError:
         return KeyLogError(
             self._log.source,
-            f"in or before tick {tick} ({tick / 60:.1f} s) the fight came to something else than was logged: either "
-            "the rules have changed since then, or something other than keys changed the fight",
+            f"in or before tick {tick} ({tick / 60:.1f} s) the fight differs from the logged one: either the rules "
+            "have changed since then, or something other than keys changed the fight",
             tick=tick,
         )
 
@@ -95,7 +95,7 @@ class Replay:
         try:
             boss: Boss = load_boss(header.boss, list(load_knight().knock_backs))
         except (BossFileError, UnknownBossError) as error:
-            raise KeyLogError(self._log.source, f"its boss: {error}") from error
+            raise KeyLogError(self._log.source, f"the boss of the log: {error}") from error
         options = LiveFightOptions(
             phase=header.phase, random_pose=header.random_pose, seed=header.seed if header.seed is not None else 0
         )
@@ -103,8 +103,8 @@ class Replay:
         if game.rules_digest != header.rules_digest:
             raise KeyLogError(
                 self._log.source,
-                f"the boss {header.boss!r} or the knight is not what it was when this was logged; the log plays only "
-                "with the version of soulslab, or of the boss file, that it was made with",
+                f"the boss {header.boss!r} or the knight has changed since this was logged; the log can be replayed "
+                "only with the version of soulslab, or of the boss file, that it was made with",
             )
         if header.generator is not None:
             game.next_generator, game.n_fights = header.generator, 0

@@ -1,4 +1,4 @@
-"""What is seen of a fight: stage, fighters, and the camera that looks at them."""
+"""The scene of a fight: stage, fighters, and camera."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from soulslab.arena.window.stage.stage import Stage
 
 
 class Scene:
-    """The fight in a window.
+    """The scene of a fight in a window.
 
     Args:
-        root: Parent of everything.
-        camera: Placed in each picture.
+        root: Parent of all nodes.
+        camera: Camera, which is placed for each picture.
         game: The fight that will be shown.
         size_px: Width and height of the picture.
-        options: What lies over it.
+        options: Optional parts of the overlay.
 
     Attributes:
-        hud: What lies over the picture: the list of keys is shown through it.
+        hud: The overlay, including the list of keys.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Scene:
         self.show(game)
 
     def resize(self, game: LiveFight, size_px: tuple[int, int]) -> None:
-        """Fit it to a window of another size."""
+        """Adapt the scene to another window size."""
         self._rig.resize(size_px[0] / size_px[1])
         notice, is_help_shown = self.hud.notice, self.hud.is_help_shown
         self.hud.close()
@@ -66,7 +66,7 @@ class Scene:
         self.show(game)
 
     def show(self, game: LiveFight) -> None:
-        """Move everything to where it is now."""
+        """Update all nodes to the present state of the fight."""
         self._knight.show(game)
         self._boss.show(game)
         self._effects.show(game)

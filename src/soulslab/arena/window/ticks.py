@@ -1,6 +1,6 @@
-"""Which ticks are due: game time from the system's clock, at the game's speed.
+"""Timing of ticks: game time from the system's clock, at the speed of the game.
 
-Only whole nanoseconds are added up, so that at 1x the ticks of any 100 ms are exactly six, for ever.
+Only whole nanoseconds are added, so that at a speed of 1 every 100 ms contain exactly six ticks, without drift.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from soulslab.arena.state import TICKS_PER_S
 
 _S_NS = 1_000_000_000
-#: After a longer standstill (the process was stopped, the machine slept) the rest of the time is dropped.
+#: After a longer interruption (the process was stopped, the machine slept) the remaining time is dropped.
 MAX_BEHIND_NS = _S_NS
 
 
@@ -16,7 +16,7 @@ class TickTimer:
     """Counts the ticks that are due.
 
     Args:
-        now_ns: Time of the system's clock at the start.
+        now_ns: Present time of the system's clock.
     """
 
     def __init__(self, now_ns: int) -> None:
@@ -24,10 +24,10 @@ class TickTimer:
         self._left_ns = 0  # game time since the last tick that was due
 
     def due(self, now_ns: int, speed: float) -> int:
-        """Return how many ticks have come due since the last call.
+        """Return how many ticks have become due since the last call.
 
         Args:
-            now_ns: Time of the system's clock.
+            now_ns: Present time of the system's clock.
             speed: Factor of game time since the last call.
         """
         passed_ns = min(now_ns - self._last_ns, MAX_BEHIND_NS)
@@ -38,12 +38,12 @@ class TickTimer:
         return n_ticks
 
     def wait_ns(self, speed: float) -> int:
-        """Return how long to wait until the next tick is due, at most the length of one at 1x.
+        """Return the time until the next tick is due, at most the duration of a tick at speed 1.
 
-        Even a game that stands has to look up now and then, for its speed may change.
+        A paused game also has to check its input regularly, because its speed may change.
         """
         whole = -(-_S_NS // TICKS_PER_S)
         if speed <= 0.0:
             return whole
-        wait = (whole - self._left_ns) / speed  # infinite at the smallest speeds that there are
+        wait = (whole - self._left_ns) / speed  # infinite for the smallest positive speeds
         return whole if wait >= whole else max(int(wait) + 1, 0)

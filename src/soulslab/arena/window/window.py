@@ -1,4 +1,4 @@
-"""The window: panda3d's, opened with as little of panda3d as a game of this size needs."""
+"""The panda3d window, opened with the parts of panda3d that the game needs."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ from soulslab.arena.window.renderer import no_display, open_pipe
 from soulslab.arena.window.settings import WindowSettings
 from soulslab.errors import WindowError
 
-#: Of events that name the place of a key, whatever it types.
+#: Prefix of the events that report the position of a key, regardless of the character that it types.
 _PLACE_PREFIX = "raw-"
 _WINDOW_EVENT = "window-event"
 
 
 class ButtonEvent(msgspec.Struct, frozen=True):
-    """A key, mouse or pad button that went down or up, by panda3d's name; keys by that of their place."""
+    """Press or release of a key, mouse button or pad button, with panda3d's name; keys are named by position."""
 
     name: str
     is_press: bool
 
 
 class Window:
-    """A window with a scene, and the events of its keys and of pads.
+    """A window with a scene, and its input events.
 
     Args:
-        settings: Its size and title, and what draws it.
+        settings: Its size and title, and the renderer.
 
     Attributes:
-        root: Parent of everything that is drawn.
-        camera: What it is seen through.
-        has_focus: Whether the keyboard is its own.
-        size_px: Its width and height now.
+        root: Root node of the scene.
+        camera: Camera of the scene.
+        has_focus: Whether the window has the keyboard focus.
+        size_px: Present width and height.
 
     Raises:
         DisplayError: There is no display.
@@ -83,7 +83,7 @@ class Window:
         self.has_focus = False
         self.size_px = (0, 0)
         self._engine.openWindows()
-        # panda3d 1.10.16 corrupts the heap when it frees what tinydisplay drew with: that goes with the process.
+        # panda3d 1.10.16 corrupts the heap when it frees tinydisplay's state, so this reference keeps it alive.
         window.getGsg().ref()
         self._follow()
         if settings.is_fullscreen:
@@ -91,22 +91,22 @@ class Window:
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has closed it.
+        """Whether the window has not been closed.
 
-        panda3d does not notice when another program destroys it behind its back (XDestroyWindow), as no desktop does:
-        to panda3d it is minimised then, and the game goes on unseen. A session does notice (`WindowGoneError`).
+        panda3d does not detect that another program destroys the window (XDestroyWindow), which desktops do not do:
+        it treats the window as minimised, and the game continues. A session does detect it (`WindowGoneError`).
         """
         return not self._window.isClosed()
 
     @property
     def driver(self) -> str:
-        """What draws it, as its driver calls itself."""
+        """Vendor and renderer that the driver reports."""
         facts: Any = self._window.getGsg()
         return f"{facts.getDriverVendor()} {facts.getDriverRenderer()}".strip()
 
     def events(self) -> list[ButtonEvent]:
-        """Take in what keys, mouse and pads did since the last call; nothing is drawn."""
-        # Only a frame takes in the events of X; one without an active window draws nothing and costs 3 us.
+        """Return the input events since the last call, without drawing."""
+        # panda3d processes X events only in a frame; one without an active window draws nothing and takes 3 us.
         self._window.setActive(False)
         self._engine.renderFrame()
         self._window.setActive(True)
@@ -116,7 +116,7 @@ class Window:
         return found
 
     def pads(self) -> list[PadState]:
-        """Return where the sticks and triggers of each pad are."""
+        """Return the positions of the sticks and triggers of each pad."""
         return self._input.pads()
 
     def draw(self) -> None:
@@ -125,7 +125,7 @@ class Window:
         self._engine.flipFrame()
 
     def toggle_fullscreen(self) -> None:
-        """Go to the whole screen, or back."""
+        """Enter or leave full screen."""
         properties = WindowProperties()
         is_full = self._window.getProperties().getFullscreen()
         properties.setFullscreen(not is_full)
@@ -135,22 +135,22 @@ class Window:
         self._window.requestProperties(properties)
 
     def save_screenshot(self, folder: Path) -> Path:
-        """Save what is seen into a folder, named by the time; return the file.
+        """Save the present picture to a folder, with the time as its name; return its path.
 
         Raises:
             WindowError: It cannot be written.
         """
         path = folder / f"arena_{datetime.now():%Y-%m-%d_%H-%M-%S-%f}.png"
         if not self._window.saveScreenshot(Filename.fromOsSpecific(str(path))):
-            raise WindowError(f"the picture cannot be written to {path}; start the game in a folder of your own")
+            raise WindowError(f"the screenshot cannot be written to {path}; start the game in a writable folder")
         return path
 
     def close(self) -> None:
-        """Close it; a second call does nothing."""
+        """Close the window; a second call does nothing."""
         self._engine.removeAllWindows()
 
     def _follow(self) -> None:
-        """Take over what became of the window."""
+        """Update size and focus from the window's properties."""
         properties = self._window.getProperties()
         self.has_focus = properties.getForeground()
         self.size_px = (properties.getXSize(), properties.getYSize())
@@ -159,7 +159,7 @@ class Window:
 
 
 class _Input:
-    """What keyboard, mouse and pads do."""
+    """Input of keyboard, mouse and pads."""
 
     def __init__(self, window: Any) -> None:
         self._data = NodePath("data")
@@ -171,7 +171,7 @@ class _Input:
         self._queue = EventQueue.getGlobalEventQueue()
 
     def take(self) -> tuple[list[ButtonEvent], bool]:
-        """Return what happened to keys and buttons, and whether something happened to the window."""
+        """Return the button events, and whether the properties of the window changed."""
         self._devices.update()
         self._find_pads()
         self._traverser.traverse(self._data.node())
@@ -187,7 +187,7 @@ class _Input:
         return found, has_changed
 
     def pads(self) -> list[PadState]:
-        """Return where the axes of the pads are."""
+        """Return the positions of the axes of the pads."""
         axis = InputDevice.Axis
         return [
             PadState(
@@ -200,7 +200,7 @@ class _Input:
         ]
 
     def _find_pads(self) -> None:
-        """Follow what is plugged in."""
+        """Open pads that were plugged in and close pads that were removed."""
         here = set(self._devices.getDevices(InputDevice.DeviceClass.gamepad))
         for pad in here - self._pads.keys():
             node = self._data.attachNewNode(InputDeviceNode(pad, pad.name))

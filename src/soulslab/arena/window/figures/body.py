@@ -1,7 +1,7 @@
-"""A body on screen: one solid whose parts are placed by the rig.
+"""The node of a figure: one solid whose parts are positioned by the rig.
 
-panda3d moves the vertices. With the software renderer that takes half the time of a node for each part, and less than
-moving them by numpy.
+panda3d transforms the vertices. With the software renderer this takes half the time of one node per part, and less than
+transforming them with numpy.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class Body:
     """The node of a figure.
 
     Args:
-        parent: What the figure stands in; its axes are the world's.
+        parent: Parent node; its axes are those of the world.
         build: Proportions.
         meshes: Solids of the parts, in units of the build, by their names in `soulslab.arena.window.figures.rig.PARTS`.
-        grown: More solids of some parts, that are seen only when `show_growth` says so.
+        grown: Additional solids of some parts, which `show_growth` makes visible.
 
     Attributes:
-        root: Stands at the figure's feet and faces its way; everything of the figure is below it.
+        root: Node at the figure's feet that faces its direction, the parent of all its nodes.
     """
 
     def __init__(
@@ -41,17 +41,17 @@ class Body:
         self._grown.hide()
 
     def stand(self, place: tuple[float, float, float], facing: tuple[float, float]) -> None:
-        """Put the figure somewhere, facing along a direction of the ground."""
+        """Set the figure's position, and its facing as a direction on the ground."""
         self.root.setPosHpr(*place, math.degrees(math.atan2(-facing[0], facing[1])), 0.0, 0.0)
 
     def show_growth(self, share: float) -> None:
-        """Show what grows, at a share of 0 (not at all) to 1 of its size, from the next `show` on."""
+        """Set the size of the additional solids, as a share of 0 (hidden) to 1, from the next `show` on."""
         if (share > 0.0) != (self._growth > 0.0):
             (self._grown.show if share > 0.0 else self._grown.hide)()
         self._growth = share
 
     def show(self, pose: Pose) -> None:
-        """Take on a pose."""
+        """Set the pose."""
         places, stretch = place_parts(self.build, pose)
         for number, joint in self._parts:
             joint.setMatrix(_matrix(places[number], stretch if number == WEAPON_PART else 1.0))
@@ -60,7 +60,7 @@ class Body:
                 joint.setMatrix(LMatrix4f.scaleMat(self._growth) * _matrix(places[number], 1.0))
 
     def _attach(self, name: str, meshes: Mapping[str, Mesh]) -> tuple[list[tuple[int, UserVertexTransform]], NodePath]:
-        """Attach solids as one node; return what moves each part, by its number, and the node."""
+        """Attach solids as one node; return the transforms of the parts with their numbers, and the node."""
         numbers = [number for number, part in enumerate(PARTS) if part in meshes]
         solids = [meshes[PARTS[number]].solid(self.build.scale_m) for number in numbers]
         node = GeomNode(name)
@@ -70,7 +70,7 @@ class Body:
             triangles = [triangles + start for (_, triangles), start in zip(solids, starts, strict=True)]
             vertices = np.concatenate([vertices for vertices, _ in solids])
             node.addGeom(geometry(vertices, np.concatenate(triangles), joints=joints, is_dynamic=True))
-        # A flattened shadow would lose its parts by their bounds, and both fighters are nearly always in view.
+        # The bounds of a flattened shadow would cull parts of it, and both fighters are nearly always visible.
         node.setBounds(OmniBoundingVolume())
         node.setFinal(True)
         return list(zip(numbers, joints.transforms, strict=True)), self.root.attachNewNode(node)

@@ -1,4 +1,4 @@
-"""A boss on screen."""
+"""The node of a boss."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from soulslab.arena.window.figures.boss_moves import styles_of
 from soulslab.arena.window.figures.boss_poses import boss_pose
 from soulslab.arena.window.figures.moment import Moments
 
-#: A hit lights the figure up for so long, by these factors on its colours.
+#: After a hit, the figure is brighter for this long, by these factors of its colours.
 FLASH_TICKS = 5
 FLASH = (1.6, 1.45, 1.25, 1.0)
-#: Within the change to the second phase, what grows then is full grown after this share of the move.
+#: Share of the move of the phase change after which the growth has its full size.
 GROWN_SHARE = 0.7
 
 
@@ -25,8 +25,8 @@ class BossFigure:
     """A boss.
 
     Args:
-        parent: What it stands in; its axes are the world's.
-        boss: Which.
+        parent: Parent node; its axes are those of the world.
+        boss: The boss.
 
     Attributes:
         root: Node of the figure, for its shadow.
@@ -40,7 +40,7 @@ class BossFigure:
         self.root = self._body.root
 
     def show(self, game: LiveFight) -> None:
-        """Take on the pose of this moment."""
+        """Show the present pose."""
         d, f = self._moments.of(game)
         self._body.stand((float(d.b_x), float(d.b_y), float(f.floor)), (float(d.b_fx), float(d.b_fy)))
         self._body.show_growth(_growth(d, f))
@@ -52,7 +52,7 @@ class BossFigure:
 
 
 def is_hit(d: Record, f: Record) -> bool:
-    """Whether the boss was hit a moment ago."""
+    """Return whether the boss was hit within the last ticks."""
     if d.b_mode == THROWN:
         return 0 <= d.b_ticks - f.riposte_hit < FLASH_TICKS
     a = f.animations[d.p_anim]
@@ -60,7 +60,7 @@ def is_hit(d: Record, f: Record) -> bool:
 
 
 def _growth(d: Record, f: Record) -> float:
-    """Return how far grown is what a boss shows in its second phase, 0 to 1."""
+    """Return the size of the growth of the second phase, 0 to 1."""
     if d.phase == 2:
         return 1.0
     if d.b_move >= 0 and d.b_move == f.phase_two_move:

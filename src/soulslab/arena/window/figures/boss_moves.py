@@ -1,4 +1,4 @@
-"""Which way each boss strikes each of its moves, and where its weapon is in them."""
+"""Strike styles of the bosses' moves, and the strikes of their weapons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from soulslab.arena.state import Record
 from soulslab.arena.window.figures.rig import Build
 from soulslab.arena.window.figures.strikes import Strike, Style
 
-#: Moves whose numbers do not tell how they look, by their id.
+#: Styles of moves that cannot be derived from their numbers, by move id.
 _STYLES: dict[str, Style] = {
     "leap": "leap",
     "charge": "charge",
@@ -37,19 +37,19 @@ _STYLES: dict[str, Style] = {
     "vanishing_stab": "leap",
     "mirror_laugh": "throw",
 }
-#: Narrower blows than these are thrusts, or come down from above; wider ones than the last go all around.
+#: Arcs below the first are thrusts, below the second overhead strikes, and above the third spins.
 THRUST_RAD, OVERHEAD_RAD, SPIN_RAD = 0.85, 1.35, 5.5
-#: A step of this speed into a blow is a run.
+#: An advance faster than this is drawn as running.
 RUN_M_S = 11.0
-#: A beast cannot charge with its weapon out: it runs on its hands.
+#: Radius above which a boss is a beast; a beast charges on its hands and cannot use its weapon in it.
 BEAST_RADIUS_M = 1.1
 
 
 class MoveStyle(msgspec.Struct, frozen=True):
-    """How a move looks.
+    """Appearance of a move.
 
     Attributes:
-        style: Of each of its windows.
+        style: Strike style of each of its windows.
         is_change: Whether it is the change to the second phase.
     """
 
@@ -58,7 +58,7 @@ class MoveStyle(msgspec.Struct, frozen=True):
 
 
 def styles_of(boss: Boss) -> tuple[MoveStyle, ...]:
-    """Return how a boss's moves look, in their order."""
+    """Return the appearance of a boss's moves, in their order."""
     return tuple(
         MoveStyle(
             tuple(_style(boss, move, window) for window in move.windows),
@@ -69,7 +69,7 @@ def styles_of(boss: Boss) -> tuple[MoveStyle, ...]:
 
 
 def strike_of(build: Build, style: Style, blow: Blow, f: Record) -> Strike:
-    """Return the strike of a blow, in the axes and units of the boss's build."""
+    """Return the strike of an attack, in the axes and units of the boss's build."""
     window = blow.window
     radius = (float(f.b_radius) + float(window.reach)) / build.scale_m
     face = math.atan2(float(window.face_sin), float(window.face_cos))
@@ -96,7 +96,7 @@ def _style_by_numbers(window: Window) -> Style:
 
 
 def ticks_of_stage(d: Record, f: Record) -> tuple[int, int, int]:
-    """Return (ticks since the last window's end or the move's start, start, end) of the window that is under way."""
+    """Return (ticks since the last window's end or the move's start, start, end) of the present window."""
     move = f.moves[d.b_move]
     place = min(int(d.b_window), int(move.n_windows) - 1)
     window = f.windows[move.first_window + place]

@@ -1,4 +1,4 @@
-"""The knight on screen."""
+"""The node of the knight."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from soulslab.arena.window.figures.knight_mesh import knight_meshes
 from soulslab.arena.window.figures.knight_poses import KNIGHT, knight_pose, knock_back_of
 from soulslab.arena.window.figures.moment import Moments
 
-#: A hit lights the figure up for so long, by these factors on its colours.
+#: After a hit, the figure is coloured for this long, by these factors of its colours.
 FLASH_TICKS = 5
 FLASH = (1.9, 0.75, 0.7, 1.0)
-#: The roll turns the knight along its way within so many ticks, and back within so many.
+#: Ticks in which the knight turns to the direction of a roll, and in which it turns back.
 TURN_TICKS = 4
 
 
@@ -25,7 +25,7 @@ class KnightFigure:
     """The player's knight.
 
     Args:
-        parent: What it stands in; its axes are the world's.
+        parent: Parent node; its axes are those of the world.
 
     Attributes:
         root: Node of the figure, for its shadow.
@@ -37,7 +37,7 @@ class KnightFigure:
         self.root = self._body.root
 
     def show(self, game: LiveFight) -> None:
-        """Take on the pose of this moment."""
+        """Show the present pose."""
         d, f = self._moments.of(game)
         self._body.stand((float(d.p_x), float(d.p_y), float(d.p_z)), _facing(d, f))
         self._body.show(knight_pose(d, f, game.stage, game.stage_ticks))
@@ -48,7 +48,7 @@ class KnightFigure:
 
 
 def _facing(d: Record, f: Record) -> tuple[float, float]:
-    """Return where the figure faces: in a roll along its way."""
+    """Return the facing of the figure: in a roll, the direction of the roll."""
     fx, fy = float(d.p_fx), float(d.p_fy)
     if d.p_anim != f.rolling:
         return fx, fy

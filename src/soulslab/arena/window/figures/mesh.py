@@ -1,4 +1,4 @@
-"""Solids of a few triangles with colours and normals, joined into one node."""
+"""Solids made of few triangles with colours and normals, joined into one node."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Point: TypeAlias = tuple[float, float, float]
 Colour: TypeAlias = tuple[float, float, float]
 Floats: TypeAlias = NDArray[np.float64]
 
-#: One vertex, as panda3d keeps it; the colour is packed as 0xAARRGGBB.
+#: One vertex in panda3d's format; the colour is packed as 0xAARRGGBB.
 VERTEX = np.dtype([("place", "<f4", 3), ("normal", "<f4", 3), ("colour", "<u4")])
 
-#: Baked shade: surfaces that look down are this much darker than those that look up. It keeps a body's form readable
-#: where the lights of the scene are flat.
+#: Baked shade: surfaces that face down are this much darker than surfaces that face up, so that the form of a body is
+#: visible in flat light.
 UNDERSIDE = 0.35
 
 _BOX_CORNERS = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], np.float64)
@@ -42,7 +42,7 @@ _BOX_FACES = ((0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 
 
 
 class Mesh:
-    """Collects solids. All sizes in m, in the axes of the part that it belongs to."""
+    """Collects solids. All sizes are in m, in the axes of the part that the solid belongs to."""
 
     def __init__(self) -> None:
         self._places: list[Floats] = []
@@ -53,7 +53,7 @@ class Mesh:
 
     @property
     def n_triangles(self) -> int:
-        """Triangles so far."""
+        """Number of triangles so far."""
         return sum(map(len, self._triangles))
 
     def box(self, centre: Point, size: Point, colour: Colour, taper: tuple[float, float] = (1.0, 1.0)) -> Mesh:
@@ -67,7 +67,7 @@ class Mesh:
         return self
 
     def polygon(self, corners: Floats | Sequence[Point], colour: Colour, *, is_two_sided: bool = False) -> Mesh:
-        """Add a flat, convex polygon, its corners counter-clockwise as seen from its front."""
+        """Add a flat, convex polygon with its corners counter-clockwise as seen from its front."""
         places = np.asarray(corners, np.float64)
         normal = _unit(np.cross(places[1] - places[0], places[2] - places[0]))
         fan = np.array([(0, i, i + 1) for i in range(1, len(places) - 1)])
@@ -88,8 +88,8 @@ class Mesh:
 
         Args:
             profile: (distance along ``way``, radius), from its start to its end; a radius of 0 makes a point.
-            colour: Of all of it.
-            start: Where distance 0 is.
+            colour: Colour of the surface.
+            start: Point at distance 0.
             way: Direction of its axis.
             shape: Number of its sides, and its thickness as a share of its width.
         """
@@ -154,21 +154,21 @@ class Mesh:
         return self.tube([(0.0, radius), (length, 0.0)], colour, start, (float(x), float(y), float(z)), shape)
 
     def squeeze(self, thickness: float) -> Mesh:
-        """Make what has been added so far thin across (x), as blades are."""
+        """Make everything that has been added so far thin across (x), as blades are."""
         for i, normals in enumerate(self._normals):
             self._places[i][:, 0] *= thickness
             self._normals[i] = _unit_rows(normals * (1.0 / thickness, 1.0, 1.0))
         return self
 
     def fade(self, low: float, high: float, strength: float) -> Mesh:
-        """Darken what has been added so far downwards: not at all at z = ``high``, by ``strength`` at ``low``."""
+        """Darken everything added so far towards the bottom: not at z = ``high``, by ``strength`` at ``low``."""
         for i, places in enumerate(self._places):
             share = np.clip((high - places[:, 2]) / (high - low), 0.0, 1.0)
             self._colours[i] = self._colours[i] * (1.0 - strength * share[:, None])
         return self
 
     def solid(self, scale: float = 1.0) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-        """Return all of it, ``scale`` times as big: its vertices (`VERTEX`) and triangles (n, 3)."""
+        """Return the solid scaled by ``scale``: its vertices (`VERTEX`) and triangles (n, 3)."""
         vertices = np.zeros(self._n_vertices, VERTEX)
         if not self._places:
             return vertices, np.zeros((0, 3), np.int64)
@@ -178,7 +178,7 @@ class Mesh:
         return vertices, np.concatenate(self._triangles)
 
     def node(self, name: str, scale: float = 1.0) -> GeomNode:
-        """Return all of it as one node, ``scale`` times as big."""
+        """Return the solid scaled by ``scale`` as one node."""
         node = GeomNode(name)
         node.addGeom(geometry(*self.solid(scale)))
         return node
@@ -193,7 +193,7 @@ class Mesh:
 
 
 def pack(colours: Floats, alpha: Floats | float) -> NDArray[np.uint32]:
-    """Return colours (n, 3) and alpha (n,), each 0 to 1, as panda3d packs them."""
+    """Return colours (n, 3) and alpha (n,), each 0 to 1, in panda3d's packed format."""
     red, green, blue = (np.clip(colours, 0.0, 1.0) * 255.0 + 0.5).astype(np.uint32).T
     opacity = np.broadcast_to(np.asarray(np.clip(alpha, 0.0, 1.0) * 255.0 + 0.5), red.shape).astype(np.uint32)
     packed: NDArray[np.uint32] = (opacity << 24) | (red << 16) | (green << 8) | blue
@@ -206,10 +206,10 @@ def geometry(
     """Return vertices (`VERTEX`) and triangles (n, 3) as a geometry.
 
     Args:
-        vertices: Of all of it.
-        triangles: Numbers of their corners.
-        joints: What moves which vertex; None where nothing moves.
-        is_dynamic: Whether the vertices will be written anew.
+        vertices: Vertices of the whole geometry.
+        triangles: Indices of their corners.
+        joints: Transforms of parts of the vertices; None for a rigid geometry.
+        is_dynamic: Whether the vertices will be rewritten.
     """
     array = GeomVertexArrayFormat()
     array.addColumn("vertex", 3, GeomEnums.NTFloat32, GeomEnums.CPoint)
@@ -242,10 +242,10 @@ def geometry(
 
 
 class Joints:
-    """Rigid parts of one geometry. panda3d moves their vertices, which costs less than a node for each part.
+    """Rigid parts of one geometry. panda3d transforms their vertices, which costs less than one node per part.
 
     Args:
-        n_vertices: Of each part, one part after another.
+        n_vertices: Number of vertices of each part, in the order of the parts.
     """
 
     def __init__(self, n_vertices: Sequence[int]) -> None:
@@ -253,7 +253,7 @@ class Joints:
         self.transforms = [UserVertexTransform("part") for _ in n_vertices]
 
     def bind(self, data: GeomVertexData, n_rows: int) -> None:
-        """Let them move the vertices of a geometry."""
+        """Make the joints transform the vertices of a geometry."""
         table = TransformBlendTable()
         for transform in self.transforms:
             table.addBlend(TransformBlend(transform, 1.0))
@@ -276,7 +276,7 @@ def _unit_rows(rows: Floats) -> Floats:
 
 
 def _frame(way: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return three axes: along a way, across and up, such that across x up = along."""
+    """Return three axes: along a direction, across and up, such that across x up = along."""
     along = _unit(way)
     across = np.cross(along, (0.0, 0.0, 1.0)) if abs(along[2]) < 0.99 else np.array((1.0, 0.0, 0.0))
     across = _unit(across)

@@ -1,7 +1,7 @@
-"""The records as plain Python objects, for code that reads hundreds of their fields for each picture.
+"""Copies of the records as plain Python objects, for code that reads hundreds of their fields for each picture.
 
-A field of a numpy record costs a microsecond; an attribute of a plain object a thirtieth of that. The copies have the
-same names, so whatever reads a record reads them as well.
+Reading a field of a numpy record takes a microsecond, reading an attribute of a plain object a thirtieth of that. The
+copies have the same names, so that code for records also works with them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CODES = {"i": "q", "u": "Q", "f": "d"}
 
 
 def _layout(dtype: np.dtype[Any]) -> tuple[struct.Struct, list[tuple[str, int, int, tuple[int, ...]]]]:
-    """Return how to unpack a flat record, and (name, first, number, shape) of the values of each field."""
+    """Return the format of a flat record, and (name, first, number, shape) of the values of each field."""
     codes, fields, first = "", [], 0
     for name in dtype.names or ():
         base, shape = dtype[name].base, dtype[name].shape
@@ -36,7 +36,7 @@ _ARRAYS = [(name, first, number, shape) for name, first, number, shape in _FIELD
 
 
 def plain_duel(duel: Record) -> Record:
-    """Return a copy of a `DUEL` record; its arrays become lists, (n, m) ones lists of lists."""
+    """Return a copy of a `DUEL` record; arrays become lists, and (n, m) arrays lists of lists."""
     values = _UNPACK.unpack(duel.tobytes())
     copy = SimpleNamespace()
     fields = copy.__dict__
@@ -49,7 +49,7 @@ def plain_duel(duel: Record) -> Record:
 
 
 def plain_rules(record: Record) -> Record:
-    """Return a copy of a record whose tables become lists of such copies."""
+    """Return a copy of a record whose tables become lists of copies."""
     copy = SimpleNamespace()
     for name in record.dtype.names:
         value = record[name]
@@ -62,14 +62,14 @@ def plain_rules(record: Record) -> Record:
 
 
 class Moments:
-    """Copies of a game's records, for one picture after another. The rules are read once for each game."""
+    """Copies of a game's records for consecutive pictures. The rules are copied once for each game."""
 
     def __init__(self) -> None:
         self._record: Record = None
         self._rules: Record = None
 
     def of(self, game: LiveFight) -> tuple[Record, Record]:
-        """Return duel and fight at this moment."""
+        """Return copies of the present duel and fight records."""
         if game.fight is not self._record:
             self._record, self._rules = game.fight, plain_rules(game.fight)
         return plain_duel(game.duel), self._rules

@@ -1,4 +1,4 @@
-"""Ribbons of light: the trail of a blade, the wave of a blow on the ground. Each picture has its own shape of them."""
+"""Ribbons of light, such as the trail of a blade or the wave of an attack on the ground; rewritten for each picture."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Ribbon:
     """A translucent band between two lines of points.
 
     Args:
-        parent: What it is in.
-        n_points: Along each line.
+        parent: Parent node.
+        n_points: Number of points of each line.
     """
 
     def __init__(self, parent: NodePath, n_points: int) -> None:
@@ -37,11 +37,11 @@ class Ribbon:
         self.path.hide()
 
     def show(self, lines: tuple[Floats, Floats], colour: Colour, alphas: tuple[Floats, Floats]) -> None:
-        """Show it.
+        """Show the band.
 
         Args:
             lines: Two lines of points, (n_points, 3) each, in m.
-            colour: Of all of it.
+            colour: Colour of the band.
             alphas: Opacity along each line, (n_points,) each, 0 to 1.
         """
         places = self._vertices["place"]
@@ -54,5 +54,5 @@ class Ribbon:
         self.path.show()
 
     def hide(self) -> None:
-        """Show nothing."""
+        """Hide the band."""
         self.path.hide()

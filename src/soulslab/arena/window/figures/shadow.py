@@ -1,4 +1,4 @@
-"""Planar shadows: a figure's nodes once more, flattened onto the floor along the light."""
+"""Planar shadows: the nodes of a figure, flattened onto the floor along the direction of the light."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from panda3d.core import LMatrix4f, NodePath
 
 from soulslab.arena.window.figures.mesh import Colour
 
-#: Above the floor, so that it does not shine through, in m.
+#: Distance above the floor in m, which avoids z-fighting.
 LIFT_M = 0.012
-#: Height that is left of a figure. Not 0: panda3d inverts the matrix.
+#: Remaining height of the flattened figure. It is not 0, because panda3d inverts the matrix.
 FLATNESS = 1e-4
 
 
 class Shadow:
-    """The shadow of a figure, in step with it by itself.
+    """The shadow of a figure.
 
-    It shows the same nodes under another root, so that there is nothing to do for a picture.
+    It is a second instance of the figure's nodes, so it needs no update for a picture.
 
     Args:
-        parent: What the figure stands in; its axes are the world's.
-        figure_root: Of the figure (`KnightFigure.root`, `BossFigure.root`).
-        light: Direction in which the light falls, z below 0.
+        parent: Parent node of the figure; its axes are those of the world.
+        figure_root: Root node of the figure (`KnightFigure.root`, `BossFigure.root`).
+        light: Direction of the light, z below 0.
         floor_m: Height of the floor.
-        colour: That of the ground in the shadow. It is opaque: parts overlap, and would darken each other.
+        colour: Colour of the ground in the shadow. It is opaque, because overlapping parts would darken each other.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Shadow:
         x, y, z = light
         slant_x, slant_y = -x / z, -y / z
         self.root = parent.attachNewNode("shadow")
-        # A point z above the floor falls to where the light's ray through it meets the floor.
+        # A point at height z is projected to the intersection of the floor and the ray of light through it.
         height = floor_m + LIFT_M - FLATNESS * floor_m
         self.root.setMat(
             LMatrix4f(

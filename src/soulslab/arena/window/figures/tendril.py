@@ -1,6 +1,6 @@
-"""The whip that grows from the judge's arm in the second phase: reared up in the wind-up, then flung out and drawn in.
+"""The tendril of the judge's arm in the second phase: raised in the wind-up, then thrown out and pulled in.
 
-Its line is a pure function of the blow, as the poses are; it ends where `strikes.tip_at` says that the rules hit.
+Its line is a pure function of the attack, as the poses are; it ends at the tip that `strikes.tip_at` returns.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from soulslab.arena.window.figures.ribbon import Ribbon
 from soulslab.arena.window.figures.strikes import Strike, tip_at
 
 N_POINTS: Final = 18
-#: Where it ends at the end of the wind-up, in units of the body's scale: high and behind the shoulder.
+#: Position of its end at the end of the wind-up, in units of the body's scale: high and behind the shoulder.
 REARED: Final = np.array((-0.55, -0.95, 2.15))
-#: It is not there yet before this share of the wind-up, and no more after this one of the recovery.
+#: Share of the wind-up after which it is visible, and share of the recovery until which it is.
 GROWS_FROM, GONE_AFTER = 0.2, 0.5
 #: Half its width at the root and at the tip, in m.
 ROOT_M, TIP_M = 0.22, 0.04
@@ -27,12 +27,12 @@ _CORE_SHARE = 0.25
 
 
 def tendril_line(strike: Strike, blow: Blow, root: Floats) -> Floats | None:
-    """Return the line that it follows, (`N_POINTS`, 3) in the figure's own axes and units; None if it is not there.
+    """Return the line of the tendril, (`N_POINTS`, 3) in the figure's axes and units, or None if it is not visible.
 
     Args:
-        strike: The blow's.
-        blow: What the move is at.
-        root: Where it grows from, (3,).
+        strike: The strike of the attack.
+        blow: The present part of the move.
+        root: Root of the tendril, (3,).
     """
     if blow.stage == "wind-up":
         grown = ease((blow.share - GROWS_FROM) / (1.0 - GROWS_FROM))
@@ -47,7 +47,7 @@ def tendril_line(strike: Strike, blow: Blow, root: Floats) -> Floats | None:
 
 
 def _bent(root: Floats, tip: Floats, rise: float, phase: float) -> Floats:
-    """Return a line from root to tip that rises between them, and winds more the more of it there is."""
+    """Return a line from root to tip that rises between them, with windings that increase with its length."""
     share = np.linspace(0.0, 1.0, N_POINTS)[:, None]
     way = tip - root
     aside = np.array((way[1], -way[0], 0.0)) / max(float(np.hypot(way[0], way[1])), 1e-6)
@@ -58,19 +58,19 @@ def _bent(root: Floats, tip: Floats, rise: float, phase: float) -> Floats:
 
 
 class Tendril:
-    """The whip's node: two crossed bands, so that it has a width from every side, and a glowing core.
+    """The node of the tendril: two crossed bands, so that it is visible from every side, and a glowing core.
 
     Args:
-        parent: What it is in; its axes are the world's.
-        skin: Its colour.
-        core: The colour of what glows in it.
+        parent: Parent node; its axes are those of the world.
+        skin: Colour of the tendril.
+        core: Colour of its core.
     """
 
     def __init__(self, parent: NodePath, skin: Colour, core: Colour) -> None:
         self._bands = tuple((Ribbon(parent, N_POINTS), colour, size) for colour, size in _bands(skin, core))
 
     def show(self, line: Floats) -> None:
-        """Show it along a line, (`N_POINTS`, 3) in m."""
+        """Show the tendril along a line, (`N_POINTS`, 3) in m."""
         along = np.gradient(line, axis=0)
         flat = np.hypot(along[:, 0], along[:, 1])[:, None] + 1e-6
         aside = np.stack([along[:, 1], -along[:, 0], np.zeros(N_POINTS)], axis=1) / flat
@@ -83,11 +83,11 @@ class Tendril:
             ribbon.show((line - out, line + out), colour, (solid, solid))
 
     def hide(self) -> None:
-        """Show nothing."""
+        """Hide the tendril."""
         for ribbon, _, _ in self._bands:
             ribbon.hide()
 
 
 def _bands(skin: Colour, core: Colour) -> tuple[tuple[Colour, float], ...]:
-    """Return colour and width of each band, those across and those upright in turn."""
+    """Return colour and width of each band, horizontal and vertical ones in turn."""
     return (skin, 1.0), (skin, 1.0), (core, _CORE_SHARE), (core, _CORE_SHARE)

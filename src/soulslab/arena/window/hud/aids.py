@@ -1,4 +1,4 @@
-"""For whoever plays or watches: the list of keys, and the buttons that are used."""
+"""Help for players and spectators: the list of keys, and a display of the buttons in use."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from soulslab.arena.window.stage.mood import Rgb
 _PALE: Rgb = (0.90, 0.88, 0.82)
 _GOLD: Rgb = (0.92, 0.78, 0.45)
 _DARK = (0.03, 0.03, 0.04, 0.82)
-#: A press is a matter of one tick; it is shown for longer.
+#: A press lasts one tick; it is displayed for this long.
 _PRESS_TICKS = 12
-#: What each command is called.
+#: Display names of commands.
 _WORDS = {"lock_on": "lock on", "light_attack": "light attack", "heavy_attack": "heavy attack"}
 _SHORT = {"roll": "roll", "light_attack": "light", "heavy_attack": "heavy", "parry": "parry"}
 
@@ -24,11 +24,11 @@ class KeyList:
     """The list of keys.
 
     Args:
-        layer: To lie on.
+        layer: Parent layer.
         keys: Key of each command.
 
     Attributes:
-        heading_z: Where a line above the keys has its place.
+        heading_z: Height of the heading above the keys.
     """
 
     def __init__(self, layer: Layer, keys: Mapping[str, str]) -> None:
@@ -46,15 +46,15 @@ class KeyList:
 
 
 class Buttons:
-    """The buttons in use: a cross of directions, and a row of what is pressed.
+    """Display of the buttons in use: a cross of directions, and the buttons that are pressed.
 
     Args:
-        layer: To lie on.
+        layer: Parent layer.
     """
 
     def __init__(self, layer: Layer) -> None:
         size = 1.5 * layer.text
-        # Above whatever is written over the boss's bar.
+        # Above the text at the boss's bar.
         x, z = layer.right - 4.6 * layer.text, -0.72 + 1.5 * layer.text + 2.4 * size
         places = {"forward": (0, 1), "left": (-1, 0), "backward": (0, 0), "right": (1, 0)}
         self._lamps: dict[str, NodePath] = {}
@@ -69,7 +69,7 @@ class Buttons:
         self._pressed_at = dict.fromkeys(PRESSES, -_PRESS_TICKS)
 
     def show(self, game: LiveFight) -> None:
-        """Light up what is in use."""
+        """Highlight the buttons in use."""
         buttons = buttons_of(game.action)
         for button in buttons:
             if button in self._pressed_at:

@@ -1,4 +1,4 @@
-"""All that lies over the picture."""
+"""The overlay of the window as a whole."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _PALE: Rgb = (0.92, 0.90, 0.85)
 
 
 class HudOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is shown beyond what every game shows.
+    """Optional parts of the overlay.
 
     Attributes:
-        keys: Key of each command, for the list of keys; None for no list.
-        has_buttons: Show the buttons in use, for watching a policy.
+        keys: Key of each command for the list of keys; None for no list.
+        has_buttons: Whether the buttons in use are shown, for watching a policy.
     """
 
     keys: Mapping[str, str] | None = None
@@ -34,13 +34,13 @@ class HudOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hud:
-    """All that lies over the picture.
+    """The overlay of the window.
 
     Args:
-        camera: Its lens is looked through.
+        camera: Camera that it is attached to.
         game: The fight that will be shown.
         size_px: Width and height of the picture.
-        options: What is shown.
+        options: Optional parts.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Hud:
 
     @property
     def is_help_shown(self) -> bool:
-        """Whether the list of keys is shown; nothing happens without one."""
+        """Whether the list of keys is shown; without a list, setting it has no effect."""
         return self._is_help_shown
 
     @is_help_shown.setter
@@ -91,15 +91,15 @@ class Hud:
         return self._notice.text
 
     def notify(self, text: str) -> None:
-        """Show a line at the head of the list of keys, such as that the game is paused; an empty one takes it away."""
+        """Show a line above the list of keys, such as that the game is paused; an empty text removes it."""
         self._notice.show(text)
 
     def close(self) -> None:
-        """Take it off the camera."""
+        """Remove the overlay from the camera."""
         self._layer.close()
 
     def show(self, game: LiveFight) -> None:
-        """Show the fight as it is now; the camera has to be placed before."""
+        """Show the present state of the fight; the camera has to be placed before."""
         self._show_bars(game)
         self._show_dot(game)
         self._screens.show(game)
@@ -119,14 +119,14 @@ class Hud:
         self._damage.show(f"{lost:.0f}" if lost >= 0.5 else "")
 
     def _show_dot(self, game: LiveFight) -> None:
-        """Put the dot on the boss's chest, if the camera is locked on it."""
+        """Place the lock-on marker on the boss's chest if the camera is locked on it."""
         d, f = game.duel, game.fight
         if not d.lock_on or game.stage != "fighting":
             self._dot.hide()
             return
         chest = Point3(float(d.b_x), float(d.b_y), float(f.floor) + 0.55 * boss_height_m(float(f.b_radius)))
         seen = self._layer.node.getRelativePoint(self._camera.getParent(), chest)
-        # The layer's own y runs in its scale from the plane that it lies in.
+        # The y axis of the layer is scaled, and starts at the layer's plane.
         depth = seen.y * self._layer.node.getSy() + 1.0
         if depth <= 0.3:
             self._dot.hide()

@@ -1,4 +1,4 @@
-"""Filling in the bytes of code that patterns leave open, so that no pattern matches where it should not."""
+"""Assembly of the program's code: chooses the bytes that patterns leave open so that no pattern has extra matches."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 from soulslab.arena.window.memory.code import DISPLACEMENT_SIZE, Block, CodePlan, Wanted
 from soulslab.errors import LayoutError
 
-#: Each round draws one byte anew for each match too many. Patterns of a single byte need some.
+#: Each round redraws one byte of each extra match. Patterns of a single byte need several rounds.
 N_ROUNDS = 400
 
 
 @dataclass(eq=False, slots=True)
 class Run:
-    """Code without a gap: a section of the program.
+    """Contiguous code: a section of the program.
 
     Attributes:
-        start: Its address, counted from the program's base, as all addresses here.
+        start: Its address, relative to the program's base like all addresses here.
         code: Its bytes.
-        masks: The bits of them that are fixed.
+        masks: Mask of the bits that are fixed.
     """
 
     start: int
@@ -33,16 +33,16 @@ class Run:
 def assemble(
     plan: CodePlan, starts: Mapping[int, int], operands: Mapping[int, int], ranges: Sequence[tuple[int, int]]
 ) -> list[Run]:
-    """Write the code.
+    """Generate the code.
 
     Args:
-        plan: What it has to be.
+        plan: Blocks and patterns of the code.
         starts: Address of each block, by its ``id``.
-        operands: Address of the memory that each displacement leads to, by its ``id``.
-        ranges: Start and end of each run; each block lies in one.
+        operands: Address of the memory that each displacement refers to, by its ``id``.
+        ranges: Start and end of each run; each block is inside one of them.
 
     Raises:
-        LayoutError: It cannot be done with these addresses.
+        LayoutError: No code was found for these addresses.
     """
     rng = np.random.default_rng(len(ranges))
     runs = [Run(start, bytearray(rng.bytes(end - start)), bytearray(end - start)) for start, end in ranges]
@@ -64,7 +64,7 @@ def assemble(
 
 
 def _write(block: Block, start: int, operands: Mapping[int, int], runs: Sequence[Run]) -> None:
-    """Write what is fixed of a block, its numbers, and its displacements."""
+    """Write the fixed bytes of a block, its numbers, and its displacements."""
     run = next(run for run in runs if run.start <= start + block.low < run.start + len(run.code))
     for i, (value, mask) in enumerate(zip(block.core.values, block.core.masks, strict=True)):
         at = start + i - run.start
@@ -82,7 +82,7 @@ def _write(block: Block, start: int, operands: Mapping[int, int], runs: Sequence
 
 
 def _disturb(run: Run, at: int, one: Wanted, rng: np.random.Generator) -> None:
-    """Draw a byte of a match anew."""
+    """Redraw a byte of a match."""
     free = [i for i, mask in enumerate(one.core.masks) if mask & ~run.masks[at + i]]
     if not free:
         raise _stray(one)
@@ -93,6 +93,6 @@ def _disturb(run: Run, at: int, one: Wanted, rng: np.random.Generator) -> None:
 
 def _stray(one: Wanted) -> LayoutError:
     return LayoutError(
-        "its pattern is too weak: code in which it matches no more often than it should was not found; make it longer",
+        "its pattern is too weak: no code was found in which it has no extra matches; make it longer",
         place=one.seekers[0].place,
     )

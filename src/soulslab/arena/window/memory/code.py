@@ -1,7 +1,7 @@
-"""Code bytes in which the patterns of a profile are found, each as often as its facts ask for, and nowhere else.
+"""Plan of the program's code: each pattern of a profile has as many matches as its facts require, and no others.
 
-A *block* is the code that is written for one pattern. Patterns that a block cannot help matching, as all that they ask
-for is fixed in it, are found inside it and get no block of their own.
+A *block* is the code that is generated for one pattern. A pattern whose fixed bits are all fixed inside another block
+matches there, and gets no block.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from soulslab.siphon.profile import Base, CodeOffset, Profile
 from soulslab.siphon.profile.pattern import Pattern
 
 DISPLACEMENT_SIZE = 4
-#: The scan refuses patterns with more matches.
+#: Upper bound of the matches of a pattern; the scan rejects patterns with more.
 MAX_COPIES = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Seeker:
-    """A base or a code offset that looks for a pattern.
+    """A base or a code offset that is found by a pattern.
 
     Attributes:
-        place: In the profile.
-        pick: Which match it takes.
-        lead: How many wildcards stood before the core of its pattern.
-        length: Of its pattern.
+        place: Its place in the profile.
+        pick: Index of the match that it uses.
+        lead: Number of wildcards before the core of its pattern.
+        length: Length of its pattern.
     """
 
     place: str
@@ -39,14 +39,14 @@ class Seeker:
 
 @dataclass(eq=False, slots=True)
 class Wanted:
-    """A pattern, without the wildcards at its ends, and who looks for it.
+    """A pattern without the wildcards at its ends, and the facts that use it.
 
     Attributes:
-        core: From its first fixed bit to its last.
-        seekers: Who looks for it.
-        n_copies: Matches that are needed.
-        only: Place of a fact for which there must be no other match; "" for none.
-        matches: Block and position in it of each match of the core, ascending.
+        core: The pattern from its first fixed bit to its last.
+        seekers: The facts that use it.
+        n_copies: Number of matches that are needed.
+        only: Place of a fact that allows only one match, or "".
+        matches: Block and position in it of each match of the core, in ascending order.
     """
 
     core: Pattern
@@ -58,17 +58,17 @@ class Wanted:
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Code for one pattern. Positions count from where its core starts.
+    """Code for one pattern. Positions are relative to the start of its core.
 
     Attributes:
-        owner: Place in the profile of a base that it was written for.
-        core: What is fixed in it.
+        owner: Place in the profile of the base that it was generated for.
+        core: Its fixed bits.
         low: Position of its first byte, at most 0, as patterns may begin with wildcards.
-        high: Position behind its last byte.
-        space: The memory around it, for bases that count from the match itself.
-        operands: Memory that the displacement at a position leads to; its origin is what a displacement of 0, behind
-            which the instruction ends, would have to be moved to.
-        numbers: The bytes of the offset that is at a position.
+        high: Position after its last byte.
+        space: The memory around it, for bases that are relative to the match itself.
+        operands: Memory that the displacement at a position refers to. Its origin is the position at which a
+            displacement of 0 would have to end for the instruction to refer to it.
+        numbers: Bytes of the code offset at a position.
     """
 
     owner: str
@@ -80,10 +80,10 @@ class Block:
     numbers: dict[int, bytes] = field(default_factory=dict)
 
     def operand(self, position: int, owner: str) -> Space:
-        """Return the memory that a displacement leads to.
+        """Return the memory that a displacement refers to.
 
         Raises:
-            LayoutError: Its bytes are fixed, or belong in part to another displacement.
+            LayoutError: Its bytes are fixed, or overlap another displacement.
         """
         if position not in self.operands:
             masks = [self.core.masks[i] for i in range(position, position + 4) if 0 <= i < len(self.core)]
@@ -99,7 +99,7 @@ class Block:
         return self.operands[position]
 
     def fits(self, position: int, data: bytes) -> bool:
-        """Tell whether so many bytes can be these: where the pattern, or another number, fixes bits, they are equal."""
+        """Return whether these bytes are possible: they have to equal all bits that the pattern or a number fixes."""
         for i, byte in enumerate(data, start=position):
             mask, value = (self.core.masks[i], self.core.values[i]) if 0 <= i < len(self.core) else (0, 0)
             others = [other[i - at] for at, other in self.numbers.items() if at <= i < at + len(other)]
@@ -109,18 +109,18 @@ class Block:
 
 
 class CodePlan:
-    """Which blocks there are, and where in them each base and each code offset finds its pattern.
+    """The blocks, and the match in them for each base and each code offset.
 
     Args:
-        profile: Whose patterns.
+        profile: The profile with the patterns.
 
     Attributes:
-        wanted: The patterns, those that may contain others first.
+        wanted: The patterns; a pattern that may contain others comes before them.
         blocks: In ascending order of their addresses.
         matches: Block and position of the match of each fact with a pattern, by its place in the profile.
 
     Raises:
-        LayoutError: A pattern that must match once is part of several others, or is picked at the same time.
+        LayoutError: A pattern that must match once also matches inside several others, or has a pick.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -141,13 +141,13 @@ class CodePlan:
             block.space.claim(Claim(block.low, block.high - block.low, "code", "its code", block.owner))
 
     def _place(self, one: Wanted) -> None:
-        """Find a pattern in the blocks that there are; add blocks for the copies that are missing."""
+        """Find the matches of a pattern in the existing blocks; add blocks for the missing ones."""
         one.matches = [(block, shift) for block in self.blocks for shift in _forced(one.core, block.core)]
         place = one.seekers[0].place
         if one.only and len(one.matches) > 1:
             holders = [block.owner for block, _ in one.matches]
             raise LayoutError(
-                f"has to match once, but whatever matches {' and '.join(holders)} matches it as well; give it a pick, "
+                f"must match once, but the code of {' and '.join(holders)} also matches it; give it a pick, "
                 f"or make its pattern longer",
                 place=one.only,
                 other=holders[0],
@@ -159,7 +159,7 @@ class CodePlan:
 
 
 def _wanted(profile: Profile) -> list[Wanted]:
-    """Return the patterns of a profile, those that are the same but for wildcards at their ends made one."""
+    """Return the patterns of a profile; patterns that differ only by wildcards at their ends are merged."""
     found: dict[Pattern, Wanted] = {}
     picked: dict[Pattern, str] = {}
     for place, fact in _facts(profile):
@@ -172,7 +172,7 @@ def _wanted(profile: Profile) -> list[Wanted]:
             picked[core] = place
         if one.only and core in picked:
             raise LayoutError(
-                f"has to match once, but {picked[core]} picks a later match of the same pattern",
+                f"must match once, but {picked[core]} picks a later match of the same pattern",
                 place=one.only,
                 other=picked[core],
             )
@@ -180,22 +180,22 @@ def _wanted(profile: Profile) -> list[Wanted]:
 
 
 def _facts(profile: Profile) -> Iterator[tuple[str, Base | CodeOffset]]:
-    """Yield what has a pattern, with its place."""
+    """Yield the facts with a pattern, with their places."""
     yield from ((join_place("bases", name), base) for name, base in profile.bases.items() if base.pattern)
     yield from ((join_place("code_offsets", name), one) for name, one in profile.code_offsets.items())
 
 
 def _count(one: Wanted, place: str, pick: int | None) -> None:
-    """Take in how many matches a fact needs."""
+    """Update the number of matches that the facts need."""
     if pick is None:
         one.only = one.only or place
     elif pick >= MAX_COPIES:
-        raise LayoutError(f"is {pick}; at most {MAX_COPIES - 1} can be laid out", place=f"{place}.pick")
+        raise LayoutError(f"is {pick}; the maximum is {MAX_COPIES - 1}", place=f"{place}.pick")
     one.n_copies = max(one.n_copies, (pick or 0) + 1)
 
 
 def _trimmed(pattern: Pattern) -> tuple[Pattern, int]:
-    """Return a pattern without the wildcards at its ends, and how many stood at its start."""
+    """Return a pattern without the wildcards at its ends, and the number of those at its start."""
     fixed = [i for i, mask in enumerate(pattern.masks) if mask]
     first, last = fixed[0], fixed[-1] + 1
     return Pattern(pattern.values[first:last], pattern.masks[first:last]), first
@@ -206,7 +206,7 @@ def _n_bits(pattern: Pattern) -> int:
 
 
 def _forced(inner: Pattern, outer: Pattern) -> Iterator[int]:
-    """Yield the positions at which whatever matches one pattern also matches another one."""
+    """Yield the positions in one pattern at which each of its matches necessarily contains a match of another."""
     for shift in range(len(outer) - len(inner) + 1):
         values, masks = outer.values[shift : shift + len(inner)], outer.masks[shift : shift + len(inner)]
         if all(

@@ -1,4 +1,4 @@
-"""The offsets that a profile leaves to the game's code: numbers that its ranges and its patterns allow."""
+"""Offsets that a profile reads from the game's code: numbers are chosen that its ranges and its patterns allow."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from soulslab.errors import LayoutError
 from soulslab.siphon.profile import CodeOffset, Profile
 
 N_BYTES = {"u8": 1, "i8": 1, "u32": 4, "i32": 4}
-#: Fields lie at multiples of this.
+#: Preferred alignment of the offsets, as of the fields of objects.
 ALIGNMENT = 4
-#: Objects of games are smaller: further than so many numbers from the least nobody looks.
+#: Number of candidates that are tried from the least one on; objects of games are smaller.
 MAX_TRIED = 2**16
 
 Sought = tuple[str, CodeOffset]
@@ -20,16 +20,16 @@ Sought = tuple[str, CodeOffset]
 
 
 def put_numbers(plan: CodePlan, profile: Profile, given: Mapping[str, int], attempt: int) -> dict[str, int]:
-    """Put a number wherever a code offset looks for one.
+    """Choose a number for each code offset.
 
     Args:
         plan: The code; the numbers become part of its blocks.
-        profile: With the code offsets.
-        given: What some of them have to be.
-        attempt: Which of the numbers that are possible the others get, as some are in the way of other facts.
+        profile: The profile with the code offsets.
+        given: Required values of some code offsets.
+        attempt: Index into the possible numbers, because some of them conflict with other facts.
 
     Returns:
-        What each code offset is then found to be.
+        The value of each code offset as it will be found.
 
     Raises:
         LayoutError: No number is possible.
@@ -43,14 +43,14 @@ def put_numbers(plan: CodePlan, profile: Profile, given: Mapping[str, int], atte
     for block, at, sought in places.values():
         possible = _possible(block, at, sought, given)
         number = possible[attempt % len(possible)]
-        # The longest holds the bytes of the others.
+        # The longest number contains the bytes of the others.
         block.numbers[at] = max((_stored(number, fact) for _, fact in sought), key=len)
         found |= {name: number + fact.adjust for name, fact in sought}
     return found
 
 
 def _possible(block: Block, at: int, sought: Sequence[Sought], given: Mapping[str, int]) -> list[int]:
-    """Return the numbers that may be at a place, those first that are multiples of the alignment."""
+    """Return the numbers that are possible at a position, multiples of the alignment first."""
     low = max(max(fact.range[0], given.get(name, fact.range[0])) - fact.adjust for name, fact in sought)
     high = min(min(fact.range[1], given.get(name, fact.range[1])) - fact.adjust for name, fact in sought)
     fit = [number for number in range(low, min(high, low + MAX_TRIED) + 1) if _fits(number, block, at, sought)]
@@ -65,7 +65,7 @@ def _possible(block: Block, at: int, sought: Sequence[Sought], given: Mapping[st
 
 
 def _fits(number: int, block: Block, at: int, sought: Sequence[Sought]) -> bool:
-    """Tell whether the code can hold a number as all who look for it read it."""
+    """Return whether the code can contain a number such that all its readers read it."""
     try:
         stored = [_stored(number, fact) for _, fact in sought]
     except OverflowError:

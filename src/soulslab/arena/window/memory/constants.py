@@ -1,4 +1,4 @@
-"""What stands where the fight has nothing to say: values that the profile takes for plausible."""
+"""Plausible constants for attributes that the fight does not define."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from soulslab.siphon.profile import NUMBER_CODES, Attribute, Profile
 
 
 def constants_of(profile: Profile, spaces: Sequence[Space]) -> Iterator[tuple[Space, int, bytes]]:
-    """Yield a plausible number for each place that only attributes without a quantity want.
+    """Yield a plausible number for each position that only attributes without a quantity use.
 
-    Text, flags and plain bytes are zero there, which is plausible already.
+    Text, flags and plain bytes stay 0, which is plausible.
 
     Raises:
         LayoutError: No number that can be stored lies in the range, or in all of several ranges.
@@ -34,7 +34,7 @@ def constants_of(profile: Profile, spaces: Sequence[Space]) -> Iterator[tuple[Sp
 
 
 def _plausible(wanting: Sequence[tuple[str, Attribute]]) -> bytes:
-    """Return a number in all the ranges, as it is stored."""
+    """Return the bytes of a number that is in all the ranges."""
     place, attribute = wanting[0]
     ranges = [one.range for _, one in wanting if one.range is not None]
     low, high = max(one[0] for one in ranges), min(one[1] for one in ranges)
@@ -46,8 +46,8 @@ def _plausible(wanting: Sequence[tuple[str, Attribute]]) -> bytes:
         try:
             return codec.encode(value)
         except InvalidValueError:
-            continue  # the next one
+            continue  # try the next value
     other = next((name for name, _ in wanting[1:]), "")
     what = attribute.type if attribute.scale == 1.0 else f"{attribute.type} times {attribute.scale:g}"
     where = f"in its range and in that of {other}, which is at the same place" if other else "in its range"
-    raise LayoutError(f"no {what} lies {where}; nothing plausible can be stored", place=place, other=other)
+    raise LayoutError(f"no {what} is {where}; no plausible value can be stored", place=place, other=other)

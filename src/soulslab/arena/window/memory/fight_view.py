@@ -1,7 +1,7 @@
-"""A fight for fast reading: the same names as `soulslab.arena.live_fight.LiveFight`, without numpy in between.
+"""A view of a fight for fast reading: the same names as `soulslab.arena.live_fight.LiveFight`, as plain Python values.
 
-An attribute of a numpy record takes 2.7 us to read, and a game that is published asks for forty of them in each tick.
-Here all numbers of the duel are unpacked at once, and the rules, which do not change, are read once.
+Reading a field of a numpy record takes 2.7 us, and publishing a game reads forty of them in each tick. Here all numbers
+of the duel are unpacked at once, and the rules, which do not change, are read once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CODES = {"i": "q", "u": "Q", "f": "d"}
 
 
 def _plan() -> tuple[Struct, tuple[str, ...]]:
-    """Return how to unpack the single numbers of a duel, and their names; arrays are left out."""
+    """Return the format of the scalar fields of a duel, and their names; arrays are skipped."""
     codes, names = [], []
     for name in DUEL.names or ():
         dtype = DUEL.fields[name][0] if DUEL.fields else DUEL
@@ -32,11 +32,11 @@ def _plan() -> tuple[Struct, tuple[str, ...]]:
 
 
 _STRUCT, _NAMES = _plan()
-_Duel = namedtuple("_Duel", _NAMES)  # type: ignore[misc]  # its fields are those of the record
+_Duel = namedtuple("_Duel", _NAMES)  # type: ignore[misc]  # the names are those of the record
 
 
 class _Kept:
-    """A record of rules; each field is read once."""
+    """A record of rules; each field is read at its first use."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
@@ -52,15 +52,15 @@ class _Kept:
 
 
 class FightView:
-    """Reads a fight: it has all the attributes of the game as they were at the last `refresh`.
+    """A view of a fight, with all attributes of the game as of the last `refresh`.
 
     Args:
-        game: What to read.
+        game: The game.
 
     Attributes:
-        game: See above.
-        duel: The duel's numbers; its arrays are left out.
-        fight: Its rules.
+        game: The game.
+        duel: Scalar fields of the duel's record.
+        fight: Rules of the fight.
     """
 
     def __init__(self, game: LiveFight) -> None:
@@ -70,7 +70,7 @@ class FightView:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the game anew."""
+        """Read the present state of the game."""
         fields = self.__dict__
         fields.update(vars(self.game))
         fields["duel"] = _Duel._make(_STRUCT.unpack_from(self._buffer))

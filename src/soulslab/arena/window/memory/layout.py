@@ -1,4 +1,4 @@
-"""From a profile to a memory in which that profile finds everything.
+"""Layout of a memory in which a profile finds everything it describes.
 
 ::
 
@@ -6,9 +6,9 @@
     layout.places["player.hp"]     # region and offset
     layout.content(PROGRAM, starts)
 
-There are three regions: the program (headers, code, its own cells), a heap that lasts, and a heap with what belongs to
-one fight: all that is reached through the same cell of the program as something of the player or the boss. Only where
-the regions start is left open.
+There are three regions: the program (headers, code, its own cells), a permanent heap, and a heap with the objects of
+one fight: all objects that are reached through the same cell of the program as an attribute of the player or the boss.
+Only the addresses of the regions are left open.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from soulslab.siphon.profile.facts import with_numbers
 PROGRAM, LASTING, FIGHT = range(3)
 Starts = tuple[int, int, int]
 """Address of each region."""
-#: How many numbers are tried for the offsets that the code holds; the first are in nobody's way, or hardly ever.
+#: Number of attempts with different numbers for the code offsets; the first ones rarely conflict with other facts.
 N_ATTEMPTS = 32
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """Where something is.
+    """Position in a region.
 
     Attributes:
         region: `PROGRAM`, `LASTING` or `FIGHT`.
-        offset: In it.
+        offset: Offset in the region.
     """
 
     region: int
@@ -51,11 +51,11 @@ class Place(msgspec.Struct, frozen=True, order=True):
 
 
 class Pointer(msgspec.Struct, frozen=True):
-    """A cell that holds an address.
+    """A cell that contains an address.
 
     Attributes:
-        at: Where it is.
-        to: What it leads to.
+        at: Position of the cell.
+        to: Position that it points to.
     """
 
     at: Place
@@ -63,16 +63,16 @@ class Pointer(msgspec.Struct, frozen=True):
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory as a profile says.
+    """A memory layout for a profile.
 
     Attributes:
-        sizes: Bytes of each region.
-        attributes: Those that the version has, as they are laid out: with what is true, and numbers for names.
-        places: Of each attribute.
-        pointers: All of them.
-        constants: Bytes that are there from the start: code, ids, and something plausible where nothing is bound.
-        objects: Start and end of each object of the heaps, by region; [] for the program.
-        sections: Of the program.
+        sizes: Size of each region in bytes.
+        attributes: Attributes of the chosen version, with the resolved variants and numeric offsets.
+        places: Position of each attribute.
+        pointers: All pointers.
+        constants: Initial bytes: code, ids, and plausible values for attributes that no quantity is bound to.
+        objects: Start and end of each object on the heaps, by region; empty for the program.
+        sections: Sections of the program.
         resources: Start and size of the program's resources; zeros for none.
     """
 
@@ -87,12 +87,12 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def doors(self) -> tuple[Pointer, ...]:
-        """The pointers that lead into a fight from outside; they are null while the game loads."""
+        """Pointers that lead from outside to objects of a fight; they are null while the game loads."""
         return tuple(one for one in self.pointers if one.to.region == FIGHT and one.at.region != FIGHT)
 
     @property
     def code_pages(self) -> tuple[tuple[int, int], ...]:
-        """Start and end of the pages of the program that hold code and nothing that changes."""
+        """Start and end of the program's pages that contain code but no cell."""
         cells = [
             place.offset
             for place in (*self.places.values(), *(one.at for one in self.pointers))
@@ -106,11 +106,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         return tuple((start, end) for start, end in pages if not any(start <= cell < end for cell in cells))
 
     def content(self, region: int, starts: Starts) -> Iterator[tuple[int, bytes]]:
-        """Yield what is in a region at the start of a fight: offsets and bytes, the later over the earlier.
+        """Yield the initial content of a region as (offset, bytes); later pieces overwrite earlier ones.
 
         Args:
-            region: Which.
-            starts: Where the regions are.
+            region: `PROGRAM`, `LASTING` or `FIGHT`.
+            starts: Address of each region.
         """
         if region == PROGRAM:
             yield 0, headers(starts[PROGRAM], self.sizes[PROGRAM], self.sections, self.resources)
@@ -123,14 +123,17 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def synthesise(profile: Profile, truth: Truth | None = None) -> Layout:
-    """Lay out a memory in which a profile finds everything.
+    """Create a memory layout in which a profile finds everything it describes.
 
     Args:
-        profile: Of any game; attributes that its ``[duel]`` table binds hold the fight, the others a constant.
-        truth: What is true where the profile leaves it open; None for the first version and each attribute's own facts.
+        profile: Profile of any game. Attributes that its ``[duel]`` table binds hold the fight, the others a constant.
+        truth: Choice of a version and of variants; None for the first version and the first variants.
+
+    Returns:
+        The layout.
 
     Raises:
-        LayoutError: Two facts of the profile exclude each other, or one cannot be; the message names the places.
+        LayoutError: Two facts of the profile contradict each other, or one is impossible; the message has the places.
     """
     truth = truth or Truth()
     profile, plan, objects = _objects(tell(profile, truth), truth)
@@ -174,7 +177,7 @@ def synthesise(profile: Profile, truth: Truth | None = None) -> Layout:
 
 
 def _objects(told: Told, truth: Truth) -> tuple[Profile, CodePlan, Objects]:
-    """Return the profile with numbers for names, its code and its objects; try other numbers if some are in the way."""
+    """Return the profile with numeric offsets, its code and its objects; retry with other numbers after conflicts."""
     for attempt in range(N_ATTEMPTS):
         plan = CodePlan(told.profile)
         found = put_numbers(plan, told.profile, truth.code_offsets, attempt)
@@ -189,14 +192,14 @@ def _objects(told: Told, truth: Truth) -> tuple[Profile, CodePlan, Objects]:
                 raise
             continue
         for place in (one for one in wrong if one not in told.must_fail):
-            with suppress(LayoutError):  # nobody tries them once the true one is found
+            with suppress(LayoutError):  # they are never tried, because the chosen variant is found first
                 objects.refute(place, wrong[place])
         return profile, plan, objects
     raise AssertionError("there is at least one attempt")
 
 
 def _heap_spaces(roots: Sequence[Space], objects: Objects, moving: set[str]) -> tuple[list[Space], list[Space]]:
-    """Return the objects on the heap: those that last, and those of one fight."""
+    """Return the objects on the heap: the permanent ones, and those of one fight."""
     fighting = {id(space) for name, (space, _) in objects.places.items() if name in moving}
     lasting: list[Space] = []
     fight: list[Space] = []

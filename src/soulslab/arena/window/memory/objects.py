@@ -1,4 +1,4 @@
-"""From a profile to the spaces that it needs: the program's cells, the objects behind them, lists of entities."""
+"""Objects that a profile describes: cells of the program, the objects that they point to, and lists of entities."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from soulslab.siphon.attributes.value_codecs import size_of
 from soulslab.siphon.profile import NUMBER_CODES, Attribute, Entity, Profile
 from soulslab.siphon.profile.facts import numbers
 
-#: Of each list: null pointers and other entities stand before and behind those that are looked for.
+#: Number of null pointers and other entities in each list before and after the entities of the profile.
 N_BEFORE, N_BEHIND = 2, 1
 
 
 class Objects:
-    """All spaces of a profile.
+    """All memory spaces of a profile.
 
     Args:
-        profile: What has to be found.
+        profile: The profile.
         plan: Its code.
 
     Attributes:
-        program: What lies at fixed offsets from the program's base.
+        program: Cells at fixed offsets from the program's base.
         places: Space and offset of each attribute.
-        fixed: Space, offset, and the bytes there: ids of entities, and what ways that are wrong find.
+        fixed: Space, offset, and bytes: ids of entities, and values that make other variants fail.
 
     Raises:
-        LayoutError: Two facts exclude each other, or one is impossible.
+        LayoutError: Two facts contradict each other, or one is impossible.
     """
 
     def __init__(self, profile: Profile, plan: CodePlan) -> None:
@@ -56,10 +56,10 @@ class Objects:
             yield from block.operands.values()
 
     def refute(self, place: str, way: Attribute) -> None:
-        """See to it that a way leads to no value; where it parts from all that is true, to a pointer that is none.
+        """Make a variant of an attribute fail: with an invalid pointer where its path leaves the others, or a value.
 
         Raises:
-            LayoutError: What it leads to is wanted by others.
+            LayoutError: Other facts need the bytes that it reads.
         """
         steps = numbers(way.offsets)
         if way.entity:
@@ -75,7 +75,7 @@ class Objects:
                 return
             space, start = target, 0
         problem = LayoutError(
-            f"finds a value in whatever is there, as it is {way.type}; it cannot be wrong", place=place
+            f"finds a value in any bytes, because its type is {way.type}; it cannot be made to fail", place=place
         )
         for offset, data in no_values(way):
             try:
@@ -87,19 +87,19 @@ class Objects:
         raise problem
 
     def _fix(self, space: Space, offset: int, data: bytes, place: str) -> None:
-        """Let bytes be there that are no value."""
+        """Store bytes that are not a valid value."""
         space.claim(Claim(offset, len(data), ("no value", data), "", place))
         self.fixed.append((space, offset, data))
 
     def _base(self, name: str) -> tuple[Space, int]:
-        """Return where a base is, its pointer followed."""
+        """Return the position of a base after following its pointer."""
         space, offset = self._cell(name)
         if self._profile.bases[name].is_pointer:
             return space.pointer(offset, join_place("bases", name)), 0
         return space, offset
 
     def _cell(self, name: str) -> tuple[Space, int]:
-        """Return where a base is, its pointer not followed."""
+        """Return the position of a base without following its pointer."""
         base, place = self._profile.bases[name], join_place("bases", name)
         if base.offset is None:
             block, start = self._plan.matches[place]
@@ -110,7 +110,7 @@ class Objects:
                 offset = base.instruction_end - base.displacement_at - 4
         elif base.module:
             raise LayoutError(
-                f"counts from {base.module!r}; only the program itself can be laid out, not its libraries",
+                f"is relative to {base.module!r}; only the program itself can be laid out, not its libraries",
                 place=f"{place}.module",
             )
         else:
@@ -135,7 +135,7 @@ class Objects:
     # --- lists of entities ----------------------------------------------------------------------------------
 
     def _find_lists(self) -> None:
-        """Find which entities are in one list, and lead the chains to their begins."""
+        """Find the entities that share a list, and create the pointers to the lists."""
         self._begins: dict[str, Space] = {}
         for name, entity in self._profile.entities.items():
             place = join_place("entities", name)
@@ -144,7 +144,7 @@ class Objects:
             self._lists.setdefault((id(self._begins[name]), entity.stride), []).append(name)
 
     def _fill_list(self, names: list[str]) -> None:
-        """Put the entities of a list into it, with others and with null pointers, and set its end."""
+        """Fill a list with its entities, other entities and null pointers, and set its end."""
         entities = [self._profile.entities[name] for name in names]
         first = self._begins[names[0]]
         stride = entities[0].stride
@@ -172,15 +172,15 @@ class Objects:
 
     @staticmethod
     def _slot(first: Space, used: int, stride: int, name: str) -> int:
-        """Return the next place in a list that nothing else has taken."""
+        """Return the next free position in a list."""
         while not first.is_free(used * stride, POINTER_SIZE):
             used += 1
         if used > 4096:
-            raise LayoutError("its list has no room", place=join_place("entities", name))
+            raise LayoutError("its list has no free position", place=join_place("entities", name))
         return used
 
     def _stranger(self, space: Space, entities: Sequence[Entity], names: Sequence[str], number: int) -> None:
-        """Give another entity an id that is none of those that are looked for."""
+        """Give an additional entity an id that differs from the ids in the profile."""
         done: set[tuple[object, ...]] = set()
         for name, entity in zip(names, entities, strict=True):
             key = (entity.id_offsets, entity.id_type)
@@ -191,7 +191,7 @@ class Objects:
             self._identify(space, entity, other, name)
 
     def _identify(self, space: Space, entity: Entity, number: int, name: str) -> None:
-        """Put an id where an entity carries it."""
+        """Write the id of an entity."""
         place = join_place("entities", name)
         space, offset = self._follow((space, 0), entity.id_offsets, place)
         size = _SIZES[entity.id_type]
@@ -200,13 +200,13 @@ class Objects:
 
 
 def _another_id(entity: Entity, taken: set[int], number: int) -> int:
-    """Return an id near an entity's that nobody looks for: games number what belongs together alike."""
+    """Return an unused id near an entity's, because games give related entities similar ids."""
     size = _SIZES[entity.id_type]
     low, n = (0 if entity.id_type[0] == "u" else -(1 << (8 * size - 1))), 1 << 8 * size
     others = (low + (entity.id - low + 1 + 10 * number + step) % n for step in range(n))
     other = next((one for one in others if one not in taken), None)
     if other is None:
-        raise LayoutError(f"no {entity.id_type} is left for an entity that nobody looks for", place="entities")
+        raise LayoutError(f"no unused {entity.id_type} is left for an additional entity", place="entities")
     return other
 
 
@@ -214,7 +214,7 @@ _SIZES = {name: {"b": 1, "h": 2, "i": 4, "q": 8, "f": 4, "d": 8}[code.lower()] f
 
 
 def _claims(offset: int, attribute: Attribute, meaning: str, owner: str) -> Iterator[Claim]:
-    """Yield what an attribute wants; of a vector, each number."""
+    """Yield the claims of an attribute; a vector has one for each number."""
     kind = attribute.type
     if kind in NUMBER_CODES:
         size = _SIZES[kind]
@@ -228,5 +228,5 @@ def _claims(offset: int, attribute: Attribute, meaning: str, owner: str) -> Iter
 
 
 def fighters(attributes: Mapping[str, str]) -> set[str]:
-    """Return the attributes that hold something of the player or the boss: while the game loads they are not there."""
+    """Return the attributes of the player or the boss, which do not exist while the game loads."""
     return {name for quantity, name in attributes.items() if quantity.startswith(("player.", "boss."))}

@@ -1,4 +1,4 @@
-"""Where in the program, and where on the heap, each space goes."""
+"""Placement of memory spaces in the program and on the heap."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from soulslab.siphon.profile import Profile
 
 PAGE = 4096
 ALIGNMENT = 16
-#: Displacements reach 2 GiB.
+#: Upper bound of the program's size; displacements reach 2 GiB.
 MAX_PROGRAM = 0x6000_0000
-#: All of it is mapped, though only what is used takes memory.
+#: Upper bound of a heap's size; it is mapped, but only touched pages take memory.
 MAX_HEAP = 1 << 30
 N_ATTEMPTS = 20
 _VERSION = re.compile(r"\d+(\.\d+){0,3}")
 
 
 class PlacedProgram(msgspec.Struct, frozen=True):
-    """The program.
+    """The placed program.
 
     Attributes:
-        size: In bytes.
+        size: Size in bytes.
         starts: Offset of each space's origin, by its ``id``.
-        content: Code and resources: offsets and bytes.
+        content: Offsets and bytes of code and resources.
         sections: Its sections.
         resources: Start and size of the resources.
     """
@@ -53,18 +53,18 @@ class PlacedProgram(msgspec.Struct, frozen=True):
 
 
 def place_heap(spaces: Sequence[Space]) -> tuple[dict[int, int], int]:
-    """Put objects one behind the other.
+    """Place objects one after another.
 
     Returns:
-        The offset of each origin, by the space's ``id``, and the bytes of all.
+        The offset of each origin, by the space's ``id``, and the total size in bytes.
 
     Raises:
-        LayoutError: They need too much room.
+        LayoutError: The objects need too much space.
     """
     starts: dict[int, int] = {}
     end = 0
     for space in spaces:
-        # What an allocator keeps before each object.
+        # Leave room for the header that an allocator keeps before each object.
         origin = _aligned(end + ALIGNMENT - space.low)
         starts[id(space)], end = origin, origin + space.high
         if end > MAX_HEAP:
@@ -73,10 +73,10 @@ def place_heap(spaces: Sequence[Space]) -> tuple[dict[int, int], int]:
 
 
 def place_program(profile: Profile, plan: CodePlan, objects: Objects) -> PlacedProgram:
-    """Put everything into the program.
+    """Place all parts of the program.
 
     Raises:
-        LayoutError: Something lies outside of where a program can be, or no code fits the patterns.
+        LayoutError: A part is outside of the possible range of a program, or no code fits the patterns.
     """
     fixed = sorted((claim.offset, claim.end) for claim in objects.program.claims)
     for claim in objects.program.claims:
@@ -102,7 +102,7 @@ def place_program(profile: Profile, plan: CodePlan, objects: Objects) -> PlacedP
 
 
 class _Placer:
-    """Puts spaces one behind the other, around what has a fixed place."""
+    """Places spaces one after another, around spaces with fixed positions."""
 
     def __init__(self, plan: CodePlan, objects: Objects, fixed: Sequence[tuple[int, int]]) -> None:
         self.starts = {id(objects.program): 0}
@@ -113,7 +113,7 @@ class _Placer:
         self._fixed = fixed
 
     def place_code(self) -> None:
-        """Place the blocks of code. Between two of them is so much room that no pattern reaches from one to another."""
+        """Place the blocks of code, with gaps so large that no pattern reaches from one block to the next."""
         gap = max((block.high - block.low for block in self._plan.blocks), default=0)
         for block in self._plan.blocks:
             low, high = min(block.low, block.space.low), max(block.high, block.space.high)
@@ -133,7 +133,7 @@ class _Placer:
         self.runs.append(run)
 
     def place_data(self, jitter: Sequence[int]) -> int:
-        """Place what displacements lead to; return where that begins."""
+        """Place the memory that displacements refer to; return its start."""
         self.end = begin = _aligned(self.end, PAGE)
         operands = [space for block in self._plan.blocks for space in block.operands.values()]
         for i, space in enumerate(operands):
@@ -148,7 +148,7 @@ class _Placer:
         return begin
 
     def _room(self, low: int, high: int, anchor: int | None = None) -> int:
-        """Return an origin from the end on at which nothing collides with what has a fixed place."""
+        """Return the first origin after the end at which the space does not overlap a fixed one."""
         end = self.end
         while True:
             origin = end - low if anchor is None else _aligned(end - low + anchor) - anchor
@@ -178,15 +178,15 @@ def _finished(profile: Profile, placer: _Placer, content: list[tuple[int, bytes]
         end = _aligned(end + len(data), PAGE)
     if len(sections) > MAX_SECTIONS:
         raise LayoutError(
-            f"needs {len(sections)} sections, and a program has {MAX_SECTIONS} at most; too many bases count from "
-            f"their match itself",
+            f"needs {len(sections)} sections, but a program has at most {MAX_SECTIONS}; too many bases are relative "
+            f"to their match itself",
             place="bases",
         )
     return PlacedProgram(end, placer.starts, content, tuple(sections), resources)
 
 
 def _sections(runs: Sequence[tuple[int, int]], end: int) -> Iterator[ProgramSection]:
-    """Yield the sections: code, and data in all the gaps between."""
+    """Yield the sections: code, and data in all gaps between."""
     at = HEADERS_SIZE
     n_code = n_data = 0
     for start, stop in [*runs, (end, end)]:
@@ -205,7 +205,7 @@ def _aligned(address: int, alignment: int = ALIGNMENT) -> int:
 
 def _too_far(claim: Claim, limit: int) -> LayoutError:
     return LayoutError(
-        f"wants {claim.what} {claim.offset:+#x} bytes from where its last pointer leads; what belongs together has to "
-        f"fit into {limit:#x} bytes",
+        f"needs {claim.what} {claim.offset:+#x} bytes from the target of its last pointer; each part of the memory "
+        f"must fit into {limit:#x} bytes",
         place=claim.owner,
     )

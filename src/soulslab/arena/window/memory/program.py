@@ -1,4 +1,4 @@
-"""The headers of the program as Windows has them in memory (PE32+; the format: Microsoft, "PE Format")."""
+"""Headers of a Windows program in memory (PE32+; source of the format: Microsoft, "PE Format")."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-#: Where the headers may not reach.
+#: Size reserved for the headers.
 HEADERS_SIZE = 0x1000
-#: Where programs are built to be loaded (Microsoft, "/BASE": the default of 64-bit programs).
+#: Preferred base address of 64-bit programs (Microsoft, "/BASE").
 PREFERRED_BASE = 0x140000000
 
 _HEADER_AT = 0x80
@@ -20,18 +20,18 @@ _PE32_PLUS, _WINDOWS_GUI = 0x20B, 2
 _RESOURCES, _RT_VERSION, _NEUTRAL = 2, 16, 0x409
 _IS_TABLE = 0x80000000
 _SIGNATURE = 0xFEEF04BD
-#: Flags of sections: code that runs, data that can be written, data that cannot.
+#: Flags of sections: executable code, writable data, read-only data.
 CODE, DATA, CONSTANTS = 0x60000020, 0xC0000040, 0x40000040
 MAX_SECTIONS = (HEADERS_SIZE - _SECTIONS_AT) // 40
 
 
 class ProgramSection(msgspec.Struct, frozen=True):
-    """A section.
+    """A section of the program.
 
     Attributes:
-        name: At most 8 letters.
-        start: Counted from the program's base.
-        size: In bytes.
+        name: At most 8 characters.
+        start: Offset from the program's base.
+        size: Size in bytes.
         flags: `CODE`, `DATA` or `CONSTANTS`.
     """
 
@@ -45,10 +45,10 @@ def headers(base: int, size: int, sections: Sequence[ProgramSection], resources:
     """Return the headers of a program.
 
     Args:
-        base: Where it is loaded.
-        size: Of the program in memory.
+        base: Address at which it is loaded.
+        size: Size of the program in memory.
         sections: At most `MAX_SECTIONS`.
-        resources: Where its resources are, and their size; zeros for none.
+        resources: Start and size of its resources; zeros for none.
     """
     start = b"MZ".ljust(0x3C, b"\0") + struct.pack("<I", _HEADER_AT)
     file_header = struct.pack("<4sHHIIIHH", b"PE\0\0", _AMD64, len(sections), 0, 0, 0, _OPTIONAL_SIZE, _EXECUTABLE)
@@ -71,11 +71,11 @@ def headers(base: int, size: int, sections: Sequence[ProgramSection], resources:
 
 
 def version_resource(start: int, version: Sequence[int]) -> bytes:
-    """Return resources that hold nothing but a file version.
+    """Return resources that contain only a file version.
 
     Args:
-        start: Where they will be, counted from the program's base.
-        version: Its four numbers.
+        start: Their offset from the program's base.
+        version: The four numbers of the version.
     """
     tables = b""
     for level, name in enumerate((_RT_VERSION, 1, _NEUTRAL)):

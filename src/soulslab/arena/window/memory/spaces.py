@@ -1,8 +1,8 @@
-"""Pieces of memory with an origin of their own, and what profiles want to find where in them.
+"""Memory spaces with their own origin, and the claims of a profile on their bytes.
 
-An object on the heap is a space, and so is each part of the program that is put where there is room. Several
-attributes may lead through the same cells: they share them. What two attributes want to be different things at the
-same place is a conflict, and an error that names both.
+An object on the heap is a space, and so is each part of the program that can be placed freely. Attributes whose pointer
+chains lead through the same cells share them. Two different claims on the same bytes are a conflict, which raises an
+error with both places in the profile.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 
 from soulslab.errors import LayoutError
 
-#: A pointer takes so many bytes.
+#: Number of bytes of a pointer.
 POINTER_SIZE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Bytes that are wanted to be something.
+    """Bytes that a fact of the profile needs.
 
     Attributes:
-        offset: From the origin of the space.
-        size: In bytes.
-        storage: How it is stored; what is stored alike may be shared.
-        meaning: What it holds; "" for whatever is there.
-        owner: Who wants it: a place in the profile.
+        offset: Offset from the origin of the space.
+        size: Number of bytes.
+        storage: Storage type; bytes with the same storage type may be shared.
+        meaning: What the bytes hold; "" for any value.
+        owner: Place of the fact in the profile.
     """
 
     offset: int
@@ -36,23 +36,23 @@ class Claim:
 
     @property
     def end(self) -> int:
-        """Offset behind its last byte."""
+        """Offset after its last byte."""
         return self.offset + self.size
 
     @property
     def is_flag(self) -> bool:
-        """Whether it is one bit of its byte."""
+        """Whether it is one bit of a byte."""
         return isinstance(self.storage, tuple) and self.storage[0] == "flag"
 
     @property
     def what(self) -> str:
-        """What is wanted, as a part of a message."""
+        """Description for error messages."""
         holding = f" with {self.meaning}" if self.meaning else ""
         match self.storage:
             case ("pointer", *_) | "code":
                 return self.meaning
             case ("no value", _):
-                return "something that is no value"
+                return "an invalid value"
             case ("flag", bit):
                 return f"bit {bit} of a byte{holding}"
             case (str(kind), float(scale)):
@@ -60,7 +60,7 @@ class Claim:
         return f"{self.size} bytes of {self.storage}{holding}"
 
     def agrees(self, other: Claim) -> bool:
-        """Tell whether both can be had, though they overlap."""
+        """Return whether two overlapping claims are compatible."""
         if any(one.storage == "bytes" and not one.meaning for one in (self, other)):
             return True
         is_same_thing = not self.meaning or not other.meaning or self.meaning == other.meaning
@@ -71,12 +71,12 @@ class Claim:
 
 @dataclass(eq=False, slots=True)
 class Space:
-    """A piece of memory.
+    """A memory space.
 
     Attributes:
-        name: For messages: how it is reached.
-        claims: What is wanted where.
-        targets: Space that the pointer at an offset leads to.
+        name: Description of its pointer path, for error messages.
+        claims: Claims on its bytes.
+        targets: Space that the pointer at an offset points to.
     """
 
     name: str
@@ -84,15 +84,15 @@ class Space:
     targets: dict[int, Space] = field(default_factory=dict)
 
     def claim(self, claim: Claim) -> None:
-        """Want something.
+        """Add a claim.
 
         Raises:
-            LayoutError: Something else is wanted there.
+            LayoutError: It conflicts with another claim.
         """
         for other in self.claims:
             if other.offset < claim.end and claim.offset < other.end and not other.agrees(claim):
                 raise LayoutError(
-                    f"wants {claim.what} at {self.address(claim.offset)}, where {other.owner} wants {other.what} at "
+                    f"needs {claim.what} at {self.address(claim.offset)}, where {other.owner} needs {other.what} at "
                     f"{self.address(other.offset)}; one of the two facts must be wrong",
                     place=claim.owner,
                     other=other.owner,
@@ -100,7 +100,7 @@ class Space:
         self.claims.append(claim)
 
     def pointer(self, offset: int, owner: str) -> Space:
-        """Return the space that the pointer at an offset leads to; it is made if it is the first to go there."""
+        """Return the space that the pointer at an offset points to; create it at the first call."""
         target = self.targets.get(offset)
         if target is None:
             target = Space(f"[{self.address(offset)}]")
@@ -109,20 +109,20 @@ class Space:
         return target
 
     def claim_pointer(self, offset: int, target: Space, owner: str, delta: int = 0) -> None:
-        """Want a pointer to so many bytes behind the origin of another space."""
+        """Claim a pointer to an offset in another space."""
         meaning = f"a pointer to {target.name}" + (f" {delta:+#x}" if delta else "")
         self.claim(Claim(offset, POINTER_SIZE, ("pointer", id(target), delta), meaning, owner))
 
     def address(self, offset: int) -> str:
-        """Return an address as a part of a message: ``[[bases.world]+0x80]+0x18``."""
+        """Return an address for error messages, such as ``[[bases.world]+0x80]+0x18``."""
         return f"{self.name}{offset:+#x}" if offset else self.name
 
     def is_free(self, offset: int, size: int) -> bool:
-        """Tell whether nothing is wanted there."""
+        """Return whether no claim overlaps these bytes."""
         return all(claim.end <= offset or offset + size <= claim.offset for claim in self.claims)
 
     def reachable(self) -> Iterator[Space]:
-        """Yield this space and all that its pointers lead to, each once."""
+        """Yield this space and all spaces that are reachable by pointers, each once."""
         seen: set[int] = set()
         waiting = [self]
         while waiting:
@@ -134,10 +134,10 @@ class Space:
 
     @property
     def low(self) -> int:
-        """Least offset that is wanted; 0 at most."""
+        """Least claimed offset; at most 0."""
         return min((0, *(claim.offset for claim in self.claims)))
 
     @property
     def high(self) -> int:
-        """Offset behind the last byte that is wanted; 0 at least."""
+        """Offset after the last claimed byte; at least 0."""
         return max((0, *(claim.end for claim in self.claims)))

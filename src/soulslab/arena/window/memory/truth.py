@@ -1,4 +1,4 @@
-"""What a profile leaves open and a memory cannot: which version it is, which of several facts are true."""
+"""Resolution of a profile to one version of the game, with one variant of each attribute."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from soulslab.errors import LayoutError, did_you_mean
 from soulslab.siphon.profile import NUMBER_CODES, Attribute, Entity, Profile
 from soulslab.siphon.profile.facts import is_for, place_of, variants_of
 
-#: What a pointer holds that is none, not even a null pointer: a game that loads has those.
+#: Value of an invalid pointer. It is not null, because a game that loads has null pointers.
 NO_POINTER = b"\xdd" * 8
-#: Neither is a number 255 a bool, nor does a text begin like that.
+#: Bytes that are not a valid bool or text.
 _NO_VALUES = {"bool": b"\xff", "utf8": b"\xff", "utf16": b"\x00\xdc"}
 
 
 class Truth(msgspec.Struct, frozen=True, kw_only=True):
-    """What is true of a game.
+    """Choice of what a profile leaves open.
 
     Attributes:
-        version: Of its program; "" for the first that the profile knows.
-        ways: Of attributes: which way leads to the value, 0 for its own and above that the alternatives; by default
-            the first that is for the version.
-        code_offsets: What the code holds; by default something plausible.
+        version: Version of the program; "" for the first version of the profile.
+        ways: Index of the variant of some attributes that leads to the value: 0 for the attribute itself, then its
+            alternatives. By default it is the first variant for the version.
+        code_offsets: Values of code offsets; by default plausible ones are chosen.
     """
 
     version: str = ""
@@ -35,12 +35,12 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Told(msgspec.Struct, frozen=True):
-    """A profile with nothing left open.
+    """A profile with one variant of each attribute.
 
     Attributes:
-        profile: With the true facts alone.
-        wrong: The other ways to its attributes, by their places in the profile, in the order of the attributes.
-        must_fail: The places of those that are tried before the true one.
+        profile: The profile with the chosen variants only.
+        wrong: The other variants of its attributes, by their places in the profile, in the order of the attributes.
+        must_fail: Places of the variants that are tried before the chosen one.
     """
 
     profile: Profile
@@ -49,10 +49,10 @@ class Told(msgspec.Struct, frozen=True):
 
 
 def tell(profile: Profile, truth: Truth) -> Told:
-    """Return what is true, and what is not.
+    """Resolve a profile.
 
     Raises:
-        LayoutError: It cannot be, as a way or a version that the profile does not have.
+        LayoutError: The profile does not have the chosen version or variant.
     """
     version = truth.version or next(iter(profile.process.versions), "")
     _check(profile, truth)
@@ -65,7 +65,8 @@ def tell(profile: Profile, truth: Truth) -> Told:
             continue
         true = truth.ways.get(name, next(iter(ways)))
         if true not in ways:
-            raise LayoutError(f"is not known for version {version}, so it cannot be true", place=place_of(name, true))
+            problem = f"is not defined for version {version}, so it cannot be chosen"
+            raise LayoutError(problem, place=place_of(name, true))
         attributes[name] = ways.pop(true)
         wrong |= {place_of(name, index): way for index, way in ways.items()}
         must_fail |= {place_of(name, index) for index in ways if index < true}
@@ -82,7 +83,7 @@ def tell(profile: Profile, truth: Truth) -> Told:
 
 
 def no_values(attribute: Attribute) -> Iterator[tuple[int, bytes]]:
-    """Yield bytes of which each alone makes an attribute unreadable, with how far from its start; none for a flag."""
+    """Yield (offset, bytes) that each make an attribute unreadable; a flag has none, as every bit is valid."""
     kind = attribute.type
     if kind in NUMBER_CODES:
         code = NUMBER_CODES[kind]
@@ -95,43 +96,45 @@ def no_values(attribute: Attribute) -> Iterator[tuple[int, bytes]]:
 
 
 def _lists(profile: Profile, entity: Entity, version: str) -> list[Entity]:
-    """Return an entity with each place of its list that a version has; the game has it in the first."""
+    """Return the variants of an entity's list for a version; the game uses the first one."""
     return [way for way in variants_of(entity) if is_for(profile, way, version)]
 
 
 def _ends(kind: str) -> Iterator[int]:
-    """Yield the greatest and the least whole number of a type."""
+    """Yield the greatest and the least number of an integer type."""
     n_bits = int(kind[1:])
     yield 2**n_bits - 1 if kind[0] == "u" else 2 ** (n_bits - 1) - 1
     yield 0 if kind[0] == "u" else -(2 ** (n_bits - 1))
 
 
 def _check(profile: Profile, truth: Truth) -> None:
-    """Refuse what the profile does not have."""
+    """Raise an error if the profile does not have the chosen version or variants."""
     versions = profile.process.versions
     if truth.version and truth.version not in versions:
-        raise LayoutError(f"{truth.version!r} is none{did_you_mean(truth.version, versions)}", place="process.versions")
+        raise LayoutError(
+            f"{truth.version!r} is unknown{did_you_mean(truth.version, versions)}", place="process.versions"
+        )
     for name, way in truth.ways.items():
         attribute = profile.attributes.get(name)
         if attribute is None:
-            raise LayoutError(f"there is none{did_you_mean(name, profile.attributes)}", place=place_of(name, 0))
+            raise LayoutError(f"does not exist{did_you_mean(name, profile.attributes)}", place=place_of(name, 0))
         if not 0 <= way <= len(attribute.alternatives):
             raise LayoutError(
-                f"has {len(attribute.alternatives)} alternatives, so no way {way}", place=place_of(name, 0)
+                f"has {len(attribute.alternatives)} alternatives; variant {way} does not exist", place=place_of(name, 0)
             )
     for name in truth.code_offsets:
         if name not in profile.code_offsets:
             known = did_you_mean(name, profile.code_offsets)
-            raise LayoutError(f"there is none{known}", place=join_place("code_offsets", name))
+            raise LayoutError(f"does not exist{known}", place=join_place("code_offsets", name))
 
 
 def _check_duel(profile: Profile, plain: Profile, version: str) -> None:
-    """Refuse a fight in attributes that the version does not have."""
+    """Raise an error if attributes of the fight are not defined for the version."""
     for quantity, name in (profile.duel or {}).get("attributes", {}).items():
         if name in profile.attributes and name not in plain.attributes:
             raise LayoutError(
-                f"is not known for version {version}, as which the program is laid out; put a version first in "
-                f"process.versions for which all of the fight is known",
+                f"is not defined for version {version}, which the layout uses; put a version first in "
+                f"process.versions for which all attributes of the fight are defined",
                 place=join_place("attributes", name),
                 other=join_place("duel.attributes", quantity),
             )

@@ -1,4 +1,4 @@
-"""What stands behind the wall, half gone in haze."""
+"""Arches behind the wall, half hidden by haze."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def arches(place: Place, mood: Mood) -> Mesh:
 
 
 def _arch(span: float, tall: float, part: float) -> tuple[Floats, Floats]:
-    """Return the inner and outer line of a pointed arch, (N, 2) each: aside and up; only a part of its way."""
+    """Return the inner and outer line of a pointed arch, (N, 2) each (sideways, up), up to a part of its length."""
     thick = 0.85
     t = np.linspace(0.0, 1.0, 7)[:, None]
-    # Two piers, and between them two arcs around each other's foot.
+    # Two piers, and between them two arcs, each of them around the foot of the other.
     inner_left = np.concatenate(
         [[[-span, -3.0]], np.c_[span - 2 * span * np.cos(t * math.pi / 3), tall + 2 * span * np.sin(t * math.pi / 3)]]
     )
@@ -51,13 +51,13 @@ def _arch(span: float, tall: float, part: float) -> tuple[Floats, Floats]:
 def _extrude(
     mesh: Mesh, outline: tuple[Floats, Floats], pose: tuple[Floats, float], light: tuple[Floats, Floats, float]
 ) -> None:
-    """Add an arch of an outline, 1.2 m deep.
+    """Add an arch with an outline, 1.2 m deep.
 
     Args:
-        mesh: To add to.
+        mesh: Mesh that it is added to.
         outline: Inner and outer line, (N, 2).
-        pose: Its middle, and the angle of its sideways direction.
-        light: Its colour, the haze's, and how much of the haze is before it.
+        pose: Its centre, and the angle of its sideways direction.
+        light: Its colour, the colour of the haze, and the share of the haze.
     """
     middle, turn = pose
     colour, haze, share = light

@@ -1,4 +1,4 @@
-"""Fires before the wall, that flicker with the game's ticks."""
+"""Fires in front of the wall, which flicker with the game's ticks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _FLAME_Z_M = 1.22
 
 
 class Flames:
-    """The flames; their bowls stand with the wall.
+    """The flames; their bowls are part of the wall.
 
     Args:
-        parent: At the floor's centre.
-        place: Where the fires burn.
-        mood: Their colour.
+        parent: Node at the floor's centre.
+        place: Positions of the fires.
+        mood: Colours.
     """
 
     def __init__(self, parent: NodePath, place: Place, mood: Mood) -> None:
@@ -34,11 +34,11 @@ class Flames:
             self._flames.append(flame)
 
     def show(self, n_ticks: int, hidden: Collection[int]) -> None:
-        """Let them flicker.
+        """Animate the flames.
 
         Args:
-            n_ticks: Of the game.
-            hidden: Numbers of those that are in the way.
+            n_ticks: Ticks of the game.
+            hidden: Numbers of the flames that obstruct the view.
         """
         beat = n_ticks / TICKS_PER_S * math.tau
         for i, flame in enumerate(self._flames):
@@ -61,16 +61,16 @@ def add_bowl(mesh: Mesh, x: float, y: float, mood: Mood) -> None:
 
 
 def _flame(mood: Mood) -> Mesh:
-    """Build crossed tongues of flame, hot within."""
+    """Build crossed tongues of flame with a hot core."""
     mesh = Mesh()
     fire = np.array(mood.fire)
-    # Each tongue: a row of half widths at heights.
+    # Each tongue is a list of (half width, height).
     shape = np.array([[0.20, 0.0], [0.27, 0.22], [0.20, 0.5], [0.09, 0.78], [0.0, 1.05]])
     for turn in (0.2, 0.2 + math.pi / 3, 0.2 + 2 * math.pi / 3):
         way = np.array([math.cos(turn), math.sin(turn)])
         for size, colour in ((1.0, fire), (0.62, 0.35 * fire + 0.65)):
             half, z = shape[:, :1] * size, shape[:, 1:] * size
-            # The hotter tongue lies before the other on both sides.
+            # The hotter tongue is in front of the other one on both sides.
             for out in (0.0,) if size == 1.0 else (-0.015, 0.015):
                 off = out * np.array([-way[1], way[0]])
                 sides = np.stack([np.c_[-half * way + off, z], np.c_[half * way + off, z]])

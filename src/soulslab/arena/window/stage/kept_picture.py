@@ -1,4 +1,4 @@
-"""Painted pictures on the disk: a window opens a second sooner if it reads them instead of painting them."""
+"""Disk cache of painted textures: a window opens a second earlier if it reads them instead of painting them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _log = logging.getLogger(__name__)
 
 
 def kept_picture(paint: Callable[P, Picture]) -> Callable[P, Picture]:
-    """Keep what a function paints in memory, and in a file for later processes.
+    """Cache the result of a painting function in memory, and in a file for later processes.
 
-    The name of the file has a digest of the arguments and of the module that paints, so a change of either makes a new
-    picture. A file that is damaged or missing is written anew; where it cannot be written, each process paints.
+    The name of the file contains a digest of the arguments and of the painting module, so a change of either paints a
+    new picture. A damaged or missing file is written again; if it cannot be written, each process paints.
 
     Args:
-        paint: Returns a picture of bytes, (H, W, 3), that depends on its arguments only.
+        paint: Function that returns a picture (H, W, 3) uint8 and depends only on its arguments.
     """
     source = Path(paint.__code__.co_filename)
 
@@ -42,7 +42,7 @@ def kept_picture(paint: Callable[P, Picture]) -> Callable[P, Picture]:
             if picture.dtype == np.uint8 and picture.ndim == 3:
                 return _read_only(picture)
         except (OSError, ValueError) as error:
-            _log.debug("%s is painted: %s", path, error)
+            _log.debug("%s has to be painted: %s", path, error)
         picture = paint(*arguments, **named)
         _keep(picture, path)
         return _read_only(picture)
@@ -53,7 +53,7 @@ def kept_picture(paint: Callable[P, Picture]) -> Callable[P, Picture]:
 
 
 def _keep(picture: Picture, path: Path) -> None:
-    """Write a picture so that other processes read all of it or nothing."""
+    """Write a picture atomically, so that other processes read all of it or nothing."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def _keep(picture: Picture, path: Path) -> None:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
-        _log.debug("%s cannot be kept: %s", path, error)
+        _log.debug("%s cannot be written: %s", path, error)
 
 
 def _read_only(picture: Picture) -> Picture:

@@ -1,4 +1,4 @@
-"""The light on the fighters; all else has its light painted on."""
+"""Light on the fighters; the light of everything else is painted on."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from panda3d.core import AmbientLight, DirectionalLight, Material, NodePath, Vec
 from soulslab.arena.boss_file import Ground
 from soulslab.arena.window.stage.mood import Mood, Rgb
 
-#: Sun and moon shine down on the fighters more steeply than they stand, or shadows would cross the whole floor.
+#: The light on the fighters is steeper than the sun or moon, because shadows would otherwise cross the whole floor.
 STEEPNESS = 1.3
-#: Stone in a shadow, as a share of its colour.
+#: Brightness of stone in a shadow, as a share of its colour.
 SHADOW_SHARE = 0.36
 _TINYDISPLAY = "TinyPanda"
 
 
 def light_direction(ground: Ground, mood: Mood) -> tuple[float, float, float]:
-    """Return where the light falls to, z below 0; not a unit vector."""
+    """Return the direction of the light, with z below 0; not a unit vector."""
     angle = ground.cliff_rad + mood.glow_rad
     return -math.cos(angle), -math.sin(angle), -STEEPNESS
 
 
 def light_up(fighters: NodePath, ground: Ground, mood: Mood) -> None:
-    """Light up fighters: sun or moon from one side, the sky's colour from the other, and a little from everywhere."""
+    """Light the fighters: sun or moon from one side, the colour of the sky from the other, and ambient light."""
     x, y, z = light_direction(ground, mood)
     for name, way, colour, strength in (
         ("key", (x, y, z), mood.glow, 0.75),
@@ -33,28 +33,28 @@ def light_up(fighters: NodePath, ground: Ground, mood: Mood) -> None:
         light.setDirection(Vec3(*way))
         light.setColor((*(strength * part for part in colour), 1.0))
         fighters.setLight(fighters.attachNewNode(light))
-    # Stone is seen in this colour; what stands on it too.
+    # The colour of lit stone, so that the fighters match the ground.
     ambient = AmbientLight("ambient")
     ambient.setColor((*(0.52 * part for part in mood.stone), 1.0))
     fighters.setLight(fighters.attachNewNode(ambient))
 
 
 def shadow_colour(mood: Mood) -> Rgb:
-    """Return the colour that stone has in a shadow."""
+    """Return the colour of stone in a shadow."""
     red, green, blue = mood.stone
     return SHADOW_SHARE * red, SHADOW_SHARE * green, SHADOW_SHARE * blue
 
 
 def is_drawn_by_tinydisplay(camera: NodePath) -> bool:
-    """Whether panda3d's software renderer draws what a camera sees."""
+    """Return whether panda3d's software renderer draws the camera's view."""
     regions = camera.node().getDisplayRegions()
     return any(region.getWindow().getPipe().getInterfaceName() == _TINYDISPLAY for region in regions)
 
 
 def whiten(fighters: NodePath) -> None:
-    """Make up for a fault of tinydisplay (panda3d 1.10.16): it multiplies lit vertices by their colours twice.
+    """Work around a bug of tinydisplay (panda3d 1.10.16), which multiplies lit vertices by their colours twice.
 
-    With a white material it does so once. OpenGL would draw white figures.
+    With a white material it multiplies once. With OpenGL, the material would make the figures white.
     """
     white = Material("white")
     white.setAmbient((1.0, 1.0, 1.0, 1.0))

@@ -1,4 +1,4 @@
-"""Triangles with baked colours: light is painted into the vertices once, so that a software renderer has none to do."""
+"""Triangle meshes with baked light: the vertices contain the light, so that the renderer does not compute it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _VERTEX = np.dtype([("point", "<f4", 3), ("colour", "u1", 4), ("uv", "<f4", 2)])
 
 
 class Mesh:
-    """Triangles that are collected, then drawn as one node. Front faces are counter-clockwise."""
+    """Collects triangles and makes one node of them. Front faces are counter-clockwise."""
 
     def __init__(self) -> None:
         self._vertices: list[NDArray[np.void]] = []
@@ -35,9 +35,9 @@ class Mesh:
 
         Args:
             points: (N, 3) in m.
-            triangles: (M, 3) numbers of points.
-            colours: (N, 3) or (N, 4), or one for all, 0 to 1.
-            uvs: (N, 2) places in the texture.
+            triangles: (M, 3) indices of points.
+            colours: (N, 3) or (N, 4), or one colour for all points, 0 to 1.
+            uvs: (N, 2) texture coordinates.
         """
         vertices = np.zeros(len(points), _VERTEX)
         vertices["point"] = points
@@ -51,12 +51,12 @@ class Mesh:
         self._n_vertices += len(points)
 
     def grid(self, points: Floats, colours: Floats, uvs: Floats | None = None) -> None:
-        """Add a sheet.
+        """Add a sheet of points in a grid.
 
         Args:
-            points: (M, N, 3) in m; the front is where a step along M, then one along N turns counter-clockwise.
+            points: (M, N, 3) in m; seen from the front, a step along M and a step along N turn counter-clockwise.
             colours: (M, N, 3 or 4), 0 to 1.
-            uvs: (M, N, 2) places in the texture.
+            uvs: (M, N, 2) texture coordinates.
         """
         rows, columns = points.shape[:2]
         first = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).reshape(-1)
@@ -66,13 +66,13 @@ class Mesh:
         self.add(points.reshape(-1, 3), triangles, colours.reshape(-1, colours.shape[-1]), flat)
 
     def box(self, low: Floats, high: Floats, colours: tuple[Floats, Floats, Floats], turn_rad: float = 0.0) -> None:
-        """Add an upright box without a bottom.
+        """Add an upright box without a bottom face.
 
         Args:
             low: Corner (x, y, z) in m.
             high: The opposite one.
-            colours: Of its top, of the sides where they stand on the ground, and of the sides at the top.
-            turn_rad: Turn about its middle.
+            colours: Colours of its top, of the lower edge of its sides, and of the upper edge of its sides.
+            turn_rad: Rotation about its centre.
         """
         top, foot, head = colours
         (x0, y0, z0), (x1, y1, z1) = low, high
@@ -90,11 +90,11 @@ class Mesh:
 
     @property
     def n_triangles(self) -> int:
-        """Triangles collected so far."""
+        """Number of triangles so far."""
         return sum(len(part) for part in self._triangles)
 
     def node(self, parent: NodePath, name: str, texture: Texture | None = None) -> NodePath:
-        """Make a node of it, in which light and fog of the scene change nothing."""
+        """Make a node of the mesh that ignores the light and fog of the scene."""
         data = GeomVertexData(name, GeomVertexFormat.getV3c4t2(), Geom.UHStatic)
         data.uncleanSetNumRows(self._n_vertices)
         data.modifyArrayHandle(0).copyDataFrom(np.concatenate(self._vertices).tobytes())
@@ -116,15 +116,15 @@ class Mesh:
 
 
 def texture_of(image: NDArray[np.uint8], *, repeats: bool = True, has_mipmaps: bool = True) -> Texture:
-    """Return a texture of an (H, W, 3) or (H, W, 4) image, its first row on top; sides are powers of two."""
+    """Return a texture of an (H, W, 3) or (H, W, 4) image whose first row is the top; its sides are powers of two."""
     height, width, n_channels = image.shape
     texture = Texture()
     form = Texture.FRgb if n_channels == 3 else Texture.FRgba
     texture.setup2dTexture(width, height, Texture.TUnsignedByte, form)
-    # panda3d keeps blue first, and the bottom row first.
+    # panda3d stores blue first, and the bottom row first.
     order = [2, 1, 0, 3][:n_channels]
     texture.setRamImage(np.ascontiguousarray(image[::-1, :, order]).tobytes())
-    # Where a graphics card draws, the floor stays sharp into the distance.
+    # With hardware, the floor stays sharp into the distance.
     texture.setAnisotropicDegree(8)
     texture.setMagfilter(SamplerState.FT_linear)
     texture.setMinfilter(SamplerState.FT_linear_mipmap_nearest if has_mipmaps else SamplerState.FT_linear)

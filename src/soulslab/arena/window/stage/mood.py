@@ -1,4 +1,4 @@
-"""What each boss's ground looks like: light, air and weather."""
+"""Atmosphere of each boss's ground: light, air and weather."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ Weather: TypeAlias = Literal["ash", "snow", "petals"]
 
 
 class Mood(msgspec.Struct, frozen=True, kw_only=True):
-    """Light, air and weather; colours from 0 to 1.
+    """Light, air and weather; colours are from 0 to 1.
 
     Attributes:
-        zenith: Colour of the sky high up.
-        horizon: Colour of the sky low down, and of whatever is far away.
-        abyss: Colour of the depth below.
+        zenith: Colour of the upper sky.
+        horizon: Colour of the lower sky, and of distant objects.
+        abyss: Colour of the depth below the cliff.
         glow: Colour of sun or moon.
-        glow_rad: Where it stands, from the direction of the cliff to the left.
-        glow_height_rad: How high.
-        glow_size_rad: Radius of its disc.
-        clouds: How much of the sky they take, 0 to 1.
-        stone: Colour that all stone is seen in.
-        shade: How much darker than its middle the floor's rim is, 0 to 1.
+        glow_rad: Direction of sun or moon, to the left of the direction of the cliff.
+        glow_height_rad: Elevation of sun or moon.
+        glow_size_rad: Angular radius of its disc.
+        clouds: Share of the sky with clouds, 0 to 1.
+        stone: Colour of all stone.
+        shade: How much darker the floor's rim is than its centre, 0 to 1.
         fire: Colour of the braziers.
-        moss: Colour of what grows in the joints.
-        fill: Light on the fighters from the other side.
-        weather: What falls.
-        flake: Its colour.
-        fall_m_s: How fast it falls.
-        wind_m_s: How fast it drifts.
+        moss: Colour of the moss in the joints.
+        fill: Light on the fighters from the side away from sun or moon.
+        weather: Kind of falling specks.
+        flake: Colour of the specks.
+        fall_m_s: Speed at which they fall.
+        wind_m_s: Speed at which they drift.
     """
 
     zenith: Rgb
@@ -56,7 +56,7 @@ class Mood(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MOODS: dict[Body, Mood] = {
-    # A dying sun over a graveyard in the mountains.
+    # A setting sun over a graveyard in the mountains.
     "halberd": Mood(
         zenith=(0.16, 0.17, 0.27),
         horizon=(0.80, 0.52, 0.34),
@@ -74,7 +74,7 @@ MOODS: dict[Body, Mood] = {
         fall_m_s=0.5,
         wind_m_s=0.7,
     ),
-    # A snowed-in cloister under a white sky.
+    # A snow-covered cloister under a white sky.
     "beast": Mood(
         zenith=(0.36, 0.46, 0.58),
         horizon=(0.78, 0.85, 0.90),
@@ -94,7 +94,7 @@ MOODS: dict[Body, Mood] = {
         fall_m_s=1.7,
         wind_m_s=1.2,
     ),
-    # A palace court at night, with the moon over the drop.
+    # A palace court at night, with the moon above the cliff.
     "daggers": Mood(
         zenith=(0.03, 0.04, 0.11),
         horizon=(0.30, 0.29, 0.47),
@@ -118,5 +118,5 @@ MOODS: dict[Body, Mood] = {
 
 
 def mood_of(boss: Boss) -> Mood:
-    """Return the mood of a boss's ground; like its looks it follows from what the boss does."""
+    """Return the atmosphere of a boss's ground; it is derived from the boss's appearance (see `look_of`)."""
     return MOODS[look_of(boss).body]

@@ -1,4 +1,4 @@
-"""What was built around the floor and has fallen in since: a wall with broken columns, and fires before it."""
+"""Ruins around the floor: a wall with broken columns, arches behind it, and fires in front of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from soulslab.arena.window.stage.textures import bricks, noise
 
 N_SECTORS = 10
 WALL_M = 0.9
-#: What stands between the camera and the player is not drawn: sectors this near to the camera's direction.
+#: Sectors of the wall within this angle of the camera's direction are hidden, so that they do not obstruct the view.
 NEAR_COS = math.cos(0.75)
 _STEPS = 7
 _BRICK_M = 3.2
@@ -26,8 +26,8 @@ class Ruins:
     """Wall, columns, arches and fires around a floor.
 
     Args:
-        parent: At the floor's centre.
-        place: Where the wall goes.
+        parent: Node at the floor's centre.
+        place: Positions of the parts of the ground.
         mood: Light and air.
     """
 
@@ -54,11 +54,11 @@ class Ruins:
         arches(place, mood).node(parent, "arches").setTwoSided(True)
 
     def show(self, camera_m: tuple[float, float], n_ticks: int) -> None:
-        """Hide what is in the way, and let the fires flicker.
+        """Hide the parts that obstruct the view, and animate the fires.
 
         Args:
-            camera_m: Where the camera is, from the floor's centre.
-            n_ticks: Of the game.
+            camera_m: Position of the camera, relative to the floor's centre.
+            n_ticks: Ticks of the game.
         """
         x, y = camera_m
         distance = math.hypot(x, y)
@@ -74,12 +74,12 @@ class Ruins:
 
 
 def _sector_of(fire: int) -> int:
-    """Return the number of the sector that a fire stands before."""
+    """Return the number of the wall sector behind a fire."""
     return int((fire + 0.5) / N_BRAZIERS * N_SECTORS)
 
 
 def _heights() -> Floats:
-    """Height of the wall at each step, m: high and broken down in turn."""
+    """Return the height of the wall at each step in m, alternately high and broken."""
     n = N_SECTORS * _STEPS + 1
     field = noise((4, 128), 71, 0.9)[0, :n]
     steps = np.round(np.clip(2.3 + 1.3 * field, 0.7, 5.0) * 2.0) / 2.0
@@ -87,7 +87,7 @@ def _heights() -> Floats:
 
 
 def _wall(mesh: Mesh, angles: Floats, heights: Floats, place: Place, mood: Mood) -> None:
-    """Add a stretch of wall: each step has a height of its own, so that its top is broken."""
+    """Add a stretch of wall with a different height at each step, so that its top looks broken."""
     inner, outer = place.radius_m + WALL_GAP_M, place.radius_m + WALL_GAP_M + WALL_M
     for i in range(len(angles) - 1):
         tops = np.array([heights[i], 0.35 * heights[i] + 0.65 * heights[i + 1]])
@@ -106,13 +106,13 @@ def _wall(mesh: Mesh, angles: Floats, heights: Floats, place: Place, mood: Mood)
             mesh.grid(points, light, uvs)
         rim = np.stack([np.c_[way * inner, tops], np.c_[way * outer, tops]])
         mesh.grid(rim, np.ones((2, 2, 3)), np.stack([rim[..., 0], rim[..., 1]], axis=-1) / _BRICK_M)
-        # Where it steps, its end shows.
+        # At a step between two heights, the end face is visible.
         step = np.stack([np.c_[way[[1, 1]] * np.array([[inner], [outer]]), np.full(2, z)] for z in (0.0, tops[1])])
         mesh.grid(step[:, ::-1], np.full((2, 2, 3), 0.6), np.stack([step[..., 0], step[..., 2]], -1) / _BRICK_M)
 
 
 def _column(mesh: Mesh, angle: float, number: int, place: Place, mood: Mood) -> None:
-    """Add a column in front of the wall, most of them broken off."""
+    """Add a column in front of the wall; most columns are broken."""
     tall = (6.5, 2.2, 4.4, 7.0, 1.3)[number % 5]
     radius = place.radius_m + WALL_GAP_M + 0.25
     middle = np.array([radius * math.cos(angle), radius * math.sin(angle)])
@@ -123,10 +123,10 @@ def _column(mesh: Mesh, angle: float, number: int, place: Place, mood: Mood) -> 
         rings += [(0.70, tall + 0.25), (0.70, tall + 0.7)]
     points = np.array([[(*(middle + r * np.array([math.cos(a), math.sin(a)])), z) for a in around] for r, z in rings])
     if tall <= 6.0:
-        points[-1, :, 2] += 0.5 * np.sin(around * 2 + number)  # broken, not cut
+        points[-1, :, 2] += 0.5 * np.sin(around * 2 + number)  # an irregular break
     facing = -np.cos(around - angle)
     shade = np.broadcast_to((0.68 + 0.30 * facing)[None, :, None], (*points.shape[:2], 1))
     uvs = np.stack([np.broadcast_to(around / math.tau * 2, points.shape[:2]), points[..., 2] / _BRICK_M], axis=-1)
-    # Lit as the floor before it is; its foot stands in shadow.
+    # Lit as the floor in front of it, with a dark foot.
     light = light_at(points, place, mood) * shade * np.clip(0.7 + points[..., 2:] / 3, 0, 1)
     mesh.grid(points[:, ::-1][::-1, ::-1], light[:, ::-1][::-1, ::-1], uvs[:, ::-1][::-1, ::-1])

@@ -1,4 +1,4 @@
-"""Sky and distance, painted on the inside of a drum around the camera."""
+"""Sky and distance, painted on the inside of a cylinder around the camera."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _BIN = "sky"
 
 
 def build_sky(parent: NodePath, mood: Mood, cliff_rad: float) -> NodePath:
-    """Build the sky; keep it at the camera's place.
+    """Build the sky, whose node has to be kept at the camera's position.
 
-    It is drawn after all that is solid, so that no pixel is painted twice, and before all that lets through.
+    It is drawn after all opaque objects, so that no pixel is drawn twice, and before all translucent ones.
     """
     mesh = Mesh()
     angles = np.linspace(0.0, math.tau, _N_COLUMNS + 1)

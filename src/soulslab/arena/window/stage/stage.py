@@ -1,4 +1,4 @@
-"""The stage: all that is seen but the fighters."""
+"""The stage: everything in the scene except for the fighters."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Stage:
     """Ground, ruins, sky and weather of a boss.
 
     Args:
-        parent: In the fight's coordinates.
-        boss: Whose ground it is.
+        parent: Node in the fight's coordinates.
+        boss: The boss.
     """
 
     def __init__(self, parent: NodePath, boss: Boss) -> None:
         ground, mood = boss.ground, mood_of(boss)
         self._origin = (*ground.centre_m, ground.floor_m)
-        # Far from the origin single precision would jitter, so everything is built around the floor's centre.
+        # Far from the origin, vertices in single precision jitter, so everything is relative to the floor's centre.
         self._root = parent.attachNewNode("stage")
         self._root.setPos(*self._origin)
         build_ground(self._root, ground, mood)
@@ -32,11 +32,11 @@ class Stage:
         self._weather = Weather(self._root, mood)
 
     def show(self, camera_m: tuple[float, float, float], n_ticks: int) -> None:
-        """Adapt it to the camera's place.
+        """Update it to the camera's position.
 
         Args:
             camera_m: In the fight's coordinates.
-            n_ticks: Of the game.
+            n_ticks: Ticks of the game.
         """
         x, y, z = (place - origin for place, origin in zip(camera_m, self._origin, strict=True))
         self._sky.setPos(x, y, z)

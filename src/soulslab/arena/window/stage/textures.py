@@ -1,4 +1,4 @@
-"""Stone and sky, painted by formula when the game starts; the same in every game, and read only."""
+"""Textures of stone and sky, painted by formulas at the start of the game; reproducible and read-only."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from soulslab.arena.window.stage.mood import Mood
 SLAB_PX = 512
 MEDALLION_PX = 512
 BRICK_PX = 256
-#: Panorama: all around, and from below the horizon to above it.
+#: Panorama: the full circle, from below the horizon to above it.
 SKY_PX = (2048, 512)
 SKY_LOW_RAD, SKY_HIGH_RAD = -0.9, 0.9
 
 
 def noise(shape: tuple[int, int], seed: int, slope: float = 1.5, stretch: float = 1.0) -> Floats:
-    """Return smooth noise that repeats seamlessly, mean 0 and variance 1.
+    """Return smooth, seamlessly repeating noise with mean 0 and variance 1.
 
     Args:
         shape: (H, W).
-        seed: Of the noise.
-        slope: How fast amplitudes fall with frequency; more is smoother.
-        stretch: How much longer than high its grains are.
+        seed: Seed of the noise.
+        slope: Decrease of the amplitudes with frequency; a larger slope gives smoother noise.
+        stretch: Ratio of the grains' width to their height.
     """
     rng = np.random.default_rng(seed)
     white = np.fft.rfft2(rng.standard_normal(shape).astype(np.float32))
@@ -42,7 +42,7 @@ def noise(shape: tuple[int, int], seed: int, slope: float = 1.5, stretch: float 
 
 @kept_picture
 def slabs(mood: Mood) -> NDArray[np.uint8]:
-    """Return worn flagstones, (H, W, 3): two rows of two, each row set off by half a stone."""
+    """Return worn flagstones, (H, W, 3): two rows of two, each row offset by half a stone."""
     n = SLAB_PX
     v, u = np.mgrid[0:n, 0:n].astype(np.float32) / n
     rough, fine = noise((n, n), 1, 1.5), noise((n, n), 2, 0.9)
@@ -52,7 +52,7 @@ def slabs(mood: Mood) -> NDArray[np.uint8]:
     stone = np.floor(along) % 2 + 2 * row
     edge = np.minimum(0.5 - np.abs(along % 1 - 0.5), 0.5 - np.abs(v * 2 % 1 - 0.5))
     light = np.array([0.80, 0.72, 0.76, 0.84])[stone.astype(int)] + 0.035 * rough + 0.045 * fine
-    # Cracks run where two fields of noise cross zero.
+    # There are cracks where two noise fields cross zero.
     crack = np.clip(1 - np.abs(noise((n, n), 4, 1.7)) / 0.02, 0, 1) * (rough > 0.2)
     light = light * (1 - 0.35 * crack)
     joint = np.clip((edge - 0.012 - 0.004 * fine) / 0.02, 0, 1)
@@ -64,13 +64,13 @@ def slabs(mood: Mood) -> NDArray[np.uint8]:
 
 @kept_picture
 def medallion(mood: Mood) -> NDArray[np.uint8]:
-    """Return the round picture in the floor's middle, (H, W, 3): rings, and a sun of sixteen rays, in worn brass."""
+    """Return the medallion at the floor's centre, (H, W, 3): rings, and a sun of sixteen rays, in worn brass."""
     n = MEDALLION_PX
     y, x = np.mgrid[-1.0 : 1.0 : n * 1j, -1.0 : 1.0 : n * 1j].astype(np.float32)
     r, angle = np.hypot(x, y), np.arctan2(y, x)
     rough, fine = noise((n, n), 11, 1.5), noise((n, n), 12, 0.9)
     light = 0.76 + 0.05 * rough + 0.045 * fine
-    # Sixteen stones in each of two rings, with joints.
+    # Two rings of sixteen stones with joints.
     for inner, outer, turn in ((0.34, 0.66, 0.0), (0.66, 1.0, 0.5)):
         wedge = (angle / math.tau * 16 + turn) % 1
         across = (0.5 - np.abs(wedge - 0.5)) * math.tau * r / 16
@@ -91,7 +91,7 @@ def medallion(mood: Mood) -> NDArray[np.uint8]:
 
 @kept_picture
 def bricks(mood: Mood) -> NDArray[np.uint8]:
-    """Return masonry, (H, W, 3), four courses high."""
+    """Return masonry, (H, W, 3), with four courses."""
     n = BRICK_PX
     v, u = np.mgrid[0:n, 0:n].astype(np.float32) / n
     rough, fine = noise((n, n), 21, 1.4), noise((n, n), 22, 0.9)
@@ -107,7 +107,7 @@ def bricks(mood: Mood) -> NDArray[np.uint8]:
 
 @kept_picture
 def sky(mood: Mood, cliff_rad: float) -> NDArray[np.uint8]:
-    """Return the panorama, (H, W, 3): column 0 looks along x, columns go to the left; row 0 is highest."""
+    """Return the panorama, (H, W, 3): column 0 is along x, columns continue to the left; row 0 is the highest."""
     width, height = SKY_PX
     azimuth = np.arange(width, dtype=np.float32) / width * math.tau
     elevation = np.linspace(SKY_HIGH_RAD, SKY_LOW_RAD, height, dtype=np.float32)[:, None]
@@ -137,7 +137,7 @@ def _clouds(picture: Floats, mood: Mood, elevation: Floats) -> Floats:
 
 
 def _glow(picture: Floats, mood: Mood, azimuth: Floats, elevation: Floats) -> Floats:
-    """Add sun or moon, and its light in the air around it."""
+    """Add sun or moon, and its glow in the air around it."""
     aside = np.angle(np.exp(1j * (azimuth - mood.glow_rad))).astype(np.float32)[None, :]
     away = np.hypot(aside * np.cos(elevation), elevation - mood.glow_height_rad)
     size = mood.glow_size_rad
@@ -150,7 +150,7 @@ def _glow(picture: Floats, mood: Mood, azimuth: Floats, elevation: Floats) -> Fl
 
 
 def _ridge(picture: Floats, mood: Mood, elevation: Floats, layer: tuple[int, float, float, float]) -> Floats:
-    """Paint a row of mountains, spires among them; nearer ones are darker and less hazy."""
+    """Paint a range of mountains with spires; nearer ranges are darker and less hazy."""
     number, height_rad, jag, near = layer
     width = SKY_PX[0]
     line = height_rad + jag * noise((8, width), 40 + number, 1.25, 1 / 200)[0]
@@ -163,7 +163,7 @@ def _ridge(picture: Floats, mood: Mood, elevation: Floats, layer: tuple[int, flo
             line[column] = max(line[column], height_rad + roof)
     horizon, zenith = np.array(mood.horizon, np.float32), np.array(mood.zenith, np.float32)
     rock = (0.65 * zenith + 0.35 * horizon) * 0.75
-    # Haze lies at the foot.
+    # The foot of the range is hazy.
     depth = np.clip((line[None, :] - elevation) / 0.16, 0, 1)[..., None]
     colour = rock * near + horizon * (1 - near)
     colour = colour * (1 - 0.75 * depth) + horizon * 0.92 * (0.75 * depth)
@@ -172,7 +172,7 @@ def _ridge(picture: Floats, mood: Mood, elevation: Floats, layer: tuple[int, flo
 
 
 def _stone(light: Floats, mood: Mood, grown: Floats) -> NDArray[np.uint8]:
-    """Colour a field of light as stone, overgrown where ``grown`` says so."""
+    """Colour a brightness field as stone, with moss where ``grown`` is high."""
     grey = light[..., None] * np.array(mood.stone, np.float32)
     moss = (0.35 + 0.65 * light[..., None]) * np.array(mood.moss, np.float32)
     return _bytes((grey * (1 - grown[..., None]) + moss * grown[..., None]) * 255)
