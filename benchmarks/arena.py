@@ -110,7 +110,7 @@ def measure_arena(settings: ArenaBenchSettings) -> list[Result]:
     return [
         Result(title="from the start of Python to the first step", rows=compilation),
         Result(title="steps per second through the vector API (median)", rows=_speed_rows(recordings, typical)),
-        Result(title="where the time of a step goes (best of all rounds)", rows=_share_rows(recordings, best)),
+        Result(title="shares of the time of a step (best of all rounds)", rows=_share_rows(recordings, best)),
     ]
 
 

@@ -173,7 +173,7 @@ def live(*, steps: Steps = None, quick: Quick = False, json: Json = None) -> Non
 
 @app.command
 def soak(*, steps: Steps = None, seed: Seed = None, quick: Quick = False, json: Json = None) -> None:
-    """Run several games with faults at random for hours."""
+    """Run several games for hours with random faults."""
     from benchmarks.soak import SoakSettings, measure_soak
     from soulslab.arena.state import DECISION_S
 

@@ -2,7 +2,7 @@
 
 Each is trained twice: with its defaults on 8 environments in a loop, as most users run it; and on soulslab's vector
 environment with soulslab's settings, as far as its interface has them. It has no schedule of the entropy bonus, no
-discount per game decision, and no trunk that actor and critic share.
+discount per game decision, and no trunk shared by actor and critic.
 """
 
 from __future__ import annotations
@@ -184,9 +184,10 @@ class _Stopwatch(BaseCallback):
 
 
 def _greedy_wins(model: PPO | MaskablePPO, trial: Trial) -> int:
-    """Return how many of the trial's fights the model wins with its likeliest actions.
+    """Return how many of the trial's fights the model wins with its most probable actions.
 
-    The fights are those of `soulslab.learn.evaluate`, and no environment's short fights count more.
+    The fights are those of `soulslab.learn.evaluate`. Each environment has a fixed number of fights, so that short
+    fights do not count more.
     """
     env_settings = trial.train.env
     normaliser = model.get_vec_normalize_env()

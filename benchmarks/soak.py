@@ -1,4 +1,4 @@
-"""``python -m benchmarks soak``: hours of game time in several games at once, with faults at random."""
+"""``python -m benchmarks soak``: hours of game time in several parallel games with random faults."""
 
 from __future__ import annotations
 
@@ -99,10 +99,10 @@ class SoakReport(msgspec.Struct, kw_only=True):
 
 
 class SoakSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is played.
+    """Settings of the benchmark.
 
     Attributes:
-        n_games: Games at once.
+        n_games: Parallel games.
         game_hours: Game time, all games together.
         fault_rate: Faults per hour of game time of each game.
         seed: Seed of faults and actions.
