@@ -271,7 +271,7 @@ def fingerprint() -> str:
     """Return a hash of everything the virtual environment depends on: packages, pins, C sources, folder and Python.
 
     Raises:
-        FileNotFoundError: There is no virtual environment.
+        FileNotFoundError: The virtual environment does not exist.
     """
     # pyvenv.cfg contains the interpreter that created the environment, and its version. The C sources and setup.py are
     # compiled when soulslab is installed, if a compiler is available.

@@ -93,7 +93,7 @@ def info_of(info: Mapping[str, Any]) -> dict[str, str]:
 def choose(rng: np.random.Generator, space: gymnasium.Space[Any], mask: Any) -> Any:
     """Sample an action that the mask allows."""
     if isinstance(space, gymnasium.spaces.Discrete):
-        allowed = np.arange(space.n) if mask is None else np.flatnonzero(np.asarray(mask))
+        allowed = np.flatnonzero(mask) if mask is not None else np.arange(space.n)
         return int(rng.choice(allowed)) + int(space.start)
     if isinstance(space, gymnasium.spaces.MultiBinary):
         return rng.integers(0, 2, space.shape, dtype=space.dtype)
@@ -166,7 +166,7 @@ def compare(before: Path, after: Path) -> int:
 
 
 def _difference(old: list[Any] | None, new: list[Any] | None) -> str:
-    if old is None or new is None:
+    if not old or not new:
         return "is in one record only"
     if len(old) != len(new):
         return f"{len(old)} and {len(new)} episodes"

@@ -114,7 +114,7 @@ def _target(pointer: Pointer) -> int:
 def _entity_id(layout: Layout, pointer: Pointer | None) -> str:
     """Return the id of the entity that a slot points to."""
     if pointer is None:
-        return "nobody"
+        return "null"
     ids = {place.offset: data for place, data in layout.constants if place.region == FIGHT and len(data) == 4}
     return f"id {int.from_bytes(ids[pointer.to.offset + 0x1E8], 'little')}"
 

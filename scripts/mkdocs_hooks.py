@@ -195,7 +195,7 @@ def _cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    return "-" if value is None else str(value)
+    return str(value) if value is not None else "-"
 
 
 _KINDS: dict[str, Callable[[str], str]] = {

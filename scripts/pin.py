@@ -59,7 +59,7 @@ def pins() -> dict[str, str]:
         for text in installed.requires or []:
             needed = Requirement(text)
             extras = wanted.extras or {""}
-            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+            if not needed.marker or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
                 waiting.append(needed)
     return {name: found[name] for name in sorted(found) if name not in NOT_PINNED}
 
