@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from benchmarks.result import Result, Row
 from benchmarks.timing import interleaved, seconds
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.envs.registration import ARENA_ID

@@ -89,7 +89,7 @@ FAULTS: Final[dict[str, Callable[[DuelEnv], None]]] = {
 }
 
 
-def inflict(env: DuelEnv, name: str) -> bool:
+def inject_fault(env: DuelEnv, name: str) -> bool:
     """Inject a fault into a game; return False if the game has already ended."""
     try:
         FAULTS[name](env)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from benchmarks.learner_run import HALF, MOST, LearnerRun, LearnerTask
 from benchmarks.result import Cell, MoreThan, Row
-from soulslab.arena.state import DECISION_S
+from soulslab.arena.records import DECISION_S
 
 # fmt: off
 T_975: Final = (

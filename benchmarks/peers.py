@@ -34,7 +34,7 @@ from soulslab.learn.threads import one_core
 N_USUAL_ENVS: Final = 8
 #: Fights in the moving win rate. soulslab's uses 1000, which takes longer.
 WINDOW: Final = 200
-_TELL_EVERY_S: Final = 1.0
+_REPORT_INTERVAL_S: Final = 1.0
 
 
 class Peer(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,11 +161,11 @@ class _Stopwatch(BaseCallback):
             for level in (HALF, MOST):
                 if won >= level:
                     self.reached.setdefault(level, self.seconds())
-        self._tell(won)
+        self._report_progress(won)
         return MOST not in self.reached and self.seconds() < self._trial.limit_s
 
-    def _tell(self, won: float) -> None:
-        if time.monotonic() - self._told_at < _TELL_EVERY_S:
+    def _report_progress(self, won: float) -> None:
+        if time.monotonic() - self._told_at < _REPORT_INTERVAL_S:
             return
         self._told_at = time.monotonic()
         tell(

@@ -48,7 +48,7 @@ def _draw_code(axes: Axes, layout: Layout, text: str) -> None:
     pattern = Pattern.parse(text)
     start, code = next((place.offset, data) for place, data in layout.constants if place.region == PROGRAM)
     at = next(i for i in range(len(code)) if _matches(pattern, code[i : i + len(pattern)]))
-    door = next(one for one in layout.doors)
+    door = next(one for one in layout.fight_pointers)
     axes.text(0.3, 6.25, f"the program  {STARTS[PROGRAM]:#x}", fontsize=11, weight="bold", color=INK)
     axes.text(0.3, 5.85, f".text + {at:#x}: code that the pattern finds", fontsize=FONT, color=INK)
     for i, byte in enumerate(code[at : at + len(pattern)]):
@@ -69,7 +69,7 @@ def _draw_code(axes: Axes, layout: Layout, text: str) -> None:
 def _draw_chain(axes: Axes, layout: Layout) -> None:
     """Draw the objects from the world to the boss's health."""
     pointers = {(one.at.region, one.at.offset): one for one in layout.pointers}
-    world = next(one for one in layout.doors).to.offset
+    world = next(one for one in layout.fight_pointers).to.offset
     begin, end = (pointers[FIGHT, world + offset] for offset in (0x1F1B8, 0x1F1C0))
     axes.text(7.2, 6.25, "objects on the heap, new ones for each fight", fontsize=11, weight="bold", color=INK)
     axes.text(7.2, 5.85, f"the world  {STARTS[FIGHT] + world:#x}", fontsize=FONT, color=INK)

@@ -29,7 +29,7 @@ import msgspec
 from soulslab.arena.duel_state import DUEL_FIELDS
 from soulslab.arena.features import FEATURE_NAMES, feature_bounds
 from soulslab.arena.quantities import QUANTITIES
-from soulslab.arena.relative import RELATIVE_SCALARS
+from soulslab.arena.relative_features import RELATIVE_SCALARS
 from soulslab.config import describe_settings
 from soulslab.envs.registration import SOULS_IDS
 from soulslab.games import profile_path

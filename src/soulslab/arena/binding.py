@@ -97,7 +97,7 @@ class Binding:
             raise error("is missing; the profile does not state which attributes hold a fight", "")
         self._table = check(dict(table), _Table, error)
         self._stored = attributes
-        for problem, place in self._mistakes():
+        for problem, place in self._problems():
             raise error(problem, place)
         self.attributes: Mapping[str, str] = self._table.attributes
         self._quantities = {name: quantity for quantity, name in self.attributes.items()}
@@ -169,7 +169,7 @@ class Binding:
             if quantity and put is not None:
                 put(game, self.decode(quantity, stored))
 
-    def _mistakes(self) -> Iterator[tuple[str, str]]:
+    def _problems(self) -> Iterator[tuple[str, str]]:
         if self._table.axes not in _AXES:
             yield f"must be the letters x, y and z in some order, not {self._table.axes!r}", "axes"
         seen: dict[str, str] = {}
@@ -185,9 +185,9 @@ class Binding:
                 yield f"attribute {name!r} {problem}", place
             seen[name] = quantity
         for which in ("player", "boss"):
-            yield from self._animation_mistakes(which)
+            yield from self._animation_problems(which)
 
-    def _animation_mistakes(self, which: str) -> Iterator[tuple[str, str]]:
+    def _animation_problems(self, which: str) -> Iterator[tuple[str, str]]:
         name = self._table.attributes.get(f"{which}.animation", "")
         numbers: dict[str, int] = getattr(self._table, f"{which}_animations")
         place = f"{which}_animations"

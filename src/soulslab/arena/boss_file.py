@@ -248,27 +248,27 @@ def parse_boss(text: str, source: str | Path, knock_backs: Sequence[str]) -> Bos
 @lru_cache(maxsize=16)  # parsing takes 10 of the 16 ms in which an environment is made
 def _parse_boss(text: str, source: str | Path, knock_backs: tuple[str, ...]) -> Boss:
     data = parse_toml(text, partial(BossFileError, source=source))
-    for path, problem in _wild_numbers(data):
+    for path, problem in _out_of_range_numbers(data):
         raise BossFileError(problem, path=path, source=source)
     boss = check(data, Boss, lambda problem, path: BossFileError(problem, path=path, source=source))
-    for path, problem in _mistakes(boss, knock_backs):
+    for path, problem in _problems(boss, knock_backs):
         raise BossFileError(problem, path=path, source=source)
     return boss
 
 
-def _wild_numbers(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def _out_of_range_numbers(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """Yield (path, problem) of numbers that the rules cannot use: NaN, infinity, and magnitudes above `MAX_NUMBER`."""
     if isinstance(data, dict):
         for key, value in data.items():
-            yield from _wild_numbers(value, f"{path}.{key}".lstrip("."))
+            yield from _out_of_range_numbers(value, f"{path}.{key}".lstrip("."))
     elif isinstance(data, list):
         for i, value in enumerate(data):
-            yield from _wild_numbers(value, f"{path}[{i}]")
+            yield from _out_of_range_numbers(value, f"{path}[{i}]")
     elif isinstance(data, int | float) and not abs(data) <= MAX_NUMBER:
         yield path, f"must be a number from -{MAX_NUMBER} to {MAX_NUMBER}"
 
 
-def _mistakes(boss: Boss, knock_backs: Sequence[str]) -> list[tuple[str, str]]:
+def _problems(boss: Boss, knock_backs: Sequence[str]) -> list[tuple[str, str]]:
     """Return (path, problem) of everything that types and bounds do not check."""
     found: list[tuple[str, str]] = []
     ids = [move.id for move in boss.moves]
@@ -282,7 +282,7 @@ def _mistakes(boss: Boss, knock_backs: Sequence[str]) -> list[tuple[str, str]]:
     pairs = {"keep_m": boss.keep_m, "pause_s[0]": boss.pause_s[0], "pause_s[1]": boss.pause_s[1]}
     found += [(name, f"{low} is greater than {high}") for name, (low, high) in pairs.items() if low > high]
     for i, move in enumerate(boss.moves):
-        found += _move_mistakes(f"moves[{i}]", move, ids, knock_backs)
+        found += _move_problems(f"moves[{i}]", move, ids, knock_backs)
     totals = (("windows", MAX_WINDOWS_OF_ALL), ("follow_ups", MAX_FOLLOW_UPS_OF_ALL))
     for name, most in totals:
         total = sum(len(getattr(move, name)) for move in boss.moves)
@@ -295,11 +295,11 @@ def _mistakes(boss: Boss, knock_backs: Sequence[str]) -> list[tuple[str, str]]:
     for phase in (1, 2):
         if not any(phase in move.phases and move.weight > 0 for move in boss.moves):
             found.append(("moves", f"the boss can choose no move in phase {phase}"))
-    found += _ground_mistakes(boss.ground)
+    found += _ground_problems(boss.ground)
     return found
 
 
-def _move_mistakes(path: str, move: Move, ids: Sequence[str], knock_backs: Sequence[str]) -> list[tuple[str, str]]:
+def _move_problems(path: str, move: Move, ids: Sequence[str], knock_backs: Sequence[str]) -> list[tuple[str, str]]:
     found = []
     if move.animation not in MOVE_ANIMATIONS:
         found.append((f"{path}.animation", f"{move.animation!r} must be one of {', '.join(MOVE_ANIMATIONS)}"))
@@ -325,7 +325,7 @@ def _move_mistakes(path: str, move: Move, ids: Sequence[str], knock_backs: Seque
     return found
 
 
-def _ground_mistakes(ground: Ground) -> list[tuple[str, str]]:
+def _ground_problems(ground: Ground) -> list[tuple[str, str]]:
     found = []
     for i, (low, high) in enumerate(ground.limits_m):
         if low >= high:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from soulslab.arena import state as st
+from soulslab.arena import records as st
 from soulslab.arena.boss_file import MAX_WINDOWS_OF_ALL
 from soulslab.arena.features import BOSS_BIN, PLAYER_BIN
-from soulslab.arena.state import Record, Table
+from soulslab.arena.records import Record, Table
 
 #: Larger than any value of a fight, and small enough that neither integers nor floats overflow.
 _MOST_INTEGER, _MOST_FLOAT = 2**40, 1e9

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from soulslab.arena.duel_state import MAX_ANIMATION_S
 from soulslab.arena.kernel import kernel, rule
-from soulslab.arena.knight import load_knight
-from soulslab.arena.state import TICKS_PER_S, Record
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.records import TICKS_PER_S, Record
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 
 _SCALARS = (

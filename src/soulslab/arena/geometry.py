@@ -1,4 +1,4 @@
-"""Geometry and random numbers of the rules. Directions are unit vectors (see `soulslab.arena.state`)."""
+"""Geometry and random numbers of the rules. Directions are unit vectors (see `soulslab.arena.records`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from soulslab.arena.kernel import kernel
-from soulslab.arena.state import Record
+from soulslab.arena.records import Record
 
 _S13, _S7, _S17, _S11 = (np.uint64(shift) for shift in (13, 7, 17, 11))
 

@@ -22,8 +22,6 @@ import numba as nb
 from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
 
-from soulslab.arena.cache_folder import cache_folder
-
 #: numba defines its settings at run time, so a type checker does not know them.
 config: Any = nb.config
 
@@ -172,6 +170,13 @@ class _Compilation:
 
 
 _compilation = _Compilation()
+
+
+def cache_folder() -> Path:
+    """Return the cache folder of soulslab for this user; it may not exist yet."""
+    if os.name == "nt":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "soulslab"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "soulslab"
 
 
 def _cache_dir() -> Path | None:

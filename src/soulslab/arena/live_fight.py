@@ -15,13 +15,13 @@ from zlib import crc32
 import msgspec
 import numpy as np
 
-from soulslab.arena.boss import boss_is_beaten
 from soulslab.arena.boss_file import Boss
-from soulslab.arena.duel import duel_tick
+from soulslab.arena.boss_rules import boss_is_beaten
+from soulslab.arena.duel_rules import duel_tick
 from soulslab.arena.kernel import kernel
-from soulslab.arena.player import is_open, start_animation
+from soulslab.arena.player_rules import is_open, start_animation
+from soulslab.arena.records import ROAMING, TICKS_PER_S, Record, Table
 from soulslab.arena.simulator import FightOptions, Simulator
-from soulslab.arena.state import ROAMING, TICKS_PER_S, Record, Table
 from soulslab.arena.vocabulary import ACTIONS, FIRST_ROLL, N_DIRECTIONS, NOTHING
 
 Stage: TypeAlias = Literal["fighting", "won", "lost", "loading"]

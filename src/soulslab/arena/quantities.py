@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 
 from soulslab.arena.features import CAMERA_BACK_M, CAMERA_COS, CAMERA_SIN, CAMERA_UP_M
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import HISTORY_TICKS, STAGES, LiveFight
-from soulslab.arena.state import TICKS_PER_S
+from soulslab.arena.records import TICKS_PER_S
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 from soulslab.errors import InvalidValueError
 

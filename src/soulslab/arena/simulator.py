@@ -10,18 +10,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena import state as st
-from soulslab.arena.boss import boss_is_beaten
+from soulslab.arena import records as st
 from soulslab.arena.boss_file import MAX_MOVES, Boss
-from soulslab.arena.duel import begin, duel_tick
+from soulslab.arena.boss_rules import boss_is_beaten
+from soulslab.arena.duel_rules import begin, duel_tick
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import N_FEATURES, write_features, write_state
+from soulslab.arena.fight_table import fight_table
 from soulslab.arena.kernel import kernel, rule
-from soulslab.arena.knight import load_knight
-from soulslab.arena.player import is_open, write_mask
-from soulslab.arena.relative import N_RELATIVE, write_relative
-from soulslab.arena.state import MAX_DECISIONS, TICKS_PER_DECISION, Record, Table
-from soulslab.arena.tables import fight_table
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.player_rules import is_open, write_mask
+from soulslab.arena.records import MAX_DECISIONS, TICKS_PER_DECISION, Record, Table
+from soulslab.arena.relative_features import N_RELATIVE, write_relative
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
 from soulslab.errors import InvalidActionError
 
@@ -42,7 +42,7 @@ class FightOptions(msgspec.Struct, frozen=True):
         random_pose: Draw the player's start from the ground's poses, with an offset of up to 0.5 m.
         skip_locked: Continue while "nothing" is the only open action; rewards add up.
         features: Whether the features are written after each step.
-        relative: Whether these are the relative features (`soulslab.arena.relative`).
+        relative: Whether these are the relative features (`soulslab.arena.relative_features`).
         states: Whether the states are written after each step.
         max_steps: Steps after which a fight is truncated; 0 uses `MAX_DECISIONS`.
         autoreset: Autoreset mode, as in Gymnasium's vector environments.

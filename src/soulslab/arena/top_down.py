@@ -11,16 +11,16 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.arena.blow import Blow, blow_of, ease
 from soulslab.arena.boss_file import Boss
-from soulslab.arena.motion import Blow, blow_of, ease
+from soulslab.arena.duel_rules import replay_ticks
 from soulslab.arena.picture.boss_figure import draw_boss
 from soulslab.arena.picture.canvas import Canvas, Colour, Pose, disc, points, sector
-from soulslab.arena.picture.ground import cut_out
-from soulslab.arena.picture.hud import draw_hud, place_of
+from soulslab.arena.picture.ground_texture import cut_out
 from soulslab.arena.picture.knight_figure import draw_knight, is_down, is_hurt
 from soulslab.arena.picture.looks import BLADE, GOLD, Look, look_of
-from soulslab.arena.replay import replay_ticks
-from soulslab.arena.state import MAX_PROJECTILES, PARRIED, THROWN, Record, Table
+from soulslab.arena.picture.overlay import draw_hud, place_of
+from soulslab.arena.records import MAX_PROJECTILES, PARRIED, THROWN, Record, Table
 
 HEIGHT_PX = 540
 #: Simulation ticks between two pictures of a film (30 frames a second).

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from soulslab.arena.boss_file import BOSS_DIR, Boss, boss_names, load_boss, parse_boss
 from soulslab.arena.features import feature_bounds
-from soulslab.arena.relative import relative_bounds
+from soulslab.arena.relative_features import relative_bounds
 from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.errors import BossFileError, ConfigError, UnknownBossError
 from support.stage import KNOCK_BACKS, shipped

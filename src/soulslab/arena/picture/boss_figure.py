@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from soulslab.arena.motion import blow_of, sway
+from soulslab.arena.blow import blow_of, sway
 from soulslab.arena.picture.canvas import Canvas, Pose, arc, disc, ellipse, points
 from soulslab.arena.picture.looks import BLADE, GOLD, LEATHER, STEEL, WOOD, Look
-from soulslab.arena.picture.motion import Arm, boss_arm, draw_trail
-from soulslab.arena.state import PARRIED, ROAMING, STAGGERED, THROWN, Record
+from soulslab.arena.picture.weapon_position import Arm, boss_arm, draw_trail
+from soulslab.arena.records import PARRIED, ROAMING, STAGGERED, THROWN, Record
 
 
 def draw_boss(canvas: Canvas, d: Record, f: Record, look: Look) -> None:

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from soulslab.arena.motion import sway
+from soulslab.arena.blow import sway
 from soulslab.arena.picture.canvas import Canvas, Colour, Pose, disc, ellipse, points, sector
 from soulslab.arena.picture.looks import BLADE, CRIMSON, DARK_STEEL, GOLD, LEATHER, LIGHT_BLUE, STEEL
-from soulslab.arena.picture.motion import Arm, draw_trail, knight_arm
-from soulslab.arena.player import is_invulnerable
-from soulslab.arena.state import Record
+from soulslab.arena.picture.weapon_position import Arm, draw_trail, knight_arm
+from soulslab.arena.player_rules import is_invulnerable
+from soulslab.arena.records import Record
 
 #: A hit with at least this many ticks without further hits throws the player on the ground.
 THROWN_TICKS = 30

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from soulslab.arena.live_fight import DIRECTIONS
 from soulslab.arena.window.gamepad import PAD_BUTTONS, PAD_PREFIX, PadState, Stick
 from soulslab.arena.window.key_table import PANDA_NAMES
-from soulslab.arena.window.window import ButtonEvent
+from soulslab.arena.window.panda_window import ButtonEvent
 
 
 class Controls:

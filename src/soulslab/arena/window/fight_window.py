@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 
 from soulslab.arena.boss_file import Boss
+from soulslab.arena.duel_rules import replay_ticks
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions, Stage
-from soulslab.arena.replay import replay_ticks
-from soulslab.arena.state import TICKS_PER_S, Record, Table
+from soulslab.arena.records import TICKS_PER_S, Record, Table
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.arena.window.hud.hud import HudOptions
+from soulslab.arena.window.panda_window import Window
 from soulslab.arena.window.scene import Scene
 from soulslab.arena.window.settings import WindowSettings
-from soulslab.arena.window.window import Window
 from soulslab.errors import WindowGoneError
 
 TICK_S = 1.0 / TICKS_PER_S

@@ -56,10 +56,10 @@ _OTHER_NAMES: Final = {
     "MOUSE_WHEEL_DOWN": "wheel_down",
 }
 #: Keys that panda3d reports as other keys: a keypad key is reported as the digit or sign that it types.
-_TWINS: Final = frozenset(name for name in KEYS if name.startswith("KEYPAD_"))
+_AMBIGUOUS_KEYS: Final = frozenset(name for name in KEYS if name.startswith("KEYPAD_"))
 
 PANDA_NAMES: Final[Mapping[str, str]] = MappingProxyType(
-    {name: _OTHER_NAMES.get(name, name.lower()) for name in KEYS if name not in _TWINS}
+    {name: _OTHER_NAMES.get(name, name.lower()) for name in KEYS if name not in _AMBIGUOUS_KEYS}
 )
 """panda3d's name of each key."""
 

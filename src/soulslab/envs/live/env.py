@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from soulslab.arena.state import Record
+from soulslab.arena.records import Record
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
 from soulslab.envs.arguments import reset_options_of
 from soulslab.envs.attribute_gate import AttributeGate

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from soulslab.arena.duel_state import DUEL_FIELDS
 from soulslab.arena.features import features_of_state
-from soulslab.arena.relative import relative_of_state
-from soulslab.arena.state import Record
+from soulslab.arena.records import Record
+from soulslab.arena.relative_features import relative_of_state
 from soulslab.envs.live.scenario import Scenario
 from soulslab.envs.process_settings import Pixels
 from soulslab.envs.process_spaces import pixel_space

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from soulslab.arena.state import DECISION_S, MAX_DECISIONS
+from soulslab.arena.records import DECISION_S, MAX_DECISIONS
 from soulslab.envs.live.actions import ActionMode, Actions
 from soulslab.envs.live.observation import Observation
 from soulslab.envs.live.timing import TimingOptions

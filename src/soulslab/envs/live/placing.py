@@ -16,7 +16,7 @@ from soulslab.envs.live.reset import ResetState, Seen
 from soulslab.envs.live.respawn import is_writable
 from soulslab.envs.live.scenario import Pose, Scenario, Vitals
 
-#: The player may start up to this far from a drawn pose, along x and y each (as `soulslab.arena.duel`).
+#: The player may start up to this far from a drawn pose, along x and y each (as `soulslab.arena.duel_rules`).
 JITTER_M = 0.5
 #: Fighters that stand this near to where they were put have arrived.
 NEAR_M = 0.5

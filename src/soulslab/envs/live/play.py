@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.state import Record
+from soulslab.arena.records import Record
 from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.envs.live.actions import Keys, keys_of
 from soulslab.envs.live.duel_game import DuelGame

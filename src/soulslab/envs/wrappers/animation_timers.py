@@ -11,8 +11,8 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from soulslab.arena.duel_state import MAX_ANIMATION_S
-from soulslab.arena.knight import load_knight
-from soulslab.arena.state import DECISION_S, TICKS_PER_S
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.records import DECISION_S, TICKS_PER_S
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 from soulslab.envs.wrappers.duel_source import duel_of
 from soulslab.envs.wrappers.extended_observation import Env, ExtendedObservation, number

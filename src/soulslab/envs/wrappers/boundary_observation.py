@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
-from soulslab.arena.state import Record
+from soulslab.arena.records import Record
 from soulslab.envs.wrappers.boundary import Boundary
 from soulslab.envs.wrappers.duel_source import duel_of
 from soulslab.envs.wrappers.extended_observation import Env, ExtendedObservation, number

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from soulslab.arena.state import ATTACKING
+from soulslab.arena.records import ATTACKING
 from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.live.episode import EpisodeSettings
 from soulslab.envs.live.in_place import InPlaceEpisode

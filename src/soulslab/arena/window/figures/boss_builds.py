@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from soulslab.arena.boss_file import Boss
-from soulslab.arena.window.figures.boss_moves import BEAST_RADIUS_M
 from soulslab.arena.window.figures.pose import Pose, key
 from soulslab.arena.window.figures.rig import Build
+from soulslab.arena.window.figures.strike_styles import BEAST_RADIUS_M
 
 Kind: TypeAlias = Literal["judge", "beast", "trickster"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from soulslab.arena.window.figures.boss_builds import Figure
-from soulslab.arena.window.figures.mesh import Colour, Mesh
 from soulslab.arena.window.figures.rig import Build
+from soulslab.arena.window.figures.solid_mesh import Colour, Mesh
 
 IRON: Colour = (0.42, 0.4, 0.43)
 BRONZE: Colour = (0.74, 0.57, 0.32)

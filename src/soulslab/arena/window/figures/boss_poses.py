@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from soulslab.arena.boss import (
+from soulslab.arena.blow import Blow, blow_of, ease, half_arc
+from soulslab.arena.boss_rules import (
     TURN_LEFT_90,
     TURN_LEFT_180,
     TURN_RIGHT_90,
@@ -15,10 +16,8 @@ from soulslab.arena.boss import (
     WALK_RIGHT,
 )
 from soulslab.arena.live_fight import Stage
-from soulslab.arena.motion import Blow, blow_of, ease, half_arc
-from soulslab.arena.state import PARRIED, STAGGERED, THROWN, Record
+from soulslab.arena.records import PARRIED, STAGGERED, THROWN, Record
 from soulslab.arena.window.figures.boss_builds import Figure
-from soulslab.arena.window.figures.boss_moves import MoveStyle, strike_of, ticks_of_stage
 from soulslab.arena.window.figures.pose import (
     CHEST_TURN,
     EXTRA,
@@ -37,7 +36,8 @@ from soulslab.arena.window.figures.pose import (
     shifted,
     walk,
 )
-from soulslab.arena.window.figures.strikes import Strike, cocked, struck
+from soulslab.arena.window.figures.strike_styles import MoveStyle, strike_of, ticks_of_stage
+from soulslab.arena.window.figures.strikes import Strike, active_pose, wind_up_pose
 
 #: Duration of the last part of a wind-up, in which the weapon moves forward, and of the pause after an attack.
 RELEASE_TICKS, HOLD_TICKS = 6, 7
@@ -92,9 +92,9 @@ def _striking(figure: Figure, looks: MoveStyle, blow: Blow, d: Record, f: Record
     before, start, end = ticks_of_stage(d, f)
     now = int(d.b_ticks)
     if blow.stage == "active":
-        return struck(build, rest, strike, (now - start) / max(end - start - 1, 1))
+        return active_pose(build, rest, strike, (now - start) / max(end - start - 1, 1))
     if blow.stage == "recovery":
-        last = struck(build, rest, strike, 1.0)
+        last = active_pose(build, rest, strike, 1.0)
         until = int(f.moves[d.b_move].duration)
         back = [
             (end, last),
@@ -105,7 +105,7 @@ def _striking(figure: Figure, looks: MoveStyle, blow: Blow, d: Record, f: Record
     first = rest
     if place:
         earlier = _blow_before(d, f, place - 1)
-        first = struck(build, rest, strike_of(build, looks.style[place - 1], earlier, f), 1.0)
+        first = active_pose(build, rest, strike_of(build, looks.style[place - 1], earlier, f), 1.0)
     return _winding_up(figure, strike, first, (before, start, now), blow)
 
 
@@ -119,10 +119,10 @@ def _winding_up(figure: Figure, strike: Strike, first: Pose, times: tuple[int, i
     """Return the pose in the wind-up: back early, held with a tremble, forward at the end."""
     before, start, now = times
     build, rest = figure.build, figure.rest
-    wound = cocked(rest, strike)
+    wound = wind_up_pose(rest, strike)
     release = max(start - RELEASE_TICKS, before + 0.6 * (start - before))
     raised = before + 0.55 * (release - before)
-    swing = struck(build, rest, strike, 0.0)
+    swing = active_pose(build, rest, strike, 0.0)
     deep = shifted(wound, chest_turn=(0.12 * strike.side, 0.0, 0.0), hips=(0.0, -0.03, -0.03))
     pose = play([(before, first), (raised, wound), (release, deep), (start, swing)], now)
     advance_from = int(blow.window.advance_from)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from panda3d.core import NodePath, OmniBoundingVolume, TransparencyAttrib
 
-from soulslab.arena.window.figures.mesh import Colour, Mesh
+from soulslab.arena.window.figures.solid_mesh import Colour, Mesh
 
 #: Seed of the random shapes, so that they are the same in every run.
 SEED = 7

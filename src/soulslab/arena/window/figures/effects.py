@@ -8,23 +8,22 @@ from typing import TypeAlias
 import numpy as np
 from panda3d.core import NodePath
 
+from soulslab.arena.blow import Blow
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.live_fight import LiveFight
-from soulslab.arena.motion import Blow
-from soulslab.arena.state import ATTACKING, MAX_PROJECTILES, PARRIED, THROWN, Record
+from soulslab.arena.records import ATTACKING, MAX_PROJECTILES, PARRIED, THROWN, Record
 from soulslab.arena.window.figures import effect_mesh
-from soulslab.arena.window.figures.boss import is_hit
 from soulslab.arena.window.figures.boss_builds import figure_of
 from soulslab.arena.window.figures.boss_mesh import GLOW, GROWTH
-from soulslab.arena.window.figures.boss_moves import styles_of, ticks_of_stage
 from soulslab.arena.window.figures.boss_poses import boss_pose, strike_now
+from soulslab.arena.window.figures.figure_nodes import is_hit
 from soulslab.arena.window.figures.knight_poses import knock_back_of, player_strike
-from soulslab.arena.window.figures.mesh import Colour, Floats
-from soulslab.arena.window.figures.moment import Moments
-from soulslab.arena.window.figures.ribbon import Ribbon
+from soulslab.arena.window.figures.ribbons import Ribbon, Tendril, tendril_line
 from soulslab.arena.window.figures.rig import Vector, free_palm_of, tip_of
+from soulslab.arena.window.figures.solid_mesh import Colour, Floats
+from soulslab.arena.window.figures.strike_styles import styles_of, ticks_of_stage
 from soulslab.arena.window.figures.strikes import BY_WEAPON, Strike, tip_at
-from soulslab.arena.window.figures.tendril import Tendril, tendril_line
+from soulslab.arena.window.plain_records import RecordCopier
 
 #: A figure's coordinate system in the world: position on the ground, height of the ground, direction, and scale.
 Stand: TypeAlias = tuple[float, float, float, float, float, float]
@@ -51,7 +50,7 @@ class Effects:
         self.root = parent.attachNewNode("effects")
         self._figure = figure_of(boss)
         self._styles = styles_of(boss)
-        self._moments = Moments()
+        self._records = RecordCopier()
         glow = GLOW[self._figure.kind]
         self._glow = glow
         self._trails = (Ribbon(self.root, N_TRAIL), Ribbon(self.root, N_TRAIL))
@@ -72,7 +71,7 @@ class Effects:
 
     def show(self, game: LiveFight) -> None:
         """Show the present effects."""
-        d, f = self._moments.of(game)
+        d, f = self._records.copy(game)
         self._show_projectiles(d, f)
         self._show_dust(d, f)
         self._show_embers(d, f, is_on=d.phase == 2 and game.stage != "won")

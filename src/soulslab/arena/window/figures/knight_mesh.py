@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from soulslab.arena.window.figures.mesh import Colour, Mesh
 from soulslab.arena.window.figures.rig import Build
+from soulslab.arena.window.figures.solid_mesh import Colour, Mesh
 
 STEEL: Colour = (0.66, 0.69, 0.75)
 DARK_STEEL: Colour = (0.36, 0.38, 0.45)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from soulslab.arena.blow import ease, half_arc, sway
 from soulslab.arena.live_fight import Stage
-from soulslab.arena.motion import ease, half_arc, sway
-from soulslab.arena.state import Record
+from soulslab.arena.records import Record
 from soulslab.arena.window.figures.pose import (
     EXTRA,
     HIPS,
@@ -21,7 +21,7 @@ from soulslab.arena.window.figures.pose import (
     walk,
 )
 from soulslab.arena.window.figures.rig import Build
-from soulslab.arena.window.figures.strikes import Strike, Style, cocked, struck
+from soulslab.arena.window.figures.strikes import Strike, Style, active_pose, wind_up_pose
 
 #: A man of 1.85 m with a longsword, held in one hand except for heavy attacks.
 KNIGHT = Build(second_grip=0.11)
@@ -353,14 +353,14 @@ def _attack(d: Record, f: Record, ticks: int) -> Pose:
     start, end = int(a.active_from), int(a.active_to)
     strike = player_strike(d, f)
     heavy = _is_heavy(f, int(d.p_anim))
-    wound = _CHARGE if heavy else cocked(REST, strike)
+    wound = _CHARGE if heavy else wind_up_pose(REST, strike)
     if ticks < start:
         first = _CHARGE if heavy else REST
-        pose = play([(0, first), (start - 5, wound), (start, struck(KNIGHT, REST, strike, 0.0))], ticks)
+        pose = play([(0, first), (start - 5, wound), (start, active_pose(KNIGHT, REST, strike, 0.0))], ticks)
     elif ticks < end:
-        pose = struck(KNIGHT, REST, strike, (ticks - start) / max(end - start - 1, 1))
+        pose = active_pose(KNIGHT, REST, strike, (ticks - start) / max(end - start - 1, 1))
     else:
-        last = struck(KNIGHT, REST, strike, 1.0)
+        last = active_pose(KNIGHT, REST, strike, 1.0)
         pose = play([(end, last), (end + 5, last), (max(int(a.duration), end + 12), REST)], ticks)
     pose = pose.copy()
     if heavy:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.motion import ease
+from soulslab.arena.blow import ease
 
 Pose: TypeAlias = NDArray[np.float64]
 Triple: TypeAlias = tuple[float, float, float]

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from soulslab.arena.motion import ease
+from soulslab.arena.blow import ease
 from soulslab.arena.window.figures.pose import (
     CHEST_TURN,
     EXTRA,
@@ -82,21 +82,21 @@ def tip_at(strike: Strike, share: float) -> tuple[float, float, float]:
     return strike.face_rad, strike.radius * (0.55 + 0.45 * out), THRUST_HEIGHT
 
 
-def struck(build: Build, rest: Pose, strike: Strike, share: float) -> Pose:
+def active_pose(build: Build, rest: Pose, strike: Strike, share: float) -> Pose:
     """Return the pose after a share of the active part."""
     if strike.style in BY_WEAPON:
         return _reaching(build, rest, strike, share)
-    return _STRUCK[strike.style](rest, ease(0.3 + 1.4 * share))
+    return _ACTIVE_POSES[strike.style](rest, ease(0.3 + 1.4 * share))
 
 
-def cocked(rest: Pose, strike: Strike) -> Pose:
+def wind_up_pose(rest: Pose, strike: Strike) -> Pose:
     """Return the pose at the end of the wind-up."""
     if strike.style in ("sweep", "charge"):
-        return _cocked_aside(rest, strike)
-    return _COCKED[strike.style](rest, strike.side)
+        return _wind_up_aside(rest, strike)
+    return _WIND_UP_POSES[strike.style](rest, strike.side)
 
 
-def _cocked_aside(rest: Pose, strike: Strike) -> Pose:
+def _wind_up_aside(rest: Pose, strike: Strike) -> Pose:
     """Return the weapon far back on the side that the attack comes from, with the body turned to that side."""
     side = strike.side
     twist = min(0.55 * strike.half_rad, 0.8) * side
@@ -117,7 +117,7 @@ def _cocked_aside(rest: Pose, strike: Strike) -> Pose:
     )
 
 
-def _cocked_around(rest: Pose, side: float) -> Pose:
+def _wind_up_around(rest: Pose, side: float) -> Pose:
     """Return a low pose with the weapon around the body."""
     pose = shifted(rest, hips=(0.0, 0.0, -0.24), hips_turn=(0.4 * side, 0.1, 0.0), chest_turn=(0.9 * side, 0.25, 0.0))
     return key(
@@ -128,13 +128,13 @@ def _cocked_around(rest: Pose, side: float) -> Pose:
     )
 
 
-def _cocked_above(rest: Pose, side: float) -> Pose:  # noqa: ARG001 - the functions of the table share a signature
+def _wind_up_above(rest: Pose, side: float) -> Pose:  # noqa: ARG001 - the functions of the table share a signature
     """Return the weapon behind the head and the back arched."""
     pose = shifted(rest, hips=(0.0, -0.06, 0.0), chest_turn=(0.0, -0.38, 0.0), head_turn=(0.0, 0.2, 0.0))
     return key(pose, right_hand=(0.16, -0.06, 1.78), left_hand=(-0.2, 0.0, 1.6), weapon=(0.0, 2.25, 0.0))
 
 
-def _cocked_straight(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+def _wind_up_straight(rest: Pose, side: float) -> Pose:  # noqa: ARG001
     """Return the weapon drawn back level with its point at the player, and the body low and turned sideways."""
     pose = shifted(
         rest,
@@ -148,43 +148,43 @@ def _cocked_straight(rest: Pose, side: float) -> Pose:  # noqa: ARG001
     return key(pose, right_hand=(0.3, -0.45, 1.12), left_hand=(-0.2, 0.4, 1.1), weapon=(0.04, -0.04, 0.0))
 
 
-def _cocked_throw(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+def _wind_up_throw(rest: Pose, side: float) -> Pose:  # noqa: ARG001
     """Return one arm far back over the shoulder and the other one pointing."""
     pose = shifted(rest, chest_turn=(-0.9, -0.15, 0.0), head_turn=(0.8, 0.0, 0.0), hips=(0.0, -0.1, -0.05))
     return key(pose, right_hand=(0.5, -0.35, 1.6), left_hand=(-0.3, 0.55, 1.35), weapon=(0.0, 1.9, 0.0))
 
 
-def _cocked_slam(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+def _wind_up_slam(rest: Pose, side: float) -> Pose:  # noqa: ARG001
     """Return both hands high with the weapon pointing down."""
     pose = shifted(rest, hips=(0.0, 0.0, 0.03), chest_turn=(0.0, -0.4, 0.0), head_turn=(0.0, -0.3, 0.0))
     return key(_wide(pose), right_hand=(0.14, 0.1, 1.85), left_hand=(-0.14, 0.1, 1.8), weapon=(0.0, -1.35, 0.0))
 
 
-def _cocked_ram(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+def _wind_up_ram(rest: Pose, side: float) -> Pose:  # noqa: ARG001
     """Return one shoulder forward and the head down, ready to run."""
     pose = shifted(rest, hips=(0.0, -0.2, -0.22), chest_turn=(-0.5, 0.5, -0.2), head_turn=(0.4, -0.35, 0.0))
     return key(pose, right_hand=(0.45, -0.3, 0.8), left_hand=(-0.2, 0.3, 0.95), weapon=(-2.3, -0.1, 0.0))
 
 
-def _cocked_grab(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+def _wind_up_grab(rest: Pose, side: float) -> Pose:  # noqa: ARG001
     """Return the free hand open and far back, and the weapon lowered."""
     pose = shifted(rest, hips=(0.0, -0.12, -0.12), chest_turn=(0.8, 0.15, 0.0), head_turn=(-0.7, 0.0, 0.0))
     return _one_handed(key(pose, right_hand=(0.45, 0.1, 0.85), left_hand=(-0.65, -0.3, 1.35), weapon=(-1.2, -0.5, 0.0)))
 
 
-def _cocked_breath(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+def _wind_up_breath(rest: Pose, side: float) -> Pose:  # noqa: ARG001
     """Return the body raised and the head back, inhaling."""
     pose = shifted(rest, hips=(0.0, 0.05, 0.06), chest_turn=(0.0, -0.8, 0.0), head_turn=(0.0, -0.1, 0.0))
     return shifted(_wide(pose), left_hand=(-0.1, -0.2, 0.5), right_hand=(0.1, -0.1, 0.35))
 
 
-def _cocked_burst(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+def _wind_up_burst(rest: Pose, side: float) -> Pose:  # noqa: ARG001
     """Return the body curled up."""
     pose = shifted(rest, hips=(0.0, 0.0, -0.3), chest_turn=(0.0, 0.8, 0.0), head_turn=(0.0, 0.4, 0.0))
     return key(_wide(pose), right_hand=(0.2, 0.25, 0.75), left_hand=(-0.2, 0.25, 0.75), weapon=(-0.9, -0.2, 0.0))
 
 
-def _cocked_lash(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+def _wind_up_lash(rest: Pose, side: float) -> Pose:  # noqa: ARG001
     """Return the free arm high and far back, and the weapon low on the other side."""
     pose = shifted(rest, hips=(0.0, -0.12, -0.08), chest_turn=(0.7, -0.2, 0.0), head_turn=(-0.6, 0.1, 0.0))
     return _one_handed(key(pose, right_hand=(0.45, 0.15, 0.8), left_hand=(-0.5, -0.25, 1.7), weapon=(-0.8, -0.35, 0.0)))
@@ -237,21 +237,21 @@ def _bursting(rest: Pose, out: float) -> Pose:
 
 
 #: Pose at the end of the wind-up, as a function of (rest, side).
-_COCKED: dict[Style, Callable[[Pose, float], Pose]] = {
-    "spin": _cocked_around,
-    "overhead": _cocked_above,
-    "leap": _cocked_above,
-    "thrust": _cocked_straight,
-    "throw": _cocked_throw,
-    "slam": _cocked_slam,
-    "ram": _cocked_ram,
-    "grab": _cocked_grab,
-    "breath": _cocked_breath,
-    "burst": _cocked_burst,
-    "lash": _cocked_lash,
+_WIND_UP_POSES: dict[Style, Callable[[Pose, float], Pose]] = {
+    "spin": _wind_up_around,
+    "overhead": _wind_up_above,
+    "leap": _wind_up_above,
+    "thrust": _wind_up_straight,
+    "throw": _wind_up_throw,
+    "slam": _wind_up_slam,
+    "ram": _wind_up_ram,
+    "grab": _wind_up_grab,
+    "breath": _wind_up_breath,
+    "burst": _wind_up_burst,
+    "lash": _wind_up_lash,
 }
 #: Pose in the active part, as a function of (rest, extension).
-_STRUCK: dict[Style, Callable[[Pose, float], Pose]] = {
+_ACTIVE_POSES: dict[Style, Callable[[Pose, float], Pose]] = {
     "throw": _throwing,
     "slam": _slamming,
     "ram": _ramming,

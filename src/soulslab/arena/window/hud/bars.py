@@ -6,8 +6,8 @@ import msgspec
 from panda3d.core import NodePath
 
 from soulslab.arena.window.hud.layer import Frame, add_rectangle, rectangle
-from soulslab.arena.window.stage.mesh import Mesh
-from soulslab.arena.window.stage.mood import Rgb
+from soulslab.arena.window.stage.atmosphere import Rgb
+from soulslab.arena.window.stage.baked_mesh import Mesh
 
 #: A loss is shown for this long after the last hit; then it shrinks.
 HOLD_TICKS = 45

@@ -12,9 +12,9 @@ from functools import cache
 import numpy as np
 from panda3d.core import DynamicTextFont, NodePath, TextNode, TextProperties, TransparencyAttrib
 
+from soulslab.arena.window.stage.atmosphere import Rgb
+from soulslab.arena.window.stage.baked_mesh import Mesh
 from soulslab.arena.window.stage.camera import OPENING_RAD
-from soulslab.arena.window.stage.mesh import Mesh
-from soulslab.arena.window.stage.mood import Rgb
 
 #: Line height of the smallest readable text, in pixels.
 _LEAST_TEXT_PX = 10.5

@@ -7,8 +7,8 @@ from panda3d.core import NodePath, TransparencyAttrib
 
 from soulslab.arena.live_fight import LiveFight
 from soulslab.arena.window.hud.layer import Label, Layer, rectangle, title
-from soulslab.arena.window.stage.mesh import Mesh, texture_of
-from soulslab.arena.window.stage.mood import Rgb
+from soulslab.arena.window.stage.atmosphere import Rgb
+from soulslab.arena.window.stage.baked_mesh import Mesh, texture_of
 
 DIED: Rgb = (0.68, 0.09, 0.08)
 WON: Rgb = (0.95, 0.80, 0.42)

@@ -8,7 +8,7 @@ import mmap
 import os
 from pathlib import Path
 
-from soulslab.arena.window.memory.program import PREFERRED_BASE
+from soulslab.arena.window.memory.program_headers import PREFERRED_BASE
 from soulslab.errors import LayoutError
 
 _NO_REPLACE, _NO_RESERVE = 0x100000, 0x4000

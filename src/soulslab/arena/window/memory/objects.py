@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from soulslab.arena.window.memory.code import CodePlan
-from soulslab.arena.window.memory.spaces import POINTER_SIZE, Claim, Space
-from soulslab.arena.window.memory.truth import NO_POINTER, no_values
+from soulslab.arena.window.memory.code_plan import CodePlan
+from soulslab.arena.window.memory.memory_space import POINTER_SIZE, Claim, Space
+from soulslab.arena.window.memory.resolved_profile import NO_POINTER, no_values
 from soulslab.config.checking import join_place
 from soulslab.errors import LayoutError
 from soulslab.siphon.attributes.value_codecs import size_of
@@ -14,7 +14,7 @@ from soulslab.siphon.profile import NUMBER_CODES, Attribute, Entity, Profile
 from soulslab.siphon.profile.facts import numbers
 
 #: Number of null pointers and other entities in each list before and after the entities of the profile.
-N_BEFORE, N_BEHIND = 2, 1
+N_BEFORE, N_AFTER = 2, 1
 
 
 class Objects:
@@ -55,7 +55,7 @@ class Objects:
             yield block.space
             yield from block.operands.values()
 
-    def refute(self, place: str, way: Attribute) -> None:
+    def make_variant_fail(self, place: str, way: Attribute) -> None:
         """Make a variant of an attribute fail: with an invalid pointer where its path leaves the others, or a value.
 
         Raises:
@@ -153,18 +153,19 @@ class Objects:
         for i in range(N_BEFORE):
             used = self._slot(first, used, stride, names[0]) + 1
             if i % 2:
-                self._stranger(first.pointer((used - 1) * stride, join_place("entities", names[0])), entities, names, i)
+                other = first.pointer((used - 1) * stride, join_place("entities", names[0]))
+                self._add_other_entity(other, entities, names, i)
         for name, entity in zip(names, entities, strict=True):
             key = (entity.id_offsets, entity.id_type, entity.id)
             if key not in objects:
                 used = self._slot(first, used, stride, name) + 1
                 objects[key] = first.pointer((used - 1) * stride, join_place("entities", name))
-                self._identify(objects[key], entity, entity.id, name)
+                self._write_id(objects[key], entity, entity.id, name)
             self._entities[name] = objects[key]
-        for i in range(N_BEHIND):
+        for i in range(N_AFTER):
             used = self._slot(first, used, stride, names[0]) + 1
-            stranger = first.pointer((used - 1) * stride, join_place("entities", names[0]))
-            self._stranger(stranger, entities, names, N_BEFORE + i)
+            other = first.pointer((used - 1) * stride, join_place("entities", names[0]))
+            self._add_other_entity(other, entities, names, N_BEFORE + i)
         for name, entity in zip(names, entities, strict=True):
             place = join_place("entities", name)
             space, offset = self._follow(self._base(entity.base), entity.end, place)
@@ -179,7 +180,7 @@ class Objects:
             raise LayoutError("its list has no free position", place=join_place("entities", name))
         return used
 
-    def _stranger(self, space: Space, entities: Sequence[Entity], names: Sequence[str], number: int) -> None:
+    def _add_other_entity(self, space: Space, entities: Sequence[Entity], names: Sequence[str], number: int) -> None:
         """Give an additional entity an id that differs from the ids in the profile."""
         done: set[tuple[object, ...]] = set()
         for name, entity in zip(names, entities, strict=True):
@@ -188,9 +189,9 @@ class Objects:
                 continue
             done.add(key)
             other = _another_id(entity, {one.id for one in entities}, number)
-            self._identify(space, entity, other, name)
+            self._write_id(space, entity, other, name)
 
-    def _identify(self, space: Space, entity: Entity, number: int, name: str) -> None:
+    def _write_id(self, space: Space, entity: Entity, number: int, name: str) -> None:
         """Write the id of an entity."""
         place = join_place("entities", name)
         space, offset = self._follow((space, 0), entity.id_offsets, place)
@@ -227,6 +228,6 @@ def _claims(offset: int, attribute: Attribute, meaning: str, owner: str) -> Iter
         yield Claim(offset, size_of(attribute), kind, meaning, owner)
 
 
-def fighters(attributes: Mapping[str, str]) -> set[str]:
+def fight_attributes(attributes: Mapping[str, str]) -> set[str]:
     """Return the attributes of the player or the boss, which do not exist while the game loads."""
     return {name for quantity, name in attributes.items() if quantity.startswith(("player.", "boss."))}

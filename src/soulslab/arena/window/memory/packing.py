@@ -211,7 +211,7 @@ class Packing:
         try:
             self._struct.pack_into(into, 0, *values)
         except (struct.error, OverflowError) as error:
-            raise self._misfit(game, error) from error
+            raise self._unfit_error(game, error) from error
         for at, mask, flags in self._flags:
             bits = known[at] & ~mask
             for flag in flags:
@@ -267,7 +267,7 @@ class Packing:
             self.size += field.size
         self._flags = list(shared.values())
 
-    def _misfit(self, game: LiveFight, error: Exception) -> LayoutError:
+    def _unfit_error(self, game: LiveFight, error: Exception) -> LayoutError:
         """Return the error for the first attribute that cannot hold its quantity."""
         for field in self.fields:
             stored = field.getter()(game)

@@ -14,31 +14,31 @@ from numpy.typing import NDArray
 
 from soulslab.arena.binding import Binding
 from soulslab.arena.live_fight import LiveFight
-from soulslab.arena.window.memory.fight_view import FightView
 from soulslab.arena.window.memory.layout import FIGHT, LASTING, PROGRAM, Starts, synthesise
 from soulslab.arena.window.memory.mapping import Mapping, map_heap, map_program
 from soulslab.arena.window.memory.packing import Packing
-from soulslab.arena.window.memory.truth import Truth
+from soulslab.arena.window.memory.resolved_profile import VariantChoice
+from soulslab.arena.window.plain_records import FightView
 from soulslab.errors import ImplausibleValueError, InvalidValueError
 from soulslab.siphon.profile import Profile
 
 #: Fill byte of the objects of past fights: neither a pointer nor a plausible number (debuggers on Windows fill freed
 #: memory with 0xDD).
-RUBBISH = 0xDD
+FREED_BYTE = 0xDD
 _NULL = bytes(8)
 
 _log = logging.getLogger(__name__)
 
 
 class ProfileMemory:
-    """The memory of a game, mapped in this process (`soulslab.arena.window.game.GameMemory`).
+    """The memory of a game, mapped in this process (`soulslab.arena.window.game_loop.GameMemory`).
 
     Args:
         profile: Profile that defines the layout.
         binding: Attribute of each quantity.
         game: Game whose fights are published.
         folder: Folder of the program's file; it must not contain another file of the same name.
-        truth: Choice of a version and of variants; None for the first version and the first variants.
+        choice: Choice of a version and of variants; None for the first version and the first variants.
 
     Attributes:
         layout: Layout of the memory.
@@ -49,9 +49,9 @@ class ProfileMemory:
     """
 
     def __init__(
-        self, profile: Profile, binding: Binding, game: LiveFight, folder: Path, truth: Truth | None = None
+        self, profile: Profile, binding: Binding, game: LiveFight, folder: Path, choice: VariantChoice | None = None
     ) -> None:
-        self.layout = layout = synthesise(profile, truth)
+        self.layout = layout = synthesise(profile, choice)
         self._binding = binding
         self._packing = Packing(binding, layout, game)
         with ExitStack() as undo:
@@ -73,7 +73,7 @@ class ProfileMemory:
         self._wanted, self._known, self._found = bytearray(size), bytearray(size), bytearray(size)
         self._groups: list[_Group] = []
         self._n_fights = 0
-        self._has_doors_open = False
+        self._has_fight = False
         self._view: FightView | None = None
         self._open_heap()
 
@@ -109,15 +109,15 @@ class ProfileMemory:
             view = self._view = FightView(game)
         view.refresh()
         if game.n_fights != self._n_fights:
-            self._move()
+            self._move_to_new_heap()
             self._n_fights = game.n_fights
         self._packing.pack(cast("LiveFight", view), self._wanted, self._known)
         if self._wanted != self._known:
             for group in self._groups:
                 group.scatter()
             self._known[:] = self._wanted
-        if (game.stage == "loading") is self._has_doors_open:
-            self._set_doors(is_open=game.stage != "loading")
+        if (game.stage == "loading") is self._has_fight:
+            self._set_fight_pointers(is_open=game.stage != "loading")
 
     def close(self) -> None:
         """Unmap all memory; a second call does nothing."""
@@ -126,14 +126,14 @@ class ProfileMemory:
         for mapping in (self._program, self._lasting, *self._heaps):
             mapping.close()
 
-    def _move(self) -> None:
+    def _move_to_new_heap(self) -> None:
         """Create the objects of a new fight on the other heap, and overwrite those of the last fight."""
         self._heaps.reverse()
         old = self._heaps[1]
         for start, end in self.layout.objects[FIGHT]:
-            old.fill(start, end - start, RUBBISH)
+            old.fill(start, end - start, FREED_BYTE)
         self._open_heap()
-        self._set_doors(is_open=False)
+        self._set_fight_pointers(is_open=False)
 
     def _open_heap(self) -> None:
         """Initialise the heap of the fight, and set up the words that are copied there."""
@@ -161,19 +161,19 @@ class ProfileMemory:
         n_headers = int(region == PROGRAM)
         for offset, data in pieces[n_headers:]:
             mapping.write(offset, data)
-        for place in {pointer.at for pointer in self.layout.doors}:
+        for place in {pointer.at for pointer in self.layout.fight_pointers}:
             if place.region == region:
                 mapping.write(place.offset, _NULL)
         for offset, data in pieces[:n_headers]:
             mapping.write(offset, data)
 
-    def _set_doors(self, *, is_open: bool) -> None:
+    def _set_fight_pointers(self, *, is_open: bool) -> None:
         """Set the pointers to the objects of a fight, or make them null while there is no fight."""
         mappings = (self._program, self._lasting, self._heaps[0])
-        for pointer in self.layout.doors:
+        for pointer in self.layout.fight_pointers:
             address = self.starts[pointer.to.region] + pointer.to.offset
             mappings[pointer.at.region].write(pointer.at.offset, struct.pack("<Q", address) if is_open else _NULL)
-        self._has_doors_open = is_open
+        self._has_fight = is_open
 
 
 class _Group:

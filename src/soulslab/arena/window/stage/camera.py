@@ -7,9 +7,9 @@ import math
 import numpy as np
 from panda3d.core import NodePath
 
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight
-from soulslab.arena.window.stage.mesh import Floats
+from soulslab.arena.window.stage.baked_mesh import Floats
 
 #: Vertical field of view. At 16:9 the horizontal one is 80 degrees.
 OPENING_RAD = math.radians(50.0)

@@ -9,8 +9,8 @@ import numpy as np
 from panda3d.core import NodePath
 
 from soulslab.arena.boss_file import Ground
-from soulslab.arena.window.stage.mesh import Floats, Mesh, texture_of
-from soulslab.arena.window.stage.mood import Mood
+from soulslab.arena.window.stage.atmosphere import Atmosphere
+from soulslab.arena.window.stage.baked_mesh import Floats, Mesh, texture_of
 from soulslab.arena.window.stage.textures import medallion, noise, slabs
 
 #: Radius of the medallion at the centre, and its upper bound as a share of the floor's radius.
@@ -69,30 +69,30 @@ def place_of(ground: Ground) -> Place:
     return Place(ground.radius_m, ground.cliff_rad, ground.cliff_width_rad / 2)
 
 
-def light_at(points: Floats, place: Place, mood: Mood) -> Floats:
+def light_at(points: Floats, place: Place, atmosphere: Atmosphere) -> Floats:
     """Return the light on points of the floor, (..., 3): brightest at the centre, and warm near the fires.
 
     Args:
         points: (..., 2 or 3) relative to the floor's centre, in m.
         place: Positions of the fires.
-        mood: Colours, and the darkness of the rim.
+        atmosphere: Colours, and the darkness of the rim.
     """
     x, y = points[..., 0], points[..., 1]
     r = np.hypot(x, y) / place.radius_m
-    light = (1.0 - mood.shade * np.clip(r, 0, 1.6) ** 2)[..., None] * np.ones(3)
+    light = (1.0 - atmosphere.shade * np.clip(r, 0, 1.6) ** 2)[..., None] * np.ones(3)
     for fire_x, fire_y in place.braziers():
         near = np.exp(-((x - fire_x) ** 2 + (y - fire_y) ** 2) / 14.0)
-        light = light + 0.75 * near[..., None] * np.array(mood.fire)
+        light = light + 0.75 * near[..., None] * np.array(atmosphere.fire)
     return np.clip(light, 0.0, 1.0)
 
 
-def build_ground(parent: NodePath, ground: Ground, mood: Mood) -> None:
+def build_ground(parent: NodePath, ground: Ground, atmosphere: Atmosphere) -> None:
     """Build floor, earth and cliff below a node at the floor's centre."""
     place = place_of(ground)
-    stone = texture_of(slabs(mood))
-    _floor(place, mood).node(parent, "floor", stone)
-    _medallion(place, mood).node(parent, "medallion", texture_of(medallion(mood), repeats=False))
-    edge = _edge(place, mood)
+    stone = texture_of(slabs(atmosphere))
+    _floor(place, atmosphere).node(parent, "floor", stone)
+    _medallion(place, atmosphere).node(parent, "medallion", texture_of(medallion(atmosphere), repeats=False))
+    edge = _edge(place, atmosphere)
     edge.node(parent, "edge")
 
 
@@ -118,7 +118,7 @@ def _polar(radii: Floats, angles: Floats, z: Floats | float) -> Floats:
     return np.stack([r * np.cos(angle), r * np.sin(angle), np.broadcast_to(z, r.shape)], axis=-1)
 
 
-def _floor(place: Place, mood: Mood) -> Mesh:
+def _floor(place: Place, atmosphere: Atmosphere) -> Mesh:
     mesh = Mesh()
     angles = _columns(place)
     n_rings = max(round((place.radius_m - place.medallion_m) / _RING_M), 1)
@@ -130,32 +130,32 @@ def _floor(place: Place, mood: Mood) -> Mesh:
         n_slabs = max(round(math.tau * edges[i + 1] / _SLABS_M), 1)
         u = (angles - place.cliff_rad) / math.tau * n_slabs + 0.37 * i
         v = np.stack([np.full_like(u, i), i + (outer - edges[i]) / (edges[i + 1] - edges[i])])
-        mesh.grid(points, light_at(points, place, mood), np.stack([np.broadcast_to(u, v.shape), v], axis=-1))
+        mesh.grid(points, light_at(points, place, atmosphere), np.stack([np.broadcast_to(u, v.shape), v], axis=-1))
     return mesh
 
 
-def _medallion(place: Place, mood: Mood) -> Mesh:
+def _medallion(place: Place, atmosphere: Atmosphere) -> Mesh:
     mesh = Mesh()
     angles = _columns(place)
     points = _polar(np.array([[0.01], [place.medallion_m]]), angles[None, :], 0.0)
-    mesh.grid(points, light_at(points, place, mood), points[..., :2] / (2 * place.medallion_m) + 0.5)
+    mesh.grid(points, light_at(points, place, atmosphere), points[..., :2] / (2 * place.medallion_m) + 0.5)
     return mesh
 
 
-def _edge(place: Place, mood: Mood) -> Mesh:
+def _edge(place: Place, atmosphere: Atmosphere) -> Mesh:
     """Build the earth behind the wall up to the haze, and the faces of the cliff."""
     mesh = Mesh()
-    haze, abyss = np.array(mood.abyss), np.array(mood.abyss) * 0.8
+    haze, abyss = np.array(atmosphere.abyss), np.array(atmosphere.abyss) * 0.8
     first, last = place.wall_rad
     angles = np.linspace(first, last, 41)
     radii = place.radius_m + np.array([[WALL_GAP_M], [4.0], [12.0], [OUTSIDE_M]])
     bumps = noise((8, 64), 61, 1.2)[:4, :41]
     points = _polar(radii, angles[None, :], np.array([[0.0], [0.25], [0.6], [-4.0]]) + 0.3 * bumps * (radii > radii[0]))
-    earth = np.array(mood.stone) * 0.42 * (1 + 0.08 * bumps[..., None])
+    earth = np.array(atmosphere.stone) * 0.42 * (1 + 0.08 * bumps[..., None])
     share = np.array([0.0, 0.12, 0.5, 1.0])[:, None, None]
     mesh.grid(points, earth * (1 - share) + haze * share)
     if place.half_rad > 0.0:
-        _cliff(mesh, place, np.array(mood.stone), abyss)
+        _cliff(mesh, place, np.array(atmosphere.stone), abyss)
     return mesh
 
 

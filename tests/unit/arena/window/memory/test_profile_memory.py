@@ -8,12 +8,12 @@ import pytest
 
 from soulslab.arena.binding import Binding
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.quantities import QUANTITIES
-from soulslab.arena.window.memory.fight_view import FightView
-from soulslab.arena.window.memory.profile_memory import RUBBISH, ProfileMemory
-from soulslab.arena.window.memory.truth import Truth
+from soulslab.arena.window.memory.profile_memory import FREED_BYTE, ProfileMemory
+from soulslab.arena.window.memory.resolved_profile import VariantChoice
+from soulslab.arena.window.plain_records import FightView
 from soulslab.errors import EntityNotFoundError, LayoutError, PointerError, UndecidedAttributeError
 from soulslab.games import dark_souls_3, elden_ring
 from soulslab.games.arena import PROFILE_PATH
@@ -189,7 +189,7 @@ def test_a_fight_is_found_by_other_facts_if_those_are_true(play):
     profile = load_profile(elden_ring.PROFILE_PATH)
     all_ways = {name: variants_of(one) for name, one in profile.attributes.items()}
     other = {name: i for name, ways in all_ways.items() for i, way in enumerate(ways) if way.offsets[0] == MAIN_PLAYER}
-    played = play(profile, Truth(ways=other))
+    played = play(profile, VariantChoice(variants=other))
     played.game.restart()
     played.turn()
     for use in (lambda: played.table.read("player.hp"), lambda: played.table.write({"player.hp": 5})):
@@ -219,7 +219,7 @@ def test_each_fight_has_new_objects_and_spoils_the_old(game, play):
     played.reach("fighting")
     for name, address in before.items():
         assert played.table.address_of(name) != address
-        assert played.process.read(address, 4) == bytes([RUBBISH] * 4)
+        assert played.process.read(address, 4) == bytes([FREED_BYTE] * 4)
     check_same(played)
     played.game.restart()
     played.reach("fighting")
