@@ -1,4 +1,4 @@
-"""Benchmarks of soulslab: speed, and decisions and time until fights are won, beside those of other libraries.
+"""Benchmarks of soulslab: speed, and decisions and time until fights are won, compared with other libraries.
 
 ``python -m benchmarks arena --quick`` runs one benchmark; ``python -m benchmarks --help`` lists them. Each prints its
 tables and can also write them as JSON.

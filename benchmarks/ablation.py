@@ -40,7 +40,7 @@ class AblationSettings(msgspec.Struct, frozen=True, kw_only=True):
     components: tuple[str, ...] = ()
 
     def quick(self) -> AblationSettings:
-        """Return settings for a run of a minute, in which little is learned."""
+        """Return settings for a run of one minute, in which little is learned."""
         config = self.config
         learner = replace(config.learner, learning_starts=50)
         run = replace(config.run, evaluate_every=300, evaluate_fights=4)
@@ -100,7 +100,7 @@ def without(config: RainbowSettings) -> dict[str, RainbowSettings]:
         ("quantiles", network.n_quantiles > 1, {"network": replace(network, n_quantiles=1)}),
         ("layer normalisation", network.has_layer_norm, {"network": replace(network, has_layer_norm=False)}),
         ("soft bins", bool(network.bins), {"network": replace(network, bins=())}),
-        ("the player's own frame", _is_relative(config), _in_the_worlds_frame(config)),
+        ("the player's own frame", _is_relative(config), _in_world_coordinates(config)),
         ("noisy layers", network.is_noisy, {"network": replace(network, is_noisy=False)}),
         ("Munchausen", learner.munchausen > 0.0, {"learner": replace(learner, munchausen=0.0)}),
         ("resets", learner.reset_every > 0, {"learner": replace(learner, reset_every=0)}),
@@ -137,8 +137,8 @@ def _is_relative(config: RainbowSettings) -> bool:
     return bool(config.env.options.get("observation") == "relative")
 
 
-def _in_the_worlds_frame(config: RainbowSettings) -> dict[str, Any]:
-    """Return what sees the same duel from outside; there the distance is in units of 50 m, here of 10 m."""
+def _in_world_coordinates(config: RainbowSettings) -> dict[str, Any]:
+    """Return the changes of the config for features in world coordinates, whose unit of distance is 50 m, not 10 m."""
     options = {**config.env.options, "observation": "features"}
     bins = tuple(
         replace(each, low=each.low / 5.0, high=each.high / 5.0) if each.feature == "distance" else each

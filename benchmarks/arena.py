@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from benchmarks.result import Result, Row
 from benchmarks.timing import interleaved, seconds
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.envs.registration import ARENA_ID
@@ -110,7 +110,7 @@ def measure_arena(settings: ArenaBenchSettings) -> list[Result]:
     return [
         Result(title="from the start of Python to the first step", rows=compilation),
         Result(title="steps per second through the vector API (median)", rows=_speed_rows(recordings, typical)),
-        Result(title="where the time of a step goes (best of all rounds)", rows=_share_rows(recordings, best)),
+        Result(title="shares of the time of a step (best of all rounds)", rows=_share_rows(recordings, best)),
     ]
 
 

@@ -182,9 +182,9 @@ def live(*, steps: Steps = None, quick: Quick = False, json: Json = None) -> Non
 
 @app.command
 def soak(*, steps: Steps = None, seed: Seed = None, quick: Quick = False, json: Json = None) -> None:
-    """Run several games with faults at random for hours."""
+    """Run several games for hours with random faults."""
     from benchmarks.soak import SoakSettings, measure_soak
-    from soulslab.arena.state import DECISION_S
+    from soulslab.arena.records import DECISION_S
 
     settings = SoakSettings.quick() if quick else SoakSettings()
     hours = steps * DECISION_S / 3600 if steps else None

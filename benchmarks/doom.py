@@ -1,4 +1,4 @@
-"""``python -m benchmarks doom``: PPO on a real game, beside a player who presses keys at random."""
+"""``python -m benchmarks doom``: PPO on a real game, compared with a random player."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def kill_display(env: DuelEnv) -> None:
     """
     name = env.session.info.display
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(f"/tmp/.X11-unix/X{name.removeprefix(':')}")  # noqa: S108  (where X servers listen)
+        connection.connect(f"/tmp/.X11-unix/X{name.removeprefix(':')}")  # noqa: S108  (socket folder of X servers)
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid = struct.unpack("3i", credentials)[0]
     if pid not in (child.pid for child in psutil.Process().children(recursive=True)):
@@ -77,7 +77,7 @@ def load_fight(env: DuelEnv) -> None:
     env.game.play(0.05, ("restart",))
 
 
-#: Functions that inject faults, by name. After the first four, the game has to be restarted.
+#: Functions that inject faults, by name. The first four require a restart of the game.
 FAULTS: Final[dict[str, Callable[[DuelEnv], None]]] = {
     "game killed": kill_game,
     "game frozen": freeze_game,
@@ -89,7 +89,7 @@ FAULTS: Final[dict[str, Callable[[DuelEnv], None]]] = {
 }
 
 
-def inflict(env: DuelEnv, name: str) -> bool:
+def inject_fault(env: DuelEnv, name: str) -> bool:
     """Inject a fault into a game; return False if the game has already ended."""
     try:
         FAULTS[name](env)

@@ -7,11 +7,11 @@ from itertools import product
 import msgspec
 
 from benchmarks.result import Result, Row
+from benchmarks.scripted_players import PLAYERS, measure
 from benchmarks.timing import with_progress
 from soulslab.arena.boss_file import boss_names, load_boss
-from soulslab.arena.knight import load_knight
-from soulslab.arena.players import PLAYERS, measure
-from soulslab.arena.state import PHASES
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.records import PHASES
 
 
 class FightsBenchSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from benchmarks.learner_run import HALF, MOST, LearnerRun
-from soulslab.arena.state import DECISION_S
+from soulslab.arena.records import DECISION_S
 from soulslab.errors import MissingDependencyError
 from soulslab.learn.archive import writing
 

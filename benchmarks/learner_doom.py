@@ -22,11 +22,11 @@ from soulslab.learn.sinks import PROGRESS_NAME, run_sinks
 from soulslab.learn.train import train as run_training
 
 N_GAMES: Final = 4
-"""Games side by side when players are compared; training has one."""
+"""Parallel games in the evaluation of the players; training has one."""
 
 EPSILON: Final = 0.02
-"""Share of random actions when the agent is compared. Doom has no seed, so a player without any plays the same episode
-again and again."""
+"""Share of random actions in the evaluation of the agent. Doom has no seed, so a deterministic player would repeat the
+same episode."""
 
 
 class LearnerDoomSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,8 +37,8 @@ class LearnerDoomSettings(msgspec.Struct, frozen=True, kw_only=True):
         env: Doom, with its options and its reward.
         n_episodes: Episodes of each player.
         seed: Seed of the run and of random actions.
-        decisions: Game decisions of the run; None leaves it to the config.
-        limit_s: Training time (s), at most.
+        decisions: Game decisions of the run; None uses the config's.
+        limit_s: Maximum training time (s).
         picture: PNG file for the learning curve.
     """
 
@@ -57,14 +57,14 @@ class LearnerDoomSettings(msgspec.Struct, frozen=True, kw_only=True):
     def train(self) -> RainbowSettings:
         """Return the config for Doom; only environment and length differ.
 
-        Soft bins belong to an environment, whose features they name; Doom has none.
+        Soft bins depend on an environment, because they contain names of its features; Doom has none.
         """
         run = replace(
             self.config.run,
             seed=self.seed,
             total_steps=self.decisions or self.config.run.total_steps,
             max_seconds=self.limit_s,
-            evaluate_every=0,  # there is no win on Doom
+            evaluate_every=0,  # Doom has no wins
         )
         network = replace(self.config.network, bins=())
         return replace(self.config, env=replace(self.env, n_envs=1), network=network, run=run)

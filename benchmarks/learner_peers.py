@@ -35,7 +35,7 @@ later, and 6 for a learner with masks. Schedules of peers count steps; the compa
 
 
 def play_peer(task: LearnerTask, report: Callable[[Point], None]) -> int:
-    """Train a peer until its decisions are used up, or an evaluation lies above ``run.stop_win_rate``.
+    """Train a peer until its decisions are used up, or until an evaluation exceeds ``run.stop_win_rate``.
 
     Args:
         task: Task of the run.

@@ -78,7 +78,7 @@ class RunFile:
                 ) from error
             if stored.version != VERSION:
                 raise ConfigError(
-                    f"line {number} is of version {stored.version}, this soulslab reads {VERSION}; remove the file",
+                    f"line {number} has version {stored.version}, but this soulslab reads {VERSION}; remove the file",
                     source=self._path,
                 )
             self.runs[stored.digest] = stored.run
@@ -103,7 +103,7 @@ class RunFile:
         data = self._path.read_bytes()
         n_whole = data.rfind(b"\n") + 1
         if n_whole < len(data):
-            _log.warning("%s: removed its last line, which was cut off", self._path)
+            _log.warning("%s: removed an incomplete last line", self._path)
             os.truncate(self._path, n_whole)
         return data[:n_whole].splitlines()
 
@@ -126,7 +126,7 @@ def play_all(tasks: Sequence[LearnerTask], folder: Path, n_processes: int) -> li
     file = RunFile(folder)
     new = {digest: task for task in tasks if (digest := task.digest()) not in file.runs}
     if len(new) < len(tasks):
-        _log.info("%d of %d runs are kept in %s already", len(tasks) - len(new), len(tasks), folder)
+        _log.info("%d of %d runs are already stored in %s", len(tasks) - len(new), len(tasks), folder)
     with _Workers(file) as workers, ThreadPoolExecutor(n_processes) as pool:
         try:
             futures: list[Future[None]] = [pool.submit(workers.play, task) for task in new.values()]
@@ -164,7 +164,7 @@ class _Workers:
         title = f"{task.name}, seed {run.seed}"
         bar = self._progress.add_task(title, total=run.total_steps)
         with TemporaryFile() as errors, self._process(errors) as process:
-            if process.stdin is None or process.stdout is None:  # asked for below
+            if process.stdin is None or process.stdout is None:  # pipes are requested below
                 raise AssertionError
             process.stdin.write(msgspec.msgpack.encode(task))
             process.stdin.close()

@@ -56,9 +56,9 @@ def published(settings: RainbowSettings) -> RainbowSettings:
     """Return the published recipe for Souls bosses, built from our components.
 
     Dueling double DQN, two layers of 128, n-step 4, uniform buffer of 100 000, batch 64, one update per step, epsilon
-    0.1, no masks in the target. The rest, learning rate, discount and the gradient's limit, are the defaults of
+    0.1, no masks in the target. The other values (learning rate, discount, gradient limit) are the defaults of
     amacati/SoulsAI (``config/config_d.yaml``, 2023). Two things differ from its ``core/agent.py``: it trains two
-    networks in turns, each with the other's estimates, where ours has a target network that follows softly; and its
+    networks in turns, each with the estimates of the other, whereas ours has a softly updated target network; and its
     discount is per step, ours per decision.
 
     Args:

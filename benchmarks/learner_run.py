@@ -92,7 +92,7 @@ def play(task: LearnerTask, report: Callable[[Point], None]) -> LearnerRun:
         report: Called with each evaluation.
 
     Returns:
-        What it came to.
+        Result of the training run.
 
     Raises:
         ImportError: The peers are not installed.
@@ -117,7 +117,7 @@ def _play_ours(settings: RainbowSettings, report: Callable[[Point], None]) -> in
     """Train soulslab's learner and return its game decisions."""
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
         result = train(settings, Path(folder), sinks=[_EvaluationSink(report)])
-    if result.reason is StopReason.INTERRUPTED:  # half a run must not pass for one
+    if result.reason is StopReason.INTERRUPTED:  # an incomplete run must not count as a result
         raise KeyboardInterrupt
     return result.env_steps
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from benchmarks.learner_run import HALF, MOST, LearnerRun, LearnerTask
 from benchmarks.result import Cell, MoreThan, Row
-from soulslab.arena.state import DECISION_S
+from soulslab.arena.records import DECISION_S
 
 # fmt: off
 T_975: Final = (
@@ -17,7 +17,7 @@ T_975: Final = (
     2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
     2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )
-"""The 97.5 % points of Student's t distribution with 1, 2, ... degrees of freedom; any table of it."""
+"""The 97.5 % points of Student's t distribution with 1, 2, ... degrees of freedom, from a table."""
 # fmt: on
 _T_MANY: Final = 1.960
 

@@ -56,7 +56,7 @@ options = PublicOptions(
     recordings=Path(recordings),
 )
 with open_session(profile, started) as game, PublicService(options) as service:
-    # EldenGym fails if a value cannot be read, as while a new fight is loaded.
+    # EldenGym fails if a value cannot be read, for example while a new fight is loaded.
     game.write({"player.no_death": True, "player.no_gravity": True})
     with serve(game, ServerOptions(needs_token=False, extra_handlers=service.handlers)) as server:
         print(server.address, flush=True)
@@ -81,7 +81,7 @@ def measure_peer(n_steps: int, n_resets: int, seed: int) -> Result:
         slowest = next(other for other in rows if other["what"] == row["what"])
         row["faster by"] = None if row is slowest else slowest["median (ms)"] / row["median (ms)"]  # type: ignore[operator]
     title = f"EldenGym 0.6.0 and ours on one fight, as Elden Ring lays it out, {WINDOW_PX[0]}x{WINDOW_PX[1]}"
-    return Result(title=f"{title}; a step is one frame of the game and a look at it", rows=rows)
+    return Result(title=f"{title}; a step is one frame of the game and an observation", rows=rows)
 
 
 def mask_with_public_attributes(public: Profile) -> Profile:

@@ -2,7 +2,7 @@
 
 Each is trained twice: with its defaults on 8 environments in a loop, as most users run it; and on soulslab's vector
 environment with soulslab's settings, as far as its interface has them. It has no schedule of the entropy bonus, no
-discount per game decision, and no trunk that actor and critic share.
+discount per game decision, and no trunk shared by actor and critic.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from soulslab.learn.threads import one_core
 N_USUAL_ENVS: Final = 8
 #: Fights in the moving win rate. soulslab's uses 1000, which takes longer.
 WINDOW: Final = 200
-_TELL_EVERY_S: Final = 1.0
+_REPORT_INTERVAL_S: Final = 1.0
 
 
 class Peer(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,11 +163,11 @@ class _Stopwatch(BaseCallback):
             for level in (HALF, MOST):
                 if won >= level:
                     self.reached.setdefault(level, self.seconds())
-        self._tell(won)
+        self._report_progress(won)
         return MOST not in self.reached and self.seconds() < self._trial.limit_s
 
-    def _tell(self, won: float) -> None:
-        if time.monotonic() - self._told_at < _TELL_EVERY_S:
+    def _report_progress(self, won: float) -> None:
+        if time.monotonic() - self._told_at < _REPORT_INTERVAL_S:
             return
         self._told_at = time.monotonic()
         tell(
@@ -186,9 +186,10 @@ class _Stopwatch(BaseCallback):
 
 
 def _greedy_wins(model: PPO | MaskablePPO, trial: Trial) -> int:
-    """Return how many of the trial's fights the model wins with its likeliest actions.
+    """Return how many of the trial's fights the model wins with its most probable actions.
 
-    The fights are those of `soulslab.learn.evaluate`, and no environment's short fights count more.
+    The fights are those of `soulslab.learn.evaluate`. Each environment has a fixed number of fights, so that short
+    fights do not count more.
     """
     env_settings = trial.train.env
     normaliser = model.get_vec_normalize_env()

@@ -70,11 +70,11 @@ def measure_remote_actor(settings: RemoteActorBenchSettings | None = None) -> li
     rows = [_lateness_row(where, msgspec.structs.replace(settings, n_steps=n)) for where, n in played]
     pace_ms = 1000 * settings.step_s
     late = Result(
-        title=f"steps of {pace_ms:.0f} ms while the learner is at full load; apart, 99 of 100 are "
-        f"to come at most {TARGET_MS:.0f} ms late",
+        title=f"steps of {pace_ms:.0f} ms while the learner is at full load; target for a remote actor: 99 % are "
+        f"at most {TARGET_MS:.0f} ms late",
         rows=rows,
     )
-    return [late, Result(title="the way between actor and learner, in two processes", rows=_channel_rows(settings))]
+    return [late, Result(title="channel between actor and learner in two processes", rows=_channel_rows(settings))]
 
 
 def lateness_settings(where: str, settings: RemoteActorBenchSettings, log: Path) -> RainbowSettings:

@@ -1,8 +1,8 @@
 """``python -m benchmarks replay``: memory, sampling and saving of the replay buffer.
 
-The shapes are the built-in fight's: 74 features and 20 actions, one environment. Each draw is measured in turns with
-the bare cost of fetching the same rows, ``numpy.take`` of as many random ones, so that a busy machine slows both. What
-counts for draws is the processor's time, as nothing in them waits.
+The shapes are those of the built-in fight: 74 features and 20 actions, one environment. Measurements of sampling are
+interleaved with ``numpy.take`` of as many random rows, the cost of fetching the rows alone, so that a busy machine
+affects both. Sampling is measured in processor time, as it never waits.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _draws(settings: ReplayBenchSettings, uniform: ReplayBuffer, prioritised: Re
                 action(i)
             return (time.thread_time() - start) / settings.n_draws * 1e6
 
-        measure()  # what has to be compiled is
+        measure()  # the first call compiles
         return measure
 
     found = interleaved({name: timed(action) for name, action in actions.items()}, settings.n_rounds)

@@ -1,8 +1,8 @@
 """Search rate for ten byte patterns in machine code, in the memory of a process.
 
-The code is that of the programs and libraries of this machine, one after another until there is enough of it. Each
-pattern is planted once, so every way of searching has to find the same ten places. Ours reads the memory of a process
-(this one) as it does that of a game; the others search bytes that they have already, and fewer, as they are slow.
+The code is that of the programs and libraries of this machine, concatenated up to the required size. Each pattern is
+planted once, so every method has to find the same ten positions. Our scanner reads the memory of a process (this one)
+as it does that of a game; the other methods search smaller byte strings in this process, because they are slow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from soulslab.siphon.attributes.pattern_scan import BLOCK_SIZE, scan
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.profile.pattern import Pattern
 
-#: Bases of Elden Ring and Dark Souls III, as published in TarnishedTool, SilkySouls3 and SoulsGym (all MIT).
+#: Patterns of Elden Ring and Dark Souls III, as published in TarnishedTool, SilkySouls3 and SoulsGym (all MIT).
 PATTERNS = (
     "48 8B 05 ?? ?? ?? ?? 48 85 C0 74 0F 48 39 88",
     "48 8B 05 ?? ?? ?? ?? 48 85 C0 74 05 48 8B 40 58 C3 C3",
@@ -128,7 +128,9 @@ def _rate(way: Way, places: list[int]) -> float:
     duration_s = seconds(lambda: found.append(search()))
     expected = [place for place in places if place < n_bytes - len(PATTERNS) * 32]
     if found[0] is not None and not set(expected) <= set(found[0]):
-        raise SiphonError(f"a search found {len(found[0])} places, not all of the {len(expected)} that are there")
+        raise SiphonError(
+            f"a search found {len(found[0])} positions; some of the {len(expected)} planted ones are missing"
+        )
     return n_bytes / duration_s
 
 
@@ -139,7 +141,7 @@ def code_with_patterns(n_bytes: int) -> tuple[bytearray, list[int]]:
         n_bytes: Size of the code.
 
     Returns:
-        The code, and the places of the patterns, ascending; the first four lie in what the slow ways get, too.
+        The code, and the positions of the patterns, ascending; the first four are also in the data of the slow methods.
 
     Raises:
         SiphonError: This machine has no programs to take code from.

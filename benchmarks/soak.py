@@ -1,4 +1,4 @@
-"""``python -m benchmarks soak``: hours of game time in several games at once, with faults at random."""
+"""``python -m benchmarks soak``: hours of game time in several parallel games with random faults."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import numpy as np
 import psutil
 from gymnasium.vector import AutoresetMode
 
-from benchmarks.fault_injection import FAULTS, inflict
+from benchmarks.fault_injection import FAULTS, inject_fault
 from benchmarks.result import Result, Row
 from benchmarks.timing import with_progress
-from soulslab.arena.state import DECISION_S
+from soulslab.arena.records import DECISION_S
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveVectorEnv
 from soulslab.envs.tasks.duel.duel_env import DuelVectorEnv
 
@@ -100,10 +100,10 @@ class SoakReport(msgspec.Struct, kw_only=True):
 
 
 class SoakSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is played.
+    """Settings of the benchmark.
 
     Attributes:
-        n_games: Games at once.
+        n_games: Parallel games.
         game_hours: Game time, all games together.
         fault_rate: Faults per hour of game time of each game.
         seed: Seed of faults and actions.
@@ -163,7 +163,7 @@ def soak(make: Callable[[int], DuelVectorEnv], settings: SoakSettings) -> SoakRe
     with closing(make(settings.n_games)) as env:
         _, info = env.reset(seed=settings.seed)
         for i in with_progress(range(n_rounds), "soaking"):
-            _inflict(env, settings, rng, report)
+            _inject_faults(env, settings, rng, report)
             info = _play(env, info["action_mask"], rng, report)
             if i == warm_round:
                 report.warm = process_resources()
@@ -177,11 +177,11 @@ def soak(make: Callable[[int], DuelVectorEnv], settings: SoakSettings) -> SoakRe
     return report
 
 
-def _inflict(env: DuelVectorEnv, settings: SoakSettings, rng: np.random.Generator, report: SoakReport) -> None:
+def _inject_faults(env: DuelVectorEnv, settings: SoakSettings, rng: np.random.Generator, report: SoakReport) -> None:
     share = settings.fault_rate * DECISION_S / S_PER_H
     for i in np.flatnonzero(rng.random(settings.n_games) < share).tolist():
         name = settings.faults[rng.integers(len(settings.faults))]
-        if inflict(env.envs[i], name):
+        if inject_fault(env.envs[i], name):
             report.inflicted[name] += 1
 
 

@@ -1,8 +1,8 @@
-"""Updates per second of soulslab's learner, of its bare network, and of stable-baselines3's DQN, in turns.
+"""Updates per second of soulslab's learner, of its bare network, and of stable-baselines3's DQN, interleaved.
 
-Ours is measured whole: prioritised draws, n-step returns, masks, priorities written back. The bare network is the same
-learner on one batch that stays as it is. ``DQN.train`` draws uniformly single steps and knows no masks; its moves of
-the target network are not part of the measurement.
+Our measurement includes everything: prioritised sampling, n-step returns, masks, and the update of the priorities. The
+bare network is the same learner on one constant batch. ``DQN.train`` samples single steps uniformly and has no masks;
+updates of its target network are not part of the measurement.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def measure_speed(config: RainbowSettings, settings: SpeedSettings) -> list[Resu
         settings: Settings of the benchmark.
     """
     rows, targets = measure_updates(config, settings)
-    title = f"updates per second, {settings.n_rounds} rounds in turns, one core"
+    title = f"updates per second, {settings.n_rounds} interleaved rounds, one core"
     return [Result(title=title, rows=rows), Result(title="to reach", rows=targets)]
 
 
@@ -87,7 +87,7 @@ def measure_updates(config: RainbowSettings, settings: SpeedSettings) -> tuple[l
         settings: Settings of the benchmark.
 
     Returns:
-        A row for each kind of update; and what is to be reached, with what was.
+        A row for each kind of update; and a row for each target with the measured value.
     """
     with closing(make_vector(config.env.id, 1, config.env.options)) as env:
         shapes = sizes(env)
@@ -106,7 +106,7 @@ def measure_updates(config: RainbowSettings, settings: SpeedSettings) -> tuple[l
             BARE_CONFIG: config_bare,
         }
         for update in actions.values():
-            update(3)  # compiles, and makes room
+            update(3)  # compiles, and allocates memory
         measurements = {name: _rate(update, settings.n_updates) for name, update in actions.items()}
         rates = interleaved(measurements, settings.n_rounds)
     rows = [_row(name, config if "config" in name else same, found) for name, found in rates.items()]
@@ -217,8 +217,8 @@ def _policy(config: RainbowSettings, shapes: Sizes) -> QPolicy:
 def made_up_rows(shape: StepShape, n: int, rng: np.random.Generator) -> NDArray[Any]:
     """Return random steps as from an environment with features, a record array (n,).
 
-    Episodes are of equal length, features and rewards normal, a share of the actions forbidden. Most features are 0, as
-    most of a duel's are parts of one-hot vectors.
+    Episodes have equal length, features and rewards are normally distributed, and a share of the actions is forbidden.
+    Most features are 0, as most features of a duel are parts of one-hot vectors.
     """
     rows = np.zeros(n, row_type(shape))
     rows["features"] = rng.standard_normal(rows["features"].shape, np.float32)
@@ -249,7 +249,7 @@ def _peer_updates(config: RainbowSettings, settings: SpeedSettings) -> Callable[
     model.set_logger(Logger(folder=None, output_formats=[]))
     rng = np.random.default_rng(config.run.seed)
     memory = model.replay_buffer
-    if memory is None:  # it makes one of itself
+    if memory is None:  # DQN creates one itself
         raise AssertionError
     memory.observations[:] = rng.standard_normal(memory.observations.shape, np.float32)
     memory.next_observations[:] = rng.standard_normal(memory.observations.shape, np.float32)

@@ -20,7 +20,7 @@ from benchmarks.result import Result, Row
 from benchmarks.timing import interleaved, seconds
 from soulslab.arena.binding import Binding
 from soulslab.arena.live_fight import BUTTONS, PRESSES, LiveFight
-from soulslab.arena.state import DECISION_S
+from soulslab.arena.records import DECISION_S
 from soulslab.errors import LaunchError
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.siphon.capture import FrameFormat
@@ -118,11 +118,11 @@ def paint(settings: WindowBenchSettings, size_px: tuple[int, int]) -> list[list[
     Returns:
         Milliseconds of each of `PARTS`, for each frame.
     """
-    from soulslab.arena.window.game import new_fight  # noqa: PLC0415  (it needs panda3d)
+    from soulslab.arena.window.game_loop import new_fight  # noqa: PLC0415  (it needs panda3d)
     from soulslab.arena.window.memory.profile_memory import ProfileMemory  # noqa: PLC0415
+    from soulslab.arena.window.panda_window import Window  # noqa: PLC0415
     from soulslab.arena.window.scene import Scene  # noqa: PLC0415
     from soulslab.arena.window.settings import WindowSettings  # noqa: PLC0415
-    from soulslab.arena.window.window import Window  # noqa: PLC0415
 
     window_settings = WindowSettings(boss=settings.boss, seed=settings.seed, size_px=size_px, renderer="software")
     profile = load_profile(PROFILE_PATH)

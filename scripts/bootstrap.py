@@ -1,19 +1,19 @@
-"""Sets soulslab up and runs its commands; needs nothing but Python.
+"""Set soulslab up and run its commands; requires only Python.
 
 ::
 
     python3 scripts/bootstrap.py demo               # train an agent on the built-in fight, film it
-    python3 scripts/bootstrap.py test -- -k config  # what stands after the command goes to the tool it runs
+    python3 scripts/bootstrap.py test -- -k config  # arguments after -- are passed to the tool
     python3 scripts/bootstrap.py bench              # the long form of the tests, then all benchmarks
     python3 scripts/bootstrap.py bench -- arena --quick    # one benchmark
     python3 scripts/bootstrap.py check|docs|setup|pin
 
-The first run creates ``.venv`` and installs the versions that ``constraints.txt`` names. pip compares each file with
-the SHA-256 hashes in ``requirements.txt``; only torch, whose builds differ, is pinned by its version alone. Later runs
-see from a stamp that nothing has changed and start at once. Where packages come from is up to pip's settings.
-``test`` and ``bench`` also need some Debian packages (``system_packages.py``), and install what is missing.
+The first run creates ``.venv`` and installs the versions in ``constraints.txt``. pip compares each file with the
+SHA-256 hashes in ``requirements.txt``; only torch, whose builds differ, is pinned by its version alone. Later runs
+compare a stamp file and start at once if nothing has changed. pip's settings determine where packages come from.
+``test`` and ``bench`` also need some Debian packages (``system_packages.py``), and install missing ones.
 
-Standard library only. Any Python from 3.7 on can read the file, so that one that is too old is told so.
+Standard library only. The syntax is valid from Python 3.7 on, so that an older Python prints a clear message.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOG = VENV / "bootstrap.log"
 STAMP = VENV / "soulslab.stamp"
-UNFINISHED = VENV / "soulslab.unfinished"  # there while a set-up runs, and after one that was killed
+UNFINISHED = VENV / "soulslab.unfinished"  # exists during a set-up, and after one that was killed
 LOCK = ROOT / ".bootstrap.lock"
 CONSTRAINTS = ROOT / "constraints.txt"
 REQUIREMENTS = ROOT / "requirements.txt"
 NATIVE = "src/soulslab/siphon/clock/native"
 
 OLDEST = (3, 11)
-NEWER_PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # tried in this order: the first is the one CI runs
+NEWER_PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # in order of preference; CI runs the first one
 EXTRAS = "siphon,window,learn,tune,peers,dev,docs"
 LOG_LINES_ON_FAILURE = 25
 
-# One process more than there are processors: many tests wait for a game most of the time.
+# One process more than there are processors, because many tests spend most of their time waiting for a game.
 TESTS = ["pytest", "-n", str((os.cpu_count() or 1) + 1), "--dist", "worksteal"]
 
-# Each command is a list of programs of the virtual environment with their arguments.
+# Each command is a list of programs of the virtual environment, with their arguments.
 COMMANDS: dict[str, list[list[str]]] = {
     "setup": [],
     "demo": [["soulslab", "demo"]],
@@ -60,22 +60,22 @@ COMMANDS: dict[str, list[list[str]]] = {
     "docs": [["mkdocs", "build", "--strict"]],
     "pin": [["python", "scripts/pin.py"]],
 }
-# These start a real game.
+# Commands that start a real game.
 COMMANDS_WITH_GAMES = ("test", "bench")
 
 
 class SetupError(Exception):
-    """The set-up cannot go on; the message says what to do about it."""
+    """The set-up cannot continue; the message says what to do."""
 
 
 def main(arguments: list[str]) -> int:
     """Run one command, setting up first if needed.
 
     Args:
-        arguments: The command and what to pass on to it.
+        arguments: The command, and the arguments to pass on to it.
 
     Returns:
-        The exit status: that of the command, 1 when the set-up failed, 2 on wrong usage, 130 on Ctrl-C.
+        The exit status: that of the command, 1 if the set-up failed, 2 for wrong usage, 130 on Ctrl-C.
     """
     if not arguments or arguments[0] not in COMMANDS:
         say(f"usage: bootstrap.py {'|'.join(COMMANDS)} [-- arguments for the command]")
@@ -91,13 +91,13 @@ def main(arguments: list[str]) -> int:
                 ensure_system_packages()
         if not is_current():
             with locked():
-                if not is_current():  # another process may have done it while we waited
+                if not is_current():  # another process may have finished the set-up while this one waited
                     set_up()
     except SetupError as error:
         say(f"error: {error}")
         return 1
     except KeyboardInterrupt:
-        say("\ninterrupted; the same command starts the set-up afresh")
+        say("\ninterrupted; run the same command to start the set-up again")
         return 130
     return run(steps_of(command, extra), extra)
 
@@ -112,29 +112,29 @@ def say(text: str) -> None:
 
 
 def steps_of(command: str, extra: list[str]) -> list[list[str]]:
-    """Return the programs of a command; ``bench`` with arguments runs one benchmark, and no tests."""
+    """Return the programs of a command; ``bench`` with arguments runs one benchmark and no tests."""
     return [["python", "-m", "benchmarks"]] if command == "bench" and extra else COMMANDS[command]
 
 
 def run(steps: list[list[str]], extra: list[str]) -> int:
-    """Run programs of the virtual environment; all of them, so that one report shows every finding.
+    """Run programs of the virtual environment, including the rest after a failure, so that all findings are reported.
 
     Args:
         steps: Programs with their arguments.
-        extra: Appended to the last one.
+        extra: Arguments appended to the last program.
 
     Returns:
-        An exit status that is not 0, if there was one, or 0.
+        The first exit status that is not 0, or 0.
     """
     os.chdir(ROOT)
-    # mkdocs-material prints a page of advice about a mkdocs that we do not use.
+    # mkdocs-material prints a warning about a version of mkdocs that we do not use.
     os.environ["NO_MKDOCS_2_WARNING"] = "1"
     status = 0
     for position, (name, *arguments) in enumerate(steps, start=1):
         is_last = position == len(steps)
         command = [str(program(name)), *arguments, *(extra if is_last else [])]
         if len(steps) == 1 and sys.platform != "win32":
-            # Becoming the command instead of watching it lets signals reach it once, and only it.
+            # Replacing this process by the last command makes signals reach the command exactly once.
             os.execv(command[0], command)  # noqa: S606
         say(f"$ {' '.join([name, *command[1:]])}")
         status = wait_for(command) or status
@@ -142,12 +142,12 @@ def run(steps: list[list[str]], extra: list[str]) -> int:
 
 
 def wait_for(command: list[str]) -> int:
-    """Run a command to its end and return its exit status; Ctrl-C is the command's to handle."""
+    """Run a command to its end and return its exit status; the command handles Ctrl-C."""
     process = subprocess.Popen(command)  # noqa: S603
     while True:
         try:
             return process.wait()
-        except KeyboardInterrupt:  # the command got it too and may be saving its work
+        except KeyboardInterrupt:  # the command received it as well and may be saving its state
             continue
 
 
@@ -160,10 +160,10 @@ def program(name: str) -> Path:
 
 
 def newer_python() -> list[str]:
-    """Find a Python that is new enough, as the start of a command line.
+    """Return the command line of a Python that is new enough.
 
     Raises:
-        SetupError: There is none.
+        SetupError: None was found.
     """
     for version in NEWER_PYTHONS:
         found = shutil.which(f"python{version}")
@@ -180,7 +180,7 @@ def newer_python() -> list[str]:
 
 
 def rerun_with(python: list[str], arguments: list[str]) -> NoReturn:
-    """Run this script again with another Python and leave with its exit status."""
+    """Run this script with another Python and exit with its exit status."""
     sys.exit(wait_for([*python, __file__, *arguments]))
 
 
@@ -188,7 +188,7 @@ def ensure_venv_module() -> None:
     """Install Debian's package for virtual environments if it is missing.
 
     Raises:
-        SetupError: It is missing and we may not install it.
+        SetupError: It is missing and may not be installed automatically.
     """
     if importlib.util.find_spec("ensurepip") is not None:
         return
@@ -196,7 +196,7 @@ def ensure_venv_module() -> None:
     if not may_install():
         raise SetupError(
             "this Python lacks ensurepip, which virtual environments need. "
-            f"Run: sudo apt-get install {package}, then this again."
+            f"Run: sudo apt-get install {package}, then repeat this command."
         )
     apt_install([package])
     importlib.invalidate_caches()
@@ -206,13 +206,13 @@ def ensure_venv_module() -> None:
 
 
 def ensure_system_packages() -> None:
-    """Install what the system lacks for tests on a real game.
+    """Install missing system packages for tests on real games.
 
     Raises:
-        SetupError: Something is missing and we may not or cannot install it; the message says what and how.
+        SetupError: A package is missing and cannot be installed automatically; the message says how to install it.
     """
     packages = system_packages.missing()
-    if not packages:  # another process may have installed it while we waited
+    if not packages:  # another process may have installed them while this one waited
         return
     if not may_install():
         raise SetupError(system_packages.advice(packages))
@@ -232,7 +232,7 @@ def apt_install(packages: list[str]) -> None:
     """Install Debian packages.
 
     Raises:
-        SetupError: It did not work; the message holds the end of the log.
+        SetupError: The installation failed; the message contains the end of the log.
     """
     names = " ".join(packages)
     prefix = root_prefix() or []
@@ -246,7 +246,7 @@ def apt_install(packages: list[str]) -> None:
 
 
 def root_prefix() -> list[str] | None:
-    """Return what to put before a command to run it as root without a question, or None."""
+    """Return the prefix of a command that runs it as root without a prompt, or None."""
     if sys.platform != "win32":
         if os.geteuid() == 0:
             return []
@@ -260,7 +260,7 @@ def root_prefix() -> list[str] | None:
 
 
 def is_current() -> bool:
-    """Return whether the virtual environment is complete and was made from the present files."""
+    """Return whether the virtual environment is complete and up to date."""
     try:
         return STAMP.read_text(encoding="utf-8") == fingerprint() and program("python").exists()
     except FileNotFoundError:
@@ -268,13 +268,13 @@ def is_current() -> bool:
 
 
 def fingerprint() -> str:
-    """Return a hash of what the virtual environment depends on: packages, pins, C sources, this folder and its Python.
+    """Return a hash of everything the virtual environment depends on: packages, pins, C sources, folder and Python.
 
     Raises:
-        FileNotFoundError: There is no virtual environment.
+        FileNotFoundError: The virtual environment does not exist.
     """
-    # pyvenv.cfg names the interpreter that made the environment, and its version. The C sources and setup.py are
-    # compiled when soulslab is installed, if there is a compiler by then.
+    # pyvenv.cfg contains the interpreter that created the environment, and its version. The C sources and setup.py are
+    # compiled when soulslab is installed, if a compiler is available.
     files = [ROOT / "pyproject.toml", CONSTRAINTS, REQUIREMENTS, VENV / "pyvenv.cfg", ROOT / "setup.py"]
     files += sorted((ROOT / NATIVE).glob("*.[ch]"))
     parts = [file.read_bytes() for file in files]
@@ -283,14 +283,14 @@ def fingerprint() -> str:
 
 
 def set_up() -> None:
-    """Create the virtual environment and install soulslab with everything it needs.
+    """Create the virtual environment and install soulslab with all dependencies.
 
     Raises:
-        SetupError: A step failed; the message holds the end of the log.
+        SetupError: A step failed; the message contains the end of the log.
     """
     started = time.monotonic()
     if UNFINISHED.exists() or not is_usable():
-        # pip does not detect a package whose installation was interrupted, so the environment is made again.
+        # pip does not detect a package whose installation was interrupted, so the environment is recreated.
         shutil.rmtree(VENV, ignore_errors=True)
     VENV.mkdir(exist_ok=True)
     STAMP.unlink(missing_ok=True)
@@ -301,15 +301,15 @@ def set_up() -> None:
             ensure_venv_module()
             install_phase("virtual environment", [sys.executable, "-m", "venv", str(VENV)])
         pip = [str(program("python")), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
-        # requirements.txt lists every package, so no dependency is looked up, and none is installed without a hash.
+        # requirements.txt lists every package, so no dependency is resolved or installed without a hash.
         install_phase("packages", [*pip, "--no-deps", "--require-hashes", "-r", str(REQUIREMENTS)])
-        # torch is installed by itself: its builds differ in their hashes and in the packages that they need.
+        # torch is installed separately: its builds differ in their hashes and dependencies.
         pip += ["-c", str(CONSTRAINTS)]
         install_phase(f"torch {pinned('torch')}", [*pip, f"torch=={pinned('torch')}"])
         # The pinned setuptools builds the clock libraries; an isolated build would download one without a hash.
         install_phase("soulslab", [*pip, "--no-build-isolation", "-e", f"{ROOT}[{EXTRAS}]"])
     except SetupError:
-        UNFINISHED.unlink(missing_ok=True)  # pip has tidied up after its own failure
+        UNFINISHED.unlink(missing_ok=True)  # pip has cleaned up after its failure
         raise
     write_atomically(STAMP, fingerprint())
     UNFINISHED.unlink()
@@ -317,20 +317,20 @@ def set_up() -> None:
 
 
 def is_usable() -> bool:
-    """Return whether the virtual environment was made in this folder, starts and has pip."""
+    """Return whether the virtual environment was created in this folder, starts, and has pip."""
     config, python = VENV / "pyvenv.cfg", program("python")
     if not config.exists() or not python.exists():
         return False
-    if str(VENV) not in config.read_text(encoding="utf-8"):  # moved or copied: its programs name the old place
+    if str(VENV) not in config.read_text(encoding="utf-8"):  # it was moved or copied: its programs use the old path
         return False
     return subprocess.call([str(python), "-c", "import pip"], stderr=subprocess.DEVNULL) == 0  # noqa: S603
 
 
 def pinned(package: str) -> str:
-    """Return the version that the constraints file names for a package.
+    """Return the version of a package in the constraints file.
 
     Raises:
-        SetupError: It names none.
+        SetupError: The file does not contain the package.
     """
     match = re.search(rf"^{package}==(\S+)$", CONSTRAINTS.read_text(encoding="utf-8"), re.MULTILINE)
     if match is None:
@@ -339,7 +339,7 @@ def pinned(package: str) -> str:
 
 
 def install_phase(name: str, command: list[str]) -> None:
-    """Run one command of the set-up, its output to the log.
+    """Run one command of the set-up, with its output in the log.
 
     Raises:
         SetupError: It failed.
@@ -352,7 +352,7 @@ def install_phase(name: str, command: list[str]) -> None:
 
 @contextlib.contextmanager
 def phase(name: str, log_path: Path) -> Iterator[IO[bytes]]:
-    """Show the name of a phase while it runs and its duration after it; open the log for it."""
+    """Show the name of a phase while it runs, and its duration at the end; open the log for it."""
     started = time.monotonic()
     sys.stderr.write(f"  {name} ...")
     sys.stderr.flush()
@@ -366,11 +366,11 @@ def phase(name: str, log_path: Path) -> Iterator[IO[bytes]]:
 
 
 def call(command: list[str], log: IO[bytes], environment: dict[str, str] | None = None) -> int:
-    """Run a command with its output in the log and return its exit status; 127 if it does not start."""
+    """Run a command with its output in the log, and return its exit status; 127 if it does not start."""
     log.write(f"\n$ {' '.join(command)}\n".encode())
     log.flush()
     try:
-        # No standard input: a question would wait for ever behind the log.
+        # No standard input: a prompt, which would be hidden in the log, would block forever.
         return subprocess.call(  # noqa: S603
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment, cwd=ROOT
         )
@@ -380,13 +380,13 @@ def call(command: list[str], log: IO[bytes], environment: dict[str, str] | None 
 
 
 def log_tail() -> str:
-    """Return the end of the log, to stand under an error message."""
+    """Return the end of the log, to be appended to an error message."""
     lines = LOG.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES_ON_FAILURE:]
     return f"\nThe end of {LOG}:\n" + "\n".join(f"  | {line}" for line in lines)
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all."""
+    """Write a file atomically."""
     part = path.with_suffix(".part")
     part.write_text(text, encoding="utf-8")
     part.replace(path)
@@ -394,7 +394,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def locked() -> Iterator[None]:
-    """Let one set-up run at a time (``make -j check test``); a process that dies loses the lock."""
+    """Allow one set-up at a time (``make -j check test``); the lock is released when the process ends."""
     with LOCK.open("ab") as handle:
         if sys.platform == "win32":
             import msvcrt  # noqa: PLC0415
@@ -403,7 +403,7 @@ def locked() -> Iterator[None]:
                 try:
                     msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK, 1)
                     break
-                except OSError:  # LK_LOCK gives up after ten seconds; a set-up takes longer
+                except OSError:  # LK_LOCK gives up after ten seconds, but a set-up takes longer
                     continue
         else:
             import fcntl  # noqa: PLC0415

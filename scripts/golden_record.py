@@ -1,6 +1,6 @@
 """Record what the environments return for fixed seeds and actions, and compare two records.
 
-A change that must not alter behaviour is checked with a record of the code before it::
+To verify that a change does not alter behaviour, compare it with a record of the code before the change::
 
     git worktree add ../before main
     (cd ../before && python scripts/golden_record.py write /tmp/before.json)
@@ -28,13 +28,13 @@ import soulslab  # noqa: F401  (registers the ids)
 
 N_EPISODES = 20
 MAX_STEPS = 120
-#: Entries of info that are measured in wall time, or that name a process.
+#: Entries of info that depend on wall time or on the process.
 UNSTABLE_INFO = frozenset({"late_s"})
 #: Entries of each recorded step; a reset has the first two.
 PARTS = ("observation", "info", "reward", "terminated", "truncated")
 
 LIVE = {"size_px": (160, 90)}
-#: A window that stands in for another game begins its first fight with this seed.
+#: Seed of the first fight of a window that is a stand-in for another game.
 SEED = {"launch_seed": 0}
 STAND_IN = {"stand_in": True, **LIVE, **SEED}
 #: Name of each case: id and options.
@@ -66,7 +66,7 @@ VECTOR: dict[str, tuple[str, int, dict[str, Any]]] = {
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON holds it; arrays as their type, shape and bytes."""
+    """Return a value in a form that JSON supports; arrays as their type, shape and hash."""
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             return [plain(entry) for entry in value]
@@ -91,13 +91,13 @@ def info_of(info: Mapping[str, Any]) -> dict[str, str]:
 
 
 def choose(rng: np.random.Generator, space: gymnasium.Space[Any], mask: Any) -> Any:
-    """Return an action that the mask allows."""
+    """Sample an action that the mask allows."""
     if isinstance(space, gymnasium.spaces.Discrete):
-        allowed = np.arange(space.n) if mask is None else np.flatnonzero(np.asarray(mask))
+        allowed = np.flatnonzero(mask) if mask is not None else np.arange(space.n)
         return int(rng.choice(allowed)) + int(space.start)
     if isinstance(space, gymnasium.spaces.MultiBinary):
         return rng.integers(0, 2, space.shape, dtype=space.dtype)
-    raise NotImplementedError(f"no action is drawn from {space}")
+    raise NotImplementedError(f"sampling from {space} is not supported")
 
 
 def single_rows(env: gymnasium.Env[Any, Any], n_episodes: int) -> Iterator[list[Any]]:
@@ -116,7 +116,7 @@ def single_rows(env: gymnasium.Env[Any, Any], n_episodes: int) -> Iterator[list[
 
 
 def vector_rows(envs: gymnasium.vector.VectorEnv[Any, Any, Any], n_episodes: int) -> Iterator[list[Any]]:
-    """Play as many steps as the episodes have together and yield them as one episode."""
+    """Play as many steps as the episodes have in total, and yield them as one episode."""
     rng = np.random.default_rng(0)
     observation, info = envs.reset(seed=0)
     steps: list[Any] = [[digest(observation), info_of(info)]]
@@ -155,7 +155,7 @@ def write(path: Path, n_episodes: int, cases: list[str]) -> None:
 
 
 def compare(before: Path, after: Path) -> int:
-    """Print the first difference of each case; return their number."""
+    """Print the first difference of each case; return the number of cases that differ."""
     old, new = (json.loads(path.read_text()) for path in (before, after))
     n_different = 0
     for name in sorted(old.keys() | new.keys()):
@@ -166,7 +166,7 @@ def compare(before: Path, after: Path) -> int:
 
 
 def _difference(old: list[Any] | None, new: list[Any] | None) -> str:
-    if old is None or new is None:
+    if not old or not new:
         return "is in one record only"
     if len(old) != len(new):
         return f"{len(old)} and {len(new)} episodes"

@@ -1,11 +1,11 @@
-"""Draws how a boss's health is found in the memory of the built-in fight: ``docs/images/memory_layout.svg``.
+"""Draw how a boss's health is found in the memory of the built-in fight: ``docs/images/memory_layout.svg``.
 
 ::
 
     .venv/bin/python scripts/memory_picture.py
 
-Everything in the picture is taken from the layout that Elden Ring's profile gives; only where the heaps start is made
-up, as the system decides that anew in each process.
+The picture shows the memory layout that Elden Ring's profile gives. Only the addresses of the heaps are examples, as
+the system chooses them in each process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROW, FONT = 0.42, 9.5
 
 
 def main() -> None:
-    """Draw it."""
+    """Draw the picture."""
     mpl.rcParams.update({"svg.fonttype": "none", "font.family": "DejaVu Sans Mono", "svg.hashsalt": "soulslab"})
     figure = Figure(figsize=(12.4, 6.3), facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1))
@@ -44,11 +44,11 @@ def main() -> None:
 
 
 def _draw_code(axes: Axes, layout: Layout, text: str) -> None:
-    """Draw the code that the pattern of the base ``world`` finds, and where its operand leads."""
+    """Draw the code that the pattern of the base ``world`` finds, and the target of its operand."""
     pattern = Pattern.parse(text)
     start, code = next((place.offset, data) for place, data in layout.constants if place.region == PROGRAM)
     at = next(i for i in range(len(code)) if _matches(pattern, code[i : i + len(pattern)]))
-    door = next(one for one in layout.doors)
+    door = next(one for one in layout.fight_pointers)
     axes.text(0.3, 6.25, f"the program  {STARTS[PROGRAM]:#x}", fontsize=11, weight="bold", color=INK)
     axes.text(0.3, 5.85, f".text + {at:#x}: code that the pattern finds", fontsize=FONT, color=INK)
     for i, byte in enumerate(code[at : at + len(pattern)]):
@@ -58,8 +58,8 @@ def _draw_code(axes: Axes, layout: Layout, text: str) -> None:
     displacement = int.from_bytes(code[at + 3 : at + 7], "little", signed=True)
     operand = STARTS[PROGRAM] + start + at + 7 + displacement
     behind = STARTS[PROGRAM] + start + at + 7
-    axes.text(2.0, 4.95, "mov rax, [rip + displacement]: it counts", fontsize=FONT, color=INK)
-    axes.text(2.0, 4.65, f"from the instruction's end, {behind:#x} + {displacement:#x}", fontsize=FONT, color=INK)
+    axes.text(2.0, 4.95, "mov rax, [rip + displacement]: relative", fontsize=FONT, color=INK)
+    axes.text(2.0, 4.65, f"to the instruction's end, {behind:#x} + {displacement:#x}", fontsize=FONT, color=INK)
     axes.text(0.3, 3.95, ".data: a cell of the program", fontsize=FONT, color=INK)
     _cell(axes, (0.3, 3.4), f"{operand:#x}", f"{_target(door):#x}")
     axes.text(0.3, 3.05, "null while the game loads", fontsize=FONT, color=INK)
@@ -69,7 +69,7 @@ def _draw_code(axes: Axes, layout: Layout, text: str) -> None:
 def _draw_chain(axes: Axes, layout: Layout) -> None:
     """Draw the objects from the world to the boss's health."""
     pointers = {(one.at.region, one.at.offset): one for one in layout.pointers}
-    world = next(one for one in layout.doors).to.offset
+    world = next(one for one in layout.fight_pointers).to.offset
     begin, end = (pointers[FIGHT, world + offset] for offset in (0x1F1B8, 0x1F1C0))
     axes.text(7.2, 6.25, "objects on the heap, new ones for each fight", fontsize=11, weight="bold", color=INK)
     axes.text(7.2, 5.85, f"the world  {STARTS[FIGHT] + world:#x}", fontsize=FONT, color=INK)
@@ -82,8 +82,8 @@ def _draw_chain(axes: Axes, layout: Layout) -> None:
     for i, slot in enumerate(slots):
         one = pointers.get((FIGHT, slot))
         holds = f"{_target(one):#x}" if one else "0"
-        _cell(axes, (7.2, y - i * ROW), f"[{i}]", holds, note=_who(layout, one))
-    chosen = next(i for i, slot in enumerate(slots) if "10000850" in _who(layout, pointers.get((FIGHT, slot))))
+        _cell(axes, (7.2, y - i * ROW), f"[{i}]", holds, note=_entity_id(layout, one))
+    chosen = next(i for i, slot in enumerate(slots) if "10000850" in _entity_id(layout, pointers.get((FIGHT, slot))))
     boss = pointers[FIGHT, slots[chosen]]
     modules = pointers[FIGHT, boss.to.offset + 0x190]
     data = pointers[FIGHT, modules.to.offset]
@@ -111,16 +111,16 @@ def _target(pointer: Pointer) -> int:
     return STARTS[pointer.to.region] + pointer.to.offset
 
 
-def _who(layout: Layout, pointer: Pointer | None) -> str:
-    """Return whom a slot leads to."""
+def _entity_id(layout: Layout, pointer: Pointer | None) -> str:
+    """Return the id of the entity that a slot points to."""
     if pointer is None:
-        return "nobody"
+        return "null"
     ids = {place.offset: data for place, data in layout.constants if place.region == FIGHT and len(data) == 4}
     return f"id {int.from_bytes(ids[pointer.to.offset + 0x1E8], 'little')}"
 
 
 def _cell(axes: Axes, corner: tuple[float, float], label: str, content: str, note: str = "") -> None:
-    """Draw a cell: where it is, what it holds, and what that means."""
+    """Draw a cell with its address, its content, and the meaning of the content."""
     x, y = corner
     axes.add_patch(Rectangle((x, y), 1.5, ROW, facecolor=FIXED, edgecolor=INK))
     axes.add_patch(Rectangle((x + 1.5, y), 2.6, ROW, facecolor=CELL, edgecolor=INK))

@@ -29,7 +29,7 @@ import msgspec
 from soulslab.arena.duel_state import DUEL_FIELDS
 from soulslab.arena.features import FEATURE_NAMES, feature_bounds
 from soulslab.arena.quantities import QUANTITIES
-from soulslab.arena.relative import RELATIVE_SCALARS
+from soulslab.arena.relative_features import RELATIVE_SCALARS
 from soulslab.config import describe_settings
 from soulslab.envs.registration import SOULS_IDS
 from soulslab.games import profile_path
@@ -111,13 +111,13 @@ def duel_table(what: str) -> str:
 
 
 def key_table(game: str) -> str:
-    """Return the actions of a game and their keys."""
+    """Return a table of the actions of a game and their keys."""
     keys = load_profile(profile_path(Path(game))).keys
     return _table(("in the game", "key"), ((name.replace("_", " "), f"`{key}`") for name, key in keys.items()))
 
 
 def boss_table(game: str) -> str:
-    """Return the bosses of a game, their environments, and the facts that are not published."""
+    """Return a table of the bosses of a game, their environments, and the facts that are not published."""
     rows = []
     for boss in boss_names(game):
         facts = load_boss_facts(game, boss)
@@ -127,7 +127,7 @@ def boss_table(game: str) -> str:
 
 
 def recipe_table(_: str) -> str:
-    """Return the facts of a boss that may be missing, and how to record each of them."""
+    """Return a table of the facts of a boss that may be missing, and how to record each of them."""
     return _table(("fact", "how to record it"), ((f"`{fact}`", how) for fact, how in RECIPES.items()))
 
 
@@ -136,7 +136,7 @@ def _codes(names: Iterable[str]) -> str:
 
 
 def message_table(what: str) -> str:
-    """Return the summary of a message and a table of its numbers with their TensorBoard and Prometheus names."""
+    """Return the summary of a message, and a table of its numbers with their TensorBoard and Prometheus names."""
     (kind,) = (kind for kind in MESSAGES if kind.__name__ == what)
     rows = [(f"`{n.field}`", n.doc, _tag(n), _metric(n.metric, n.label)) for n in numbers(kind)]
     named = name_tag(kind)
@@ -158,7 +158,7 @@ def _metric(name: str, label: str) -> str:
 
 
 def results_table(what: str) -> str:
-    """Return the tables of a benchmark, which are kept in docs/results, with their machine."""
+    """Return the tables of a benchmark's results in docs/results, and the machine that they were measured on."""
     rows = msgspec.json.decode((RESULTS / f"{what}.json").read_bytes(), type=list[dict[str, Any]])
     machine = ", ".join(f"{name} {value}" for name, value in rows[0]["machine"].items())
     tables: dict[str, list[dict[str, Any]]] = {}
@@ -168,7 +168,7 @@ def results_table(what: str) -> str:
         tables.setdefault(title, []).append(row)
     if what == "fights":
         tables = {title: _by_phase(group) for title, group in tables.items()}
-    # This table is only for readers of the JSON file; it is too long for a page.
+    # This table is too long for a page; readers of the JSON file can use it.
     tables.pop("each run", None)
     parts = []
     for title, group in tables.items():
@@ -178,7 +178,7 @@ def results_table(what: str) -> str:
 
 
 def _by_phase(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row per boss and player, with the share of fights won in each phase."""
+    """Return one row per boss and player, with the share of fights won in each phase."""
     merged: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         key = (row["boss"], row["player"])
@@ -195,7 +195,7 @@ def _cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    return "-" if value is None else str(value)
+    return str(value) if value is not None else "-"
 
 
 _KINDS: dict[str, Callable[[str], str]] = {

@@ -1,8 +1,8 @@
 """Write ``constraints.txt`` and ``requirements.txt`` from the installed packages; run it with ``make pin``.
 
-``constraints.txt`` holds the versions. ``requirements.txt`` holds the same versions with the SHA-256 hashes of all
-files of a release, so that the set-up on any system and Python refuses a file that was altered. ``uv`` looks up the
-hashes; it has to be on PATH or in the virtual environment (``.venv/bin/pip install uv``).
+``constraints.txt`` contains the versions. ``requirements.txt`` contains the same versions with the SHA-256 hashes of
+all files of a release, so that the set-up rejects a modified file on any system and Python. ``uv`` looks up the hashes;
+it has to be on PATH or in the virtual environment (``.venv/bin/pip install uv``).
 
 To raise every version: ``.venv/bin/pip install --upgrade -e .[siphon,window,learn,tune,peers,dev,docs]``, then
 ``make pin``, then ``make check test``. Use the oldest Python that soulslab supports, because packages drop old ones.
@@ -25,26 +25,26 @@ CONSTRAINTS = ROOT / "constraints.txt"
 REQUIREMENTS = ROOT / "requirements.txt"
 OLDEST_PYTHON = "3.11"
 ROOT_PACKAGE = "soulslab[siphon,window,learn,tune,peers,dev,docs]"
-#: EldenGym is installed without its dependencies: it imports none of anthropic and ipykernel, nor a second OpenCV.
+#: EldenGym is installed without its dependencies: it does not import anthropic, ipykernel and its build of OpenCV.
 #: setuptools builds the clock libraries.
 WITHOUT_DEPENDENCIES = ("eldengym", "setuptools")
 #: pip and wheel belong to the virtual environment.
 NOT_PINNED = {"soulslab", "pip", "wheel"}
-#: Its builds for different processors have the same version and different hashes.
+#: Builds of torch for different processors have the same version and different hashes.
 NOT_HASHED = "torch"
 CONSTRAINTS_HEADER = """\
 # Exact versions of every package that soulslab is built, tested and measured with. Written by scripts/pin.py.
 """
 REQUIREMENTS_HEADER = """\
-# The packages of constraints.txt but torch, with the hashes of their files. Written by scripts/pin.py.
+# The packages of constraints.txt except for torch, with the hashes of their files. Written by scripts/pin.py.
 """
 
 
 def pins() -> dict[str, str]:
     """Return the installed version of each package that soulslab needs, directly or indirectly.
 
-    The part of a version after "+" is left out: it names a build (torch's "+cpu"), and which one fits depends on the
-    machine.
+    The part of a version after "+" is removed: it identifies a build (torch's "+cpu"), and the machine determines which
+    build is suitable.
     """
     found = {name: distribution(name).version for name in WITHOUT_DEPENDENCIES}
     seen: set[str] = set()
@@ -59,7 +59,7 @@ def pins() -> dict[str, str]:
         for text in installed.requires or []:
             needed = Requirement(text)
             extras = wanted.extras or {""}
-            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+            if not needed.marker or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
                 waiting.append(needed)
     return {name: found[name] for name in sorted(found) if name not in NOT_PINNED}
 

@@ -1,8 +1,8 @@
-"""Writes ``rpc/public/siphon_service_pb2.py`` and ``.pyi``; run it after a change of ``siphon_service.proto``.
+"""Write ``rpc/public/siphon_service_pb2.py`` and ``.pyi``; run it after a change of ``siphon_service.proto``.
 
-The code that protoc itself generates registers the messages in protobuf's one pool per process, where they would clash
-with those of a public client in the same process, and it refuses every runtime that is older than the compiler. So the
-compiled description is kept instead, in a pool of its own, and protobuf makes the classes from it.
+The code that protoc generates registers the messages in protobuf's global pool, where they would conflict with the
+messages of a public client in the same process, and it rejects runtimes that are older than the compiler. Instead, this
+script stores the compiled description, and protobuf creates the classes from it in a separate pool.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Message:
 
 
 def generate() -> dict[Path, str]:
-    """Return what the generated files have to contain."""
+    """Return the content of the generated files."""
     with tempfile.TemporaryDirectory() as folder:
         compiled = Path(folder) / "compiled"
         include = Path(grpc_tools.__file__).parent / "_proto"
@@ -79,7 +79,7 @@ def generate() -> dict[Path, str]:
             ["protoc", f"-I{FOLDER}", f"-I{include}", f"--descriptor_set_out={compiled}", str(PROTO)],
         )
         if status:
-            sys.exit(f"protoc refused {PROTO.name}")
+            sys.exit(f"protoc rejected {PROTO.name}")
         (file,) = FileDescriptorSet.FromString(compiled.read_bytes()).file
     for message in file.message_type:
         for field in message.field:
@@ -95,7 +95,7 @@ def generate() -> dict[Path, str]:
 
 
 def _stub(message: DescriptorProto) -> str:
-    """Return the type of one message."""
+    """Return the type definition of one message."""
     fields = [(field.name, _type(field), field.label == F.LABEL_REPEATED) for field in message.field]
     if not fields:
         return f"\nclass {message.name}(Message): ...\n"
@@ -108,7 +108,7 @@ def _stub(message: DescriptorProto) -> str:
 
 
 def _type(field: FieldDescriptorProto) -> str:
-    """Return the Python type of a field, without regard to its being repeated."""
+    """Return the Python type of one element of a field."""
     return field.type_name.rpartition(".")[2] if field.type == F.TYPE_MESSAGE else TYPES[field.type]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from soulslab.arena.binding import Binding
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.window.memory.process_name import set_process_name
 from soulslab.arena.window.memory.profile_memory import ProfileMemory

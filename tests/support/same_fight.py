@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from soulslab.arena.features import FEATURE_NAMES
-from soulslab.arena.relative import RELATIVE_NAMES
+from soulslab.arena.relative_features import RELATIVE_NAMES
 from support.players import script
 
 #: All reward terms, so that each is compared.

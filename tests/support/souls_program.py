@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from soulslab.arena.window.memory.layout import PROGRAM, Layout, Place, synthesise
-from soulslab.arena.window.memory.program import PREFERRED_BASE
+from soulslab.arena.window.memory.program_headers import PREFERRED_BASE
 from soulslab.errors import MemoryAccessError
 from soulslab.games.facts import GAMES
 from soulslab.siphon.attributes.value_codecs import Codec
@@ -276,11 +276,11 @@ def _header(profile: Profile, layout: Layout, pieces: list[tuple[Place, bytes]])
         f"#define HEAVY_DAMAGE {HEAVY_DAMAGE}",
         *(f"#define KEY_{action.upper()} {KEYS[profile.keys[action]].virtual_key:#x}" for action in ACTIONS),
     ]
-    doors = set(layout.doors)
+    fight_pointers = set(layout.fight_pointers)
     moving = [(layout.places[name], one) for name, one in layout.attributes.items() if one.is_moving]
     tables = {
         "piece pieces": [f'{_at(place)}, {len(data)}, "{_text(data)}"' for place, data in pieces],
-        "pointer pointers": [f"{_at(one.at)}, {_at(one.to)}, {int(one in doors)}" for one in layout.pointers],
+        "pointer pointers": [f"{_at(one.at)}, {_at(one.to)}, {int(one in fight_pointers)}" for one in layout.pointers],
         "place places": [f'"{name}", {_at(place)}' for name, place in layout.places.items()],
         # The counter of whole milliseconds is the play time of the save, which does not depend on the speed.
         "moving movings": [

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.quantities import BLOCK_ORIGIN_M
 from soulslab.games import profile_path
 from soulslab.games.arena.fake import PID, WINDOW_PX, FakeArena

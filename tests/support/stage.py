@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from soulslab.arena.boss import start_move
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.duel import duel_tick
-from soulslab.arena.knight import load_knight
+from soulslab.arena.boss_rules import start_move
+from soulslab.arena.duel_rules import duel_tick
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.arena.vocabulary import NOTHING
 

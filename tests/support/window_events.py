@@ -3,8 +3,8 @@
 import sys
 import time
 
+from soulslab.arena.window.panda_window import Window
 from soulslab.arena.window.settings import WindowSettings
-from soulslab.arena.window.window import Window
 
 TITLE = "window events"
 

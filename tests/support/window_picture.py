@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from soulslab.arena.window.game import Game, new_fight
+from soulslab.arena.window.game_loop import Game, new_fight
+from soulslab.arena.window.panda_window import Window
 from soulslab.arena.window.settings import WindowSettings
-from soulslab.arena.window.window import Window
 
 N_TICKS = 90
 

@@ -1,19 +1,19 @@
-"""Which attributes of a game's memory make a boss duel: the ``[duel]`` table of a profile.
+"""The ``[duel]`` table of a profile: which attributes of the game's memory hold the quantities of a boss duel.
 
 ::
 
     [duel]
-    axes = "xzy"                       # what a stored position holds, in order; z is the height
+    axes = "xzy"                       # order of the components of a stored position; z is the height
 
     [duel.attributes]                  # quantity = attribute
     "player.hp" = "player.hp"
     "boss.animation" = "iudex.animation"
 
-    [duel.player_animations]           # only where the attribute is a number
+    [duel.player_animations]           # only if the attribute is a number
     RollingMedium = 27000
 
-Both ways are needed: environments read a fight out of a game, and the built-in game lays its own fight out as another
-game's profile says. What the quantities are is told in `soulslab.arena.quantities`.
+A binding is used in both directions: environments read a fight from a game's memory, and the built-in game writes its
+fight to memory in the layout of another game's profile. `soulslab.arena.quantities` defines the quantities.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from soulslab.errors import ConfigError, ProfileError, did_you_mean
 _TEXTS = ("utf8", "utf16")
 _BITS = ("bool", "flag")
 _FLOATS = ("f32", "f64")
-#: What names of animations begin with that are but numbers.
+#: Prefix of the names of animations of which only the number is known.
 UNNAMED = "#"
-#: A height, x and y in each order that games store them in.
+#: Orders in which games store x, y and the height z.
 _AXES = ("xyz", "xzy", "yxz", "yzx", "zxy", "zyx")
 
 
 class Stored(Protocol):
-    """How an attribute is stored: `soulslab.siphon.profile.Attribute`."""
+    """Storage of an attribute, as in `soulslab.siphon.profile.Attribute`."""
 
     @property
     def type(self) -> str:
-        """Its type."""
+        """Type of the stored value."""
         ...
 
     @property
     def length(self) -> int:
-        """Numbers of a vector, or bytes of a text."""
+        """Number of components of a vector, or number of bytes of a text."""
         ...
 
     @property
     def scale(self) -> float:
-        """Not 1 makes a whole number a fraction."""
+        """Factor of the stored value; a factor other than 1 makes an integer a fraction."""
         ...
 
 
@@ -63,8 +63,8 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     Attributes:
         attributes: Attribute of each quantity.
-        axes: What a stored position or direction holds, in order; z is the height.
-        player_animations: Number of each of the player's animations, where the attribute is a number.
+        axes: Order of the components of a stored position or direction; z is the height.
+        player_animations: Number of each player animation, if the attribute is a number.
         boss_animations: The same for the boss.
     """
 
@@ -75,15 +75,15 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Binding:
-    """Translates between a fight and the attributes of a profile.
+    """Converts between the quantities of a fight and the attributes of a profile.
 
     Args:
         table: The profile's ``[duel]`` table.
         attributes: The profile's attributes.
-        source: Its file, for errors.
+        source: Path of the profile, for error messages.
 
     Attributes:
-        attributes: Attribute of each quantity.
+        attributes: Attribute name of each quantity.
 
     Raises:
         ProfileError: The table is malformed, or an attribute does not fit its quantity.
@@ -94,10 +94,10 @@ class Binding:
             return ProfileError(problem, path=f"duel.{place}" if place else "duel", source=source)
 
         if table is None:
-            raise error("is missing: nothing says which attributes make a fight", "")
+            raise error("is missing; the profile does not state which attributes hold a fight", "")
         self._table = check(dict(table), _Table, error)
         self._stored = attributes
-        for problem, place in self._mistakes():
+        for problem, place in self._problems():
             raise error(problem, place)
         self.attributes: Mapping[str, str] = self._table.attributes
         self._quantities = {name: quantity for quantity, name in self.attributes.items()}
@@ -109,15 +109,15 @@ class Binding:
         self._names = {which: {number: name for name, number in table.items()} for which, table in tables.items()}
 
     def has(self, *quantities: str) -> bool:
-        """Tell whether all of these quantities are known of the game."""
+        """Return whether the profile has an attribute for each of these quantities."""
         return all(quantity in self.attributes for quantity in quantities)
 
-    # --- from a game ----------------------------------------------------------------------------------------
+    # --- reading a game -------------------------------------------------------------------------------------
 
     def decode(self, quantity: str, stored: Any) -> Value:
-        """Return a quantity from what its attribute was read as.
+        """Return the value of a quantity, given the value that was read from its attribute.
 
-        An animation whose number is in no table is `UNNAMED` and the number: unknown, but told apart.
+        An animation whose number is not in the table is returned as `UNNAMED` followed by the number.
         """
         kind = QUANTITIES[quantity].kind
         if kind == "vector":
@@ -129,11 +129,11 @@ class Binding:
         return stored
 
     def encode(self, quantity: str, value: Value) -> Any:
-        """Return what has to be written to a quantity's attribute."""
+        """Return the value to write to the attribute of a quantity."""
         return self.encoder(quantity)(value)
 
     def encoder(self, quantity: str) -> Callable[[Value], Any]:
-        """Return what does that again and again: the table is looked up once."""
+        """Return the conversion function of `encode` for one quantity; it is cached."""
         encoder = self._encoders.get(quantity)
         if encoder is None:
             encoder = self._encoders[quantity] = self._make_encoder(quantity)
@@ -153,41 +153,41 @@ class Binding:
             return str if stored.type in _TEXTS else (lambda value: self._numbers[quantity].get(value, -1))
         return float if is_fraction else math.ceil if facts.rounds_up else int
 
-    # --- of the built-in game -------------------------------------------------------------------------------
+    # --- the built-in game ----------------------------------------------------------------------------------
 
     def values(self, game: LiveFight) -> dict[str, Any]:
-        """Return the value of each attribute that is bound."""
+        """Return the value of each bound attribute."""
         return {
             name: self.encode(quantity, QUANTITIES[quantity].get(game)) for quantity, name in self.attributes.items()
         }
 
     def apply(self, game: LiveFight, written: Mapping[str, Any]) -> None:
-        """Take over what somebody wrote to attributes. What a game computes anew in each tick stays as it is."""
+        """Apply values that were written to attributes; quantities that the game recomputes each tick are skipped."""
         for name, stored in written.items():
             quantity = self._quantities.get(name)
             put = QUANTITIES[quantity].put if quantity else None
             if quantity and put is not None:
                 put(game, self.decode(quantity, stored))
 
-    def _mistakes(self) -> Iterator[tuple[str, str]]:
+    def _problems(self) -> Iterator[tuple[str, str]]:
         if self._table.axes not in _AXES:
             yield f"must be the letters x, y and z in some order, not {self._table.axes!r}", "axes"
         seen: dict[str, str] = {}
         for quantity, name in self._table.attributes.items():
             place = join_place("attributes", quantity)
             if quantity not in QUANTITIES:
-                yield f"is no quantity of a fight{did_you_mean(quantity, QUANTITIES)}", place
+                yield f"is not a quantity of a fight{did_you_mean(quantity, QUANTITIES)}", place
             elif name not in self._stored:
                 yield f"there is no attribute {name!r}{did_you_mean(name, self._stored)}", place
             elif name in seen:
-                yield f"attribute {name!r} is {seen[name]} already", place
+                yield f"attribute {name!r} is already bound to {seen[name]}", place
             elif problem := _misfit(QUANTITIES[quantity], self._stored[name]):
                 yield f"attribute {name!r} {problem}", place
             seen[name] = quantity
         for which in ("player", "boss"):
-            yield from self._animation_mistakes(which)
+            yield from self._animation_problems(which)
 
-    def _animation_mistakes(self, which: str) -> Iterator[tuple[str, str]]:
+    def _animation_problems(self, which: str) -> Iterator[tuple[str, str]]:
         name = self._table.attributes.get(f"{which}.animation", "")
         numbers: dict[str, int] = getattr(self._table, f"{which}_animations")
         place = f"{which}_animations"
@@ -196,12 +196,12 @@ class Binding:
         known: dict[int, str] = {}
         for animation, number in numbers.items():
             if number in known:
-                yield f"{number} stands for {known[number]!r} already", join_place(place, animation)
+                yield f"{number} is already the number of {known[number]!r}", join_place(place, animation)
             known[number] = animation
 
 
 def _misfit(quantity: Quantity, stored: Stored) -> str:
-    """Return why an attribute cannot hold a quantity; "" if it can."""
+    """Return why an attribute cannot hold a quantity, or "" if it can."""
     if quantity.kind == "bytes":
         is_fit = stored.type == "bytes" and stored.length == quantity.length
         return "" if is_fit else f"must be {quantity.length} bytes"

@@ -1,7 +1,7 @@
-"""Boss files: a boss as data, read from TOML and checked down to the last number.
+"""Boss files: a boss as data, read from TOML and validated.
 
-A boss is a file in ``bosses/`` or any path that the user gives. ``load_boss`` turns it into the structs below; a
-mistake is a `BossFileError` that names its place, such as ``moves[2].windows[0].damage``.
+A boss is a file in ``bosses/``, or any path that the user gives. ``load_boss`` returns the structs below; an invalid
+value raises a `BossFileError` with its place, such as ``moves[2].windows[0].damage``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ BOSS_DIR = Path(__file__).parent / "bosses"
 MAX_MOVES = 24
 MAX_WINDOWS = 8
 MAX_START_POSES = 16
-#: Room in the rules' tables for the windows and the follow-ups of all moves together.
+#: Capacity of the rules' tables for the windows and the follow-ups of all moves together.
 MAX_WINDOWS_OF_ALL = 64
 MAX_FOLLOW_UPS_OF_ALL = 64
-#: No number in a boss file is greater than this, so that the rules never meet infinity.
+#: Upper bound of the magnitude of every number in a boss file, so that the rules never compute with infinity.
 MAX_NUMBER = 1_000_000
-#: The riposte's two animations belong to the rules, so a boss file cannot use them.
+#: The two animations of the riposte are reserved for the rules.
 MOVE_ANIMATIONS = (*BOSS_ATTACKS[:-2], "Attack1500")
 
 Positive = Annotated[float, Meta(gt=0)]
@@ -41,11 +41,11 @@ Pose = tuple[float, float, float, Angle]
 
 
 class _Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of everything that comes from a boss file."""
+    """Base of all structs of a boss file."""
 
 
 class Projectile(_Data, frozen=True):
-    """Thrown at the start of a window: ``count`` at once, ``spread_rad`` apart, straight ahead."""
+    """Projectiles thrown at the start of a window: ``count`` at once, ``spread_rad`` apart, straight ahead."""
 
     speed_m_s: Positive
     count: Annotated[int, Meta(ge=1, le=5)] = 1
@@ -55,17 +55,22 @@ class Projectile(_Data, frozen=True):
 
 
 class Window(_Data, frozen=True):
-    """A time in a move in which it hurts.
+    """Period of a move in which it can hit.
 
     Attributes:
-        start_s: Start and ``end_s`` end, from the start of the move.
+        start_s: Start, from the start of the move.
+        end_s: End, from the start of the move.
         damage: Hit points that a hit takes from the player.
-        reach_m: Beyond the bodies' radii; with a projectile it is not used.
-        arc_rad: Whole width, ``facing_rad`` to the left (+) or right (-) of straight ahead; 6.2832 is all around.
+        reach_m: Reach beyond the radii of the two bodies; not used with a projectile.
+        arc_rad: Full width of the arc; 6.2832 is a full circle.
+        facing_rad: Middle of the arc, to the left (+) or right (-) of straight ahead.
         knock_back: Name of a knock-back in ``knight.toml``.
         parry: Whether the player can parry it.
         tracking_rad_s: Turn rate towards the player from the previous window's end until ``aim_s`` before this one.
-        advance_m: Way forward in the ``advance_s`` before the window starts; contact with the player ends it.
+        aim_s: Time before the window at which tracking ends.
+        advance_m: Distance that the boss moves forward in the ``advance_s`` before the window; contact ends it.
+        advance_s: Duration of that movement.
+        projectile: Projectiles thrown at the start of the window, if any.
     """
 
     start_s: Seconds
@@ -84,7 +89,7 @@ class Window(_Data, frozen=True):
 
 
 class FollowUp(_Data, frozen=True):
-    """A move that may follow without a pause, tried in the order of the file."""
+    """A move that may follow without a pause; follow-ups are tried in the order of the file."""
 
     move: str
     probability: Share
@@ -98,13 +103,14 @@ class Move(_Data, frozen=True):
     Attributes:
         id: Name within the file.
         animation: ``Attack3000`` to ``Attack3015``, ``Attack3029``, or ``Attack1500`` for the change of phase.
-        windows: When it hurts; the time before the first is the wind-up.
-        recovery_s: From the last window's end to the end of the move.
-        weight: Share among the moves that fit when the boss chooses; 0 for moves that only follow others.
+        windows: Periods in which it can hit; the time before the first is the wind-up.
+        recovery_s: Time from the end of the last window to the end of the move.
+        weight: Relative probability among the moves that can be chosen; 0 for moves that only follow others.
         range_m: Distance to the player at which it is chosen.
-        bearing_rad: How far the player may be off the boss's nose, either side, as a least and a greatest angle.
-        cooldown_s: Time after its start before it is chosen again.
-        phases: In which phases it is chosen.
+        bearing_rad: Least and greatest angle of the player to either side of the boss's facing at which it is chosen.
+        cooldown_s: Time after its start in which it is not chosen again.
+        phases: Phases in which it is chosen.
+        follow_ups: Moves that may follow it without a pause.
     """
 
     id: str
@@ -120,31 +126,31 @@ class Move(_Data, frozen=True):
 
     @property
     def duration_s(self) -> float:
-        """Length of the whole move."""
+        """Duration of the whole move."""
         return self.windows[-1].end_s + self.recovery_s
 
 
 class PhaseTwo(_Data, frozen=True):
-    """The change to the second phase: below which share of health, with which move."""
+    """The change to the second phase: the share of health below which it happens, and its move."""
 
     below: Annotated[float, Meta(gt=0, lt=1)]
     move: str
 
 
 class Ground(_Data, frozen=True):
-    """The place of the fight: a round floor between walls, with a cliff on one side.
+    """The ground of the fight: a round floor between walls, with a cliff on one side.
 
     Attributes:
-        limits_m: Box of all positions, as (low, high) of x, y and z; observations are normalised with it.
-        centre_m: Middle of the floor, x and y.
-        radius_m: Of the floor.
+        limits_m: Limits of all positions, as (low, high) of x, y and z; observations are normalised with them.
+        centre_m: Centre of the floor, x and y.
+        radius_m: Radius of the floor.
         floor_m: Height of the floor.
         cliff_rad: Direction of the cliff from the centre as atan2(y, x).
-        cliff_width_rad: Angle that the cliff takes up.
-        reward_centre_m: Point towards which the reward term ``centre`` pulls.
-        player_pose: Start of the player (x, y, z, angle) unless a random pose is asked for.
-        player_poses_random: Starts of the player to draw from.
-        boss_pose: Start of the boss.
+        cliff_width_rad: Angular width of the cliff.
+        reward_centre_m: Point that the reward term ``centre`` refers to.
+        player_pose: Start pose of the player (x, y, z, angle) without ``random_pose``.
+        player_poses_random: Start poses of the player with ``random_pose``.
+        boss_pose: Start pose of the boss.
     """
 
     limits_m: tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
@@ -160,23 +166,26 @@ class Ground(_Data, frozen=True):
 
 
 class Boss(_Data, frozen=True):
-    """A boss file. Pairs are (phase 1, phase 2) unless they say otherwise.
+    """A boss file. Pairs are (phase 1, phase 2) unless stated otherwise.
 
     Attributes:
-        name: Shown to people.
+        name: Display name.
         hp: Hit points.
-        poise: Poise damage that staggers it; comes back with ``poise_regen_per_s``.
-        radius_m: Of its body.
-        walk_m_s: Speed near the player; beyond ``run_beyond_m`` it runs with ``run_m_s``.
+        poise: Poise damage that staggers the boss.
+        poise_regen_per_s: Rate at which the poise regenerates.
+        radius_m: Radius of its body.
+        walk_m_s: Walking speed.
+        run_m_s: Running speed.
+        run_beyond_m: Distance to the player beyond which it runs.
         turn_rad_s: Turn rate between attacks.
         keep_m: Distance (near, far) that it keeps between attacks.
-        pause_s: (least, most) pause between attacks, one pair per phase.
-        damage_scale: Factor on the damage of all moves.
-        stagger_s: Time that it is staggered (``SABreak``).
-        parried_s: Time that it is open to a riposte (``DamageParryEnemy1``).
+        pause_s: (least, greatest) pause between attacks, one pair for each phase.
+        damage_scale: Factor of the damage of all moves.
+        stagger_s: Duration of a stagger (``SABreak``).
+        parried_s: Time in which a parried boss is open to a riposte (``DamageParryEnemy1``).
         phase_two: The change of phase.
-        ground: Where it fights.
-        moves: What it does.
+        ground: The ground of the fight.
+        moves: Its attacks.
     """
 
     name: str
@@ -204,15 +213,15 @@ def boss_names() -> tuple[str, ...]:
 
 
 def load_boss(boss: str | Path, knock_backs: Sequence[str]) -> Boss:
-    """Read and check a boss file.
+    """Load and validate a boss file.
 
     Args:
         boss: Name of a shipped boss, or the path of a boss file (ends in ``.toml``).
-        knock_backs: The knock-backs that its windows may name.
+        knock_backs: Names of the knock-backs that its windows may use.
 
     Raises:
         UnknownBossError: No shipped boss has that name.
-        BossFileError: The file cannot be read, or something in it is wrong.
+        BossFileError: The file cannot be read, or is invalid.
     """
     path = Path(boss)
     if path.suffix != ".toml":
@@ -223,83 +232,92 @@ def load_boss(boss: str | Path, knock_backs: Sequence[str]) -> Boss:
 
 
 def parse_boss(text: str, source: str | Path, knock_backs: Sequence[str]) -> Boss:
-    """Check the text of a boss file; ``source`` names it in errors (see `load_boss`)."""
+    """Parse and validate the text of a boss file.
+
+    Args:
+        text: TOML.
+        source: Name of the file, for error messages.
+        knock_backs: Names of the knock-backs that its windows may use.
+
+    Raises:
+        BossFileError: The text is invalid.
+    """
     return _parse_boss(text, source, tuple(knock_backs))
 
 
-@lru_cache(maxsize=16)  # of 16 ms to make an environment, 10 are spent here
+@lru_cache(maxsize=16)  # parsing takes 10 of the 16 ms in which an environment is made
 def _parse_boss(text: str, source: str | Path, knock_backs: tuple[str, ...]) -> Boss:
     data = parse_toml(text, partial(BossFileError, source=source))
-    for path, problem in _wild_numbers(data):
+    for path, problem in _out_of_range_numbers(data):
         raise BossFileError(problem, path=path, source=source)
     boss = check(data, Boss, lambda problem, path: BossFileError(problem, path=path, source=source))
-    for path, problem in _mistakes(boss, knock_backs):
+    for path, problem in _problems(boss, knock_backs):
         raise BossFileError(problem, path=path, source=source)
     return boss
 
 
-def _wild_numbers(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (path, problem) of numbers that no rule can reckon with: nan, infinity, and the absurdly great."""
+def _out_of_range_numbers(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (path, problem) of numbers that the rules cannot use: NaN, infinity, and magnitudes above `MAX_NUMBER`."""
     if isinstance(data, dict):
         for key, value in data.items():
-            yield from _wild_numbers(value, f"{path}.{key}".lstrip("."))
+            yield from _out_of_range_numbers(value, f"{path}.{key}".lstrip("."))
     elif isinstance(data, list):
         for i, value in enumerate(data):
-            yield from _wild_numbers(value, f"{path}[{i}]")
+            yield from _out_of_range_numbers(value, f"{path}[{i}]")
     elif isinstance(data, int | float) and not abs(data) <= MAX_NUMBER:
         yield path, f"must be a number from -{MAX_NUMBER} to {MAX_NUMBER}"
 
 
-def _mistakes(boss: Boss, knock_backs: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (path, problem) of everything that types and ranges alone do not catch."""
+def _problems(boss: Boss, knock_backs: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (path, problem) of everything that types and bounds do not check."""
     found: list[tuple[str, str]] = []
     ids = [move.id for move in boss.moves]
     found += [(f"moves[{i}].id", f"{ids[i]!r} is used twice") for i in range(len(ids)) if ids[i] in ids[:i]]
     animations = [move.animation for move in boss.moves]
     found += [
-        (f"moves[{i}].animation", f"{animations[i]!r} is used twice; a move has to be told by its animation")
+        (f"moves[{i}].animation", f"{animations[i]!r} is used twice; each move needs a different animation")
         for i in range(len(animations))
         if animations[i] in animations[:i]
     ]
     pairs = {"keep_m": boss.keep_m, "pause_s[0]": boss.pause_s[0], "pause_s[1]": boss.pause_s[1]}
     found += [(name, f"{low} is greater than {high}") for name, (low, high) in pairs.items() if low > high]
     for i, move in enumerate(boss.moves):
-        found += _move_mistakes(f"moves[{i}]", move, ids, knock_backs)
+        found += _move_problems(f"moves[{i}]", move, ids, knock_backs)
     totals = (("windows", MAX_WINDOWS_OF_ALL), ("follow_ups", MAX_FOLLOW_UPS_OF_ALL))
     for name, most in totals:
         total = sum(len(getattr(move, name)) for move in boss.moves)
         if total > most:
-            found.append(("moves", f"there are {total} {name} in all moves together; {most} at most"))
+            found.append(("moves", f"all moves together have {total} {name}; the maximum is {most}"))
     if int(boss.hp * boss.phase_two.below) < 1:
-        found.append(("phase_two.below", f"{boss.phase_two.below} of {boss.hp} hit points leaves none"))
+        found.append(("phase_two.below", f"{boss.phase_two.below} of {boss.hp} hit points is less than 1 hit point"))
     if boss.phase_two.move not in ids:
         found.append(("phase_two.move", f"no move has the id {boss.phase_two.move!r}"))
     for phase in (1, 2):
         if not any(phase in move.phases and move.weight > 0 for move in boss.moves):
             found.append(("moves", f"the boss can choose no move in phase {phase}"))
-    found += _ground_mistakes(boss.ground)
+    found += _ground_problems(boss.ground)
     return found
 
 
-def _move_mistakes(path: str, move: Move, ids: Sequence[str], knock_backs: Sequence[str]) -> list[tuple[str, str]]:
+def _move_problems(path: str, move: Move, ids: Sequence[str], knock_backs: Sequence[str]) -> list[tuple[str, str]]:
     found = []
     if move.animation not in MOVE_ANIMATIONS:
-        found.append((f"{path}.animation", f"{move.animation!r} is none of {', '.join(MOVE_ANIMATIONS)}"))
+        found.append((f"{path}.animation", f"{move.animation!r} must be one of {', '.join(MOVE_ANIMATIONS)}"))
     for name in ("range_m", "bearing_rad"):
         low, high = getattr(move, name)
         if low > high:
             found.append((f"{path}.{name}", f"{low} is greater than {high}"))
     if move.duration_s > 10:
-        found.append((f"{path}.recovery_s", f"the move lasts {move.duration_s:.2f} s; 10 s at most"))
+        found.append((f"{path}.recovery_s", f"the move lasts {move.duration_s:.2f} s; the maximum is 10 s"))
     previous_end = 0.0
     for j, window in enumerate(move.windows):
         where = f"{path}.windows[{j}]"
         if window.end_s <= window.start_s:
             found.append((f"{where}.end_s", f"{window.end_s} is not after start_s = {window.start_s}"))
         if window.start_s < previous_end:
-            found.append((f"{where}.start_s", f"{window.start_s} is before the last window's end"))
+            found.append((f"{where}.start_s", f"{window.start_s} is before the end of the previous window"))
         if window.knock_back not in knock_backs:
-            found.append((f"{where}.knock_back", f"{window.knock_back!r} is none of {', '.join(knock_backs)}"))
+            found.append((f"{where}.knock_back", f"{window.knock_back!r} must be one of {', '.join(knock_backs)}"))
         previous_end = window.end_s
     for j, follow_up in enumerate(move.follow_ups):
         if follow_up.move not in ids:
@@ -307,14 +325,14 @@ def _move_mistakes(path: str, move: Move, ids: Sequence[str], knock_backs: Seque
     return found
 
 
-def _ground_mistakes(ground: Ground) -> list[tuple[str, str]]:
+def _ground_problems(ground: Ground) -> list[tuple[str, str]]:
     found = []
     for i, (low, high) in enumerate(ground.limits_m):
         if low >= high:
             found.append((f"ground.limits_m[{i}]", f"{low} is not below {high}"))
     if not ground.limits_m[2][0] < ground.floor_m < ground.limits_m[2][1]:
-        found.append(("ground.floor_m", "lies outside limits_m[2]"))
-    # The camera stands behind the player, so the box has to hold a little more than the floor.
+        found.append(("ground.floor_m", "is outside limits_m[2]"))
+    # The camera is behind the player, so the limits have to contain more than the floor.
     margin = ground.radius_m + 6.0
     for i in range(2):
         low, high = ground.limits_m[i]
@@ -322,12 +340,12 @@ def _ground_mistakes(ground: Ground) -> list[tuple[str, str]]:
             found.append(
                 (
                     f"ground.limits_m[{i}]",
-                    f"must hold the floor and 6 m around it ({margin} m from the centre)",
+                    f"must contain the floor and 6 m around it ({margin} m from the centre)",
                 )
             )
     poses = [("player_pose", ground.player_pose), ("boss_pose", ground.boss_pose)]
     poses += [(f"player_poses_random[{i}]", pose) for i, pose in enumerate(ground.player_poses_random)]
     for name, (x, y, _, _) in poses:
         if (x - ground.centre_m[0]) ** 2 + (y - ground.centre_m[1]) ** 2 >= (ground.radius_m - 1.0) ** 2:
-            found.append((f"ground.{name}", "stands less than 1 m from the edge of the floor, or beyond it"))
+            found.append((f"ground.{name}", "must be at least 1 m inside the edge of the floor"))
     return found

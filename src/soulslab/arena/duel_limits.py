@@ -1,38 +1,38 @@
-"""Limits of the fields of a duel: a record from a file is checked before the rules use it.
+"""Validation of a duel record that comes from a file, before the rules use it.
 
-The rules are compiled without checks of indices. A record with a wrong index would make them read and write outside
-their tables.
+The compiled rules do not check indices. A record with an invalid index would make them read and write outside their
+tables.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from soulslab.arena import state as st
+from soulslab.arena import records as st
 from soulslab.arena.boss_file import MAX_WINDOWS_OF_ALL
 from soulslab.arena.features import BOSS_BIN, PLAYER_BIN
-from soulslab.arena.state import Record, Table
+from soulslab.arena.records import Record, Table
 
-#: Far beyond what any fight reaches, and far below where whole numbers overflow or a float cannot hold them.
+#: Larger than any value of a fight, and small enough that neither integers nor floats overflow.
 _MOST_INTEGER, _MOST_FLOAT = 2**40, 1e9
 
 
 def find_impossible_field(duels: Table, fight: Record) -> str | None:
-    """Look for a value that no fight can have.
+    """Find a value that cannot occur in a fight.
 
     Args:
         duels: (N,) `DUEL` records.
-        fight: The `FIGHT` record by which they are played.
+        fight: The `FIGHT` record that the duels use.
 
     Returns:
-        The name of a field, its value and its limits; None if all values are possible.
+        A message with the name of a field, its value and its limits, or None if all values are valid.
     """
     for name, (low, high) in _limits(fight).items():
         values = duels[name]
         wrong = ~((values >= low) & (values <= high))  # so that NaN is wrong
         if wrong.any():
             return f"{name} is {values[wrong][0]}, not in [{low}, {high}]"
-    # A window of the move that the boss makes, or the one behind its last.
+    # A window of the boss's present move, or the index after its last window.
     moves, windows = duels["b_move"], duels["b_window"]
     most = np.where(moves >= 0, fight.moves["n_windows"][moves], fight.moves["n_windows"].max())
     if (windows > most).any():
@@ -41,7 +41,7 @@ def find_impossible_field(duels: Table, fight: Record) -> str | None:
 
 
 def _limits(fight: Record) -> dict[str, tuple[float, float]]:
-    """Return the least and the largest value of each field but the generator, which can hold any."""
+    """Return the least and the greatest value of each field, except for the generator, which can have any."""
     n_moves = int(fight.n_moves)
     limits: dict[str, tuple[float, float]] = {}
     for name in st.DUEL.names or ():

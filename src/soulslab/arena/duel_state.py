@@ -1,8 +1,8 @@
-"""DuelState: the 15 fields of a boss duel, the same from the simulator, a window and the real games.
+"""DuelState: the 15 fields of a boss duel, the same for the simulator, the window and the real games.
 
-The table `DUEL_FIELDS` is the only place that knows them. Observation spaces, bounds, the record that the kernels
-write and the page in the docs are made from it; nobody refers to a field by position. Names and order are those of
-SoulsGym 1.1.0 (MIT).
+The table `DUEL_FIELDS` is the only definition of the fields. Observation spaces, bounds, the record that the kernels
+write and a page of the documentation are generated from it; no code refers to a field by position. Names and order are
+those of SoulsGym 1.1.0 (MIT).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class DuelField(msgspec.Struct, frozen=True):
         kind: ``scalar`` (shape (1,), float32), ``pose`` (x, y, z, angle), ``camera`` (x, y, z and the direction it
             looks in), ``category`` (an integer), ``constant`` (an integer with a single value), ``flag`` (0 or 1).
         unit: Unit, or what the integers mean.
-        doc: What it is.
+        doc: Description.
     """
 
     name: str
@@ -33,7 +33,7 @@ class DuelField(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Numbers in the field."""
+        """Number of components."""
         return {"pose": 4, "camera": 6}.get(self.kind, 1)
 
     @property
@@ -42,7 +42,7 @@ class DuelField(msgspec.Struct, frozen=True):
         return self.kind in {"category", "constant", "flag"}
 
 
-#: Longest animation time that is reported; an animation that lasts longer stays there.
+#: Largest animation time that is reported; longer times are clipped.
 MAX_ANIMATION_S = 10.0
 
 DUEL_FIELDS = (
@@ -55,7 +55,7 @@ DUEL_FIELDS = (
     DuelField("boss_max_hp", "constant", "hit points", "boss's full health"),
     DuelField("player_pose", "pose", "m, m, m, rad", "x, y, height and angle of the player"),
     DuelField("boss_pose", "pose", "m, m, m, rad", "x, y, height and angle of the boss"),
-    DuelField("camera_pose", "camera", "m, m, m, unit vector", "position of the camera and where it looks"),
+    DuelField("camera_pose", "camera", "m, m, m, unit vector", "position of the camera and direction of its view"),
     DuelField("player_animation", "category", "number, -1 unknown", "player's animation"),
     DuelField("player_animation_duration", "scalar", "s", "time since the animation began"),
     DuelField("boss_animation", "category", "number, -1 unknown", "boss's animation"),
@@ -63,7 +63,7 @@ DUEL_FIELDS = (
     DuelField("lock_on", "flag", "0 or 1", "whether the camera is locked on the boss"),
 )
 
-#: The fields as one record, and one more that the features need: how long the boss's binned animation lasts (see
+#: The fields as one record, and the time of the boss's binned animation, which the features need (see
 #: `soulslab.arena.features`).
 DUEL_STATE: np.dtype[Any] = np.dtype(
     (

@@ -1,9 +1,9 @@
-"""The 74 numbers that agents are trained on, made from a duel's state.
+"""The 74 features that agents are trained on, computed from the state of a duel.
 
-Layout and scaling are those of SoulsAI (MIT), so that a policy fits the arena and the real game alike: health and
-stamina as shares, the distance over 50 m, positions within the ground's limits, angles as sine and cosine, the two
-animation times, and the animations one-hot. Animations that mean the same share a bin. The time of the boss's walks
-and turns, which share one, runs on from one to the next.
+Layout and scaling are those of SoulsAI (MIT), so that one policy works in the arena and in the real game: health and
+stamina as shares, the distance divided by 50 m, positions normalised by the limits of the ground, angles as sine and
+cosine, the two animation times, and the animations one-hot. Animations with the same meaning share a bin. The boss's
+walks and turns share one bin, and the time of that bin continues when one walk or turn follows another.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from soulslab.arena.duel_state import MAX_ANIMATION_S
 from soulslab.arena.kernel import kernel, rule
-from soulslab.arena.knight import load_knight
-from soulslab.arena.state import TICKS_PER_S, Record
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.records import TICKS_PER_S, Record
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 
 _SCALARS = (
@@ -42,7 +42,7 @@ _SCALARS = (
 
 
 def _player_bin(name: str) -> str:
-    """Return the bin of a player animation; animations that mean the same to the player share one."""
+    """Return the bin of a player animation; animations with the same meaning share a bin."""
     prefixes = {"AddDamage": "AddDamage", "RunStop": "Move", "QuickTurn": "QuickTurn", "LandFace": "LandFace"}
     prefixes |= {"Land": "Land", "Fall": "Fall"}
     if name in {"Idle", "Move", "None"}:
@@ -51,12 +51,12 @@ def _player_bin(name: str) -> str:
 
 
 def _boss_bin(name: str) -> str:
-    """Return the bin of a boss animation: walks and turns share one."""
+    """Return the bin of a boss animation; walks and turns share a bin."""
     return "Walk" if name.startswith(("Walk", "TurnBattle")) else name
 
 
 def _bins(names: list[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Return the different bins in the order of their first use, and each name's bin as a number."""
+    """Return the distinct bins in the order of their first use, and the bin number of each name."""
     bins = tuple(dict.fromkeys(names))
     return bins, np.array([bins.index(name) for name in names], dtype=np.int64)
 
@@ -82,20 +82,20 @@ _HIGH = {
 
 
 def feature_bounds() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the least and the greatest value of each feature, (F,) each."""
+    """Return the least and the greatest value of each feature, two (F,) float32 arrays."""
     low = [-1.0 if name.endswith(("_sin", "_cos")) else 0.0 for name in FEATURE_NAMES]
     high = [_HIGH.get(name, 1.0) for name in FEATURE_NAMES]
     return np.array(low, dtype=np.float32), np.array(high, dtype=np.float32)
 
 
-# The camera hangs behind the player, looks over its head and a little down.
+# The camera is behind and above the player, and looks slightly downwards.
 CAMERA_BACK_M, CAMERA_UP_M = 4.0, 2.0
 CAMERA_COS, CAMERA_SIN = math.cos(0.3), math.sin(0.3)
 
 
 @rule
 def animation_time(ticks: int) -> float:
-    """Return ticks as seconds, at most `MAX_ANIMATION_S`."""
+    """Return a number of ticks in seconds, at most `MAX_ANIMATION_S`."""
     return min(ticks / TICKS_PER_S, MAX_ANIMATION_S)
 
 
@@ -119,7 +119,7 @@ def write_state(d: Record, f: Record, s: Record) -> None:
 
 @kernel
 def write_features(d: Record, f: Record, out: NDArray[np.float32]) -> None:
-    """Write a duel's features, without the detour over angles (see `features_of_state` for any other source)."""
+    """Write the features of a duel without computing angles (see `features_of_state` for states of other sources)."""
     out[:] = 0.0
     out[0], out[1], out[2] = d.p_hp / f.p_max_hp, d.p_sp / f.p_max_sp, d.b_hp / f.b_max_hp
     dx, dy = d.b_x - d.p_x, d.b_y - d.p_y
@@ -144,7 +144,7 @@ def write_animations(
     boss: int,
     boss_s: float,
 ) -> None:
-    """Write the two times and the two one-hot parts from ``out[first]`` on; an unknown animation (-1) lights none."""
+    """Write both animation times and both one-hot vectors from ``out[first]`` on; -1 (unknown) sets no entry."""
     out[first], out[first + 1] = player_s, boss_s
     if player >= 0:
         out[first + 2 + PLAYER_BIN[player]] = 1.0

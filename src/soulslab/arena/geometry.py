@@ -1,4 +1,4 @@
-"""Small geometry and randomness for the rules. Directions are unit vectors (see `soulslab.arena.state`)."""
+"""Geometry and random numbers of the rules. Directions are unit vectors (see `soulslab.arena.records`)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import math
 import numpy as np
 
 from soulslab.arena.kernel import kernel
-from soulslab.arena.state import Record
+from soulslab.arena.records import Record
 
 _S13, _S7, _S17, _S11 = (np.uint64(shift) for shift in (13, 7, 17, 11))
 
 
 @kernel
 def uniform(d: Record) -> float:
-    """Draw from [0, 1) and move the duel's generator on (xorshift64, Marsaglia 2003, triple 13, 7, 17).
+    """Draw from [0, 1) and advance the duel's generator (xorshift64, Marsaglia 2003, triple 13, 7, 17).
 
-    Only shifts and exclusive ors, which numpy's scalars and compiled code do alike and without overflow warnings.
+    The generator uses only shifts and exclusive ors, which numpy's scalars and compiled code compute alike and without
+    overflow warnings.
     """
     x = d.rng
     x ^= x << _S13
@@ -45,7 +46,7 @@ def turn_towards(
 
 @kernel
 def direction(dx: float, dy: float, fx: float, fy: float) -> tuple[float, float, float]:
-    """Return the unit vector along (dx, dy) and its length; (fx, fy) where the length is next to nothing."""
+    """Return the unit vector along (dx, dy) and its length; (fx, fy) and 0 if the length is below 1e-9."""
     distance = math.sqrt(dx * dx + dy * dy)
     if distance < 1e-9:
         return fx, fy, 0.0

@@ -1,7 +1,7 @@
-"""Compilation of the arena's kernels: numba, with a cache that notices every change of the rules.
+"""Compilation of the arena's kernels with numba, and a disk cache that depends on all source files of the rules.
 
 The kernels are compiled at the first step of the first simulator, once per machine and user. A lock lets one process
-compile; others that start meanwhile wait for it and load the result.
+compile; other processes that start meanwhile wait and load the result.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ import numba as nb
 from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
 
-from soulslab.arena.cache_folder import cache_folder
-
-#: numba's settings are made at run time, where a type checker does not see them.
+#: numba defines its settings at run time, so a type checker does not know them.
 config: Any = nb.config
 
 P = ParamSpec("P")
@@ -42,19 +40,19 @@ _log = logging.getLogger(__name__)
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function of the arena with numba; with ``NUMBA_DISABLE_JIT=1`` return it unchanged.
+    """Compile a function of the arena with numba; return it unchanged if ``NUMBA_DISABLE_JIT=1``.
 
-    numba's disk cache looks at the source file of the outermost function only, so a change in an inlined
-    rule would go unnoticed. Here the cache folder's name carries a digest of all the arena's sources.
+    numba's disk cache checks only the source file of the outermost function, so it would miss a change of an inlined
+    rule. Here the name of the cache folder contains a digest of all source files of the arena.
     """
     return _compiled(_Kernel, function, _TARGET_OPTIONS)
 
 
 def rule(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function that only kernels call; Python cannot call it.
+    """Compile a function that only kernels call; it cannot be called from Python.
 
-    A kernel has a wrapper that converts the arguments of a call from Python. Most functions of the arena are called by
-    other functions alone; without the wrapper they compile in two thirds of the time.
+    A kernel has a wrapper that converts the arguments of a call from Python. Most functions of the arena are called
+    only by other compiled functions; without the wrapper they compile in two thirds of the time.
     """
     return _compiled(_Rule, function, {**_TARGET_OPTIONS, "no_cpython_wrapper": True})
 
@@ -76,10 +74,10 @@ def _compiled(kind: type[_Kernel], function: Callable[P, R], options: dict[str, 
 
 
 class _Kernel(CPUDispatcher):
-    """A compiled function; reports its compilation."""
+    """A compiled function that reports its compilation."""
 
     def compile(self, sig: Any) -> Any:
-        """Load or compile the code for the types of a call."""
+        """Load or compile the code for the argument types of a call."""
         with _compilation.function():
             return super().compile(sig)
 
@@ -89,14 +87,14 @@ class _Rule(_Kernel):
 
     def __call__(self, *_arguments: Any, **_named: Any) -> Any:
         """Refuse the call: without a wrapper it would crash the process."""
-        raise TypeError(f"{self.py_func.__name__} is a rule, which only kernels can call; mark it with @kernel")
+        raise TypeError(f"{self.py_func.__name__} is a rule, which only kernels can call; decorate it with @kernel")
 
 
 class _Cache(FunctionCache):
-    """The compiled code of a function on the disk; what is not there is compiled under the lock of the machine."""
+    """Disk cache of one function's compiled code; a miss is compiled under the machine-wide lock."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the code for the types of a call; None if this process has to compile it."""
+        """Return the code for the argument types of a call, or None if this process has to compile it."""
         cache: Any = super()
         code = cache.load_overload(sig, target_context)
         if code is None and _compilation.lock_machine():  # another process may have compiled it meanwhile
@@ -105,7 +103,7 @@ class _Cache(FunctionCache):
 
 
 class _Compilation:
-    """The compilation that this process runs: its lock, and its progress on the terminal or in the log."""
+    """The compilation in this process: its lock, and its progress on the terminal or in the log."""
 
     def __init__(self) -> None:
         self._thread = threading.RLock()
@@ -120,14 +118,14 @@ class _Compilation:
         with self._thread:
             if self._depth == 0:
                 yield from self._outermost()
-            else:  # a function that is loaded from the cache calls for no other function
+            else:  # a function that is loaded from the cache does not load the functions that it calls
                 self._report_progress()
                 yield
 
     def lock_machine(self) -> bool:
-        """Wait until no other process compiles; return whether the lock is new, and was not held already.
+        """Wait until no other process compiles; return whether this call acquired the lock.
 
-        The lock ends with the outermost compilation. A process that dies loses it.
+        The lock is released when the outermost compilation ends, or when the process ends.
         """
         if self._lock is not None or CACHE_DIR is None:
             return False
@@ -139,7 +137,7 @@ class _Compilation:
 
     def _outermost(self) -> Iterator[None]:
         self._depth, self._n_functions, self._started_s = 1, 0, time.monotonic()
-        # numba makes millions of small objects that stay alive; scanning them takes a tenth of the time.
+        # numba creates millions of small objects that stay alive; without garbage collection it takes 10 % less time.
         had_gc = gc.isenabled()
         gc.disable()
         try:
@@ -174,8 +172,15 @@ class _Compilation:
 _compilation = _Compilation()
 
 
+def cache_folder() -> Path:
+    """Return the cache folder of soulslab for this user; it may not exist yet."""
+    if os.name == "nt":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "soulslab"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "soulslab"
+
+
 def _cache_dir() -> Path | None:
-    """Return the cache folder of this very version of the rules; None if it cannot be written to."""
+    """Return the cache folder of this version of the rules, or None if it cannot be written to."""
     digest = hashlib.sha256(nb.__version__.encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
@@ -188,5 +193,5 @@ def _cache_dir() -> Path | None:
     return folder if os.access(folder, os.W_OK) else None
 
 
-#: Where compiled kernels are kept; None (`soulslab doctor` says so) means that each process compiles anew.
+#: Folder of the compiled kernels; None means that each process compiles them again (`soulslab doctor` reports this).
 CACHE_DIR = _cache_dir()

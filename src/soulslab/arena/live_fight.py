@@ -1,9 +1,9 @@
-"""A fight as a game runs it: tick by tick, by buttons, with what comes before and after it.
+"""A sequence of fights in a running game: tick by tick, controlled by buttons, with end screens and loading.
 
-The simulator plays whole decisions; a game plays one tick after another and listens to buttons in each. Both call the
-same `duel_tick`, so the same seed and the same buttons give the same fight, to the last bit.
+The simulator plays whole decisions; a game plays single ticks and reads the buttons before each of them. Both call the
+same `duel_tick`, so the same seed and the same buttons give exactly the same fight.
 
-A game goes round through the stages ``fighting``, ``won`` or ``lost`` (its end is shown), ``loading``, ``fighting``.
+A game cycles through the stages ``fighting``, ``won`` or ``lost`` (an end screen), ``loading``, ``fighting``.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from zlib import crc32
 import msgspec
 import numpy as np
 
-from soulslab.arena.boss import boss_is_beaten
 from soulslab.arena.boss_file import Boss
-from soulslab.arena.duel import duel_tick
+from soulslab.arena.boss_rules import boss_is_beaten
+from soulslab.arena.duel_rules import duel_tick
 from soulslab.arena.kernel import kernel
-from soulslab.arena.player import is_open, start_animation
+from soulslab.arena.player_rules import is_open, start_animation
+from soulslab.arena.records import ROAMING, TICKS_PER_S, Record, Table
 from soulslab.arena.simulator import FightOptions, Simulator
-from soulslab.arena.state import ROAMING, TICKS_PER_S, Record, Table
 from soulslab.arena.vocabulary import ACTIONS, FIRST_ROLL, N_DIRECTIONS, NOTHING
 
 Stage: TypeAlias = Literal["fighting", "won", "lost", "loading"]
@@ -30,30 +30,30 @@ _FIGHTING, _WON, _LOST, _LOADING = range(len(STAGES))
 
 DIRECTIONS = ("forward", "right", "backward", "left")
 PRESSES = ("roll", "light_attack", "heavy_attack", "parry")
-#: What a player holds or presses.
+#: Buttons that a player can hold or press.
 BUTTONS = (*DIRECTIONS, *PRESSES)
 
-#: How long the end of a fight is shown, and how long the next one loads.
+#: Duration of the end screen, and of loading the next fight.
 END_TICKS = 3 * TICKS_PER_S
 LOADING_TICKS = TICKS_PER_S // 2
-#: A button that is pressed too early is kept for this long, until it does something.
+#: A button that is pressed too early is buffered for this long.
 BUFFER_TICKS = 24
 
-#: The codes of so many last ticks are kept (`LiveFight.history`).
+#: Number of past ticks whose codes are kept (`LiveFight.history`).
 HISTORY_TICKS = 256
-#: A tick's code: its action, whether its button went down in it, and what was commanded before it.
+#: Bits of the code of a tick: its action, whether the button was pressed in it, and commands before it.
 CODE_ACTION, CODE_PRESS, CODE_LOCK_ON, CODE_RESTART = 0x1F, 0x20, 0x40, 0x80
 
 _NUMBER = {frozenset(keys): number for number, keys in enumerate(ACTIONS)}
 _OPPOSITES = (frozenset(("forward", "backward")), frozenset(("left", "right")))
 
 
-# One call for all of a tick, with arrays: a field of a record that is read outside a kernel takes as long as a tick.
+# One compiled call per tick, with arrays: outside a kernel, reading one field of a record takes as long as a tick.
 @kernel
 def _live_tick(
     duels: Table, fights: Table, action: int, is_press: bool, no_death: bool, no_gravity: bool, no_attack: bool
 ) -> int:
-    """Play a tick of the first duel; return the place in `STAGES` of what the game is at then."""
+    """Play a tick of the first duel; return the index in `STAGES` of the resulting stage."""
     d, f = duels[0], fights[0]
     if no_attack and d.b_mode == ROAMING:
         d.b_wait = max(d.b_wait, 1)
@@ -69,17 +69,17 @@ def _live_tick(
 
 @kernel
 def _is_open_now(duels: Table, fights: Table, action: int) -> bool:
-    """Whether an action is open in the first duel now."""
+    """Return whether an action is open in the first duel."""
     return is_open(duels[0], fights[0], action)
 
 
 class LiveFightOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the fights of a game are like.
+    """Options of the fights of a game.
 
     Attributes:
         phase: See `FightOptions.phase`.
         random_pose: See `FightOptions.random_pose`.
-        seed: Of the first fight; those after it follow from it.
+        seed: Seed of the first fight; later fights continue its generator.
     """
 
     phase: str = "full"
@@ -88,28 +88,28 @@ class LiveFightOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveFight:
-    """One fight after another, by buttons.
+    """A sequence of fights against one boss, controlled by buttons.
 
     Attributes:
-        boss: Against whom.
+        boss: The boss.
         duel: `DUEL` record of the present fight.
-        fight: `FIGHT` record: its rules.
-        stage: What the game is at.
-        stage_ticks: For how long.
-        n_ticks: Ticks since the game began, whatever it was at.
-        n_fights: Fights begun, the present one included.
-        seed: The present fight was begun with it; None where it follows from the one before.
-        next_seed: The next one is begun with it; None goes on with the generator of the present one.
-        speed: Factor of game time; 0 stops it. Whoever calls `tick` heeds it.
+        fight: `FIGHT` record: the rules of the fight.
+        stage: Present stage of the game.
+        stage_ticks: Ticks since the start of that stage.
+        n_ticks: Ticks since the game began, in any stage.
+        n_fights: Number of fights begun, including the present one.
+        seed: Seed of the present fight, or None if it continued the generator of the previous one.
+        next_seed: Seed of the next fight; None continues the generator of the present one.
+        speed: Factor of game time; 0 pauses the game. The caller of `tick` has to apply it.
         no_death: The player's health does not fall below 1.
         no_gravity: The player does not fall.
-        no_attack: The boss begins no attack.
-        action: What was done in the last tick (`soulslab.arena.vocabulary.ACTIONS`).
-        is_press: Whether its button went down in that tick.
-        history: (`HISTORY_TICKS`,) uint8: the code of tick n (`n_ticks` after it) is at n modulo its length. All
-            that a person or a program did by buttons can be played again from the codes (`play_again`).
+        no_attack: The boss does not start attacks.
+        action: Action of the last tick (`soulslab.arena.vocabulary.ACTIONS`).
+        is_press: Whether its button was pressed in that tick.
+        history: (`HISTORY_TICKS`,) uint8, a ring buffer: the code of tick n (`n_ticks` after it) is at n modulo the
+            length. `replay_tick` replays everything that was done by buttons from these codes.
         generator: State of the present fight's generator before the fight was begun.
-        next_generator: The next fight is begun with it; None goes on as `next_seed` says.
+        next_generator: Generator state for the next fight; None uses `next_seed`.
         rules_digest: CRC-32 of the fight's rules: boss, phase, poses and knight.
     """
 
@@ -138,11 +138,11 @@ class LiveFight:
         self.next_generator: int | None = None
         self._waiting = ""
         self._waiting_ticks = 0
-        self._commanded = 0  # since the last tick, as its code has it
+        self._commanded = 0  # bits of the commands since the last tick
         self.begin()
 
     def begin(self) -> None:
-        """Begin a fight."""
+        """Start a fight."""
         everyone = np.ones(1, np.bool_)
         self.seed, self.next_seed = self.next_seed, None
         if self.seed is not None:
@@ -156,12 +156,12 @@ class LiveFight:
         self._enter("fighting")
 
     def restart(self) -> None:
-        """Leave the present fight, whatever it is at; the next one loads."""
+        """End the present fight in any stage and load the next one."""
         self._commanded |= CODE_RESTART
         self._enter("loading")
 
     def toggle_lock_on(self) -> None:
-        """Lock the camera on the boss, or let it go, as the player's key does."""
+        """Lock the camera on the boss, or release it, as the player's key does."""
         self._commanded ^= CODE_LOCK_ON
         self.duel.lock_on = 1 - int(self.duel.lock_on)
         self.duel.lock_off_ticks = 0
@@ -170,16 +170,16 @@ class LiveFight:
         """Play a tick.
 
         Args:
-            held: Buttons that are down, of `BUTTONS`.
-            pressed: Those that went down since the last tick.
+            held: Buttons that are down, from `BUTTONS`.
+            pressed: Buttons that were pressed since the last tick.
         """
         self._advance(*(self._choose(held, pressed) if self.stage == "fighting" else (NOTHING, False)))
 
     def play_again(self, code: int) -> None:
-        """Play a tick as it was played before.
+        """Replay a tick.
 
         Args:
-            code: Of the tick, from `history`.
+            code: Code of the tick, from `history`.
         """
         if code & CODE_LOCK_ON:
             self.toggle_lock_on()
@@ -209,7 +209,7 @@ class LiveFight:
             self._enter(stage)
 
     def _choose(self, held: Collection[str], pressed: Collection[str]) -> tuple[int, bool]:
-        """Return the action of a tick, and whether its button goes down in it."""
+        """Return the action of a tick, and whether its button is pressed in it."""
         ways = frozenset(way for way in DIRECTIONS if way in held)
         for pair in _OPPOSITES:
             if pair <= ways:
@@ -218,7 +218,7 @@ class LiveFight:
             if button in pressed:
                 self._waiting, self._waiting_ticks = button, BUFFER_TICKS
         if self._waiting:
-            # Without a direction a roll goes backwards, out of reach.
+            # Without a direction, a roll goes backwards.
             keys = {self._waiting} | ((ways or {"backward"}) if self._waiting == "roll" else set())
             action = _NUMBER[frozenset(keys)]
             if self._is_open(action):
@@ -237,12 +237,12 @@ class LiveFight:
         self.stage, self.stage_ticks = stage, 0
 
     def take(self, duel: Record, action: int, stage: Stage) -> None:
-        """Take the present moment of another fight against the same boss, as of a simulator, to be shown.
+        """Copy the present moment of another fight against the same boss, such as one of a simulator, to display it.
 
         Args:
-            duel: Its `DUEL` record; copied.
-            action: What is done in it.
-            stage: What it is at.
+            duel: `DUEL` record of the other fight.
+            action: Action of that fight.
+            stage: Stage of that fight.
         """
         self._simulator.duels[0] = duel
         self.action, self.is_press = action, is_press_action(action)
@@ -252,11 +252,11 @@ class LiveFight:
             self._enter(stage)
 
     def digest(self) -> int:
-        """Return a CRC-32 of the fight's whole state."""
+        """Return a CRC-32 of the whole state of the fight."""
         return crc32(self.duel.tobytes(), STAGES.index(self.stage))
 
     def stand_up(self) -> None:
-        """End a fall, for a player that was put back on the ground."""
+        """End a fall after the player was moved back to the ground."""
         d = self.duel
         if d.p_falling and d.p_z >= self.fight.floor - 1.0:
             d.p_falling = 0
@@ -265,10 +265,10 @@ class LiveFight:
 
 
 def buttons_of(action: int) -> tuple[str, ...]:
-    """Return the buttons of an action."""
+    """Return the buttons of an action (its keys in `ACTIONS`)."""
     return ACTIONS[action]
 
 
 def is_press_action(action: int) -> bool:
-    """Tell whether an action acts when its button goes down, and not for as long as it is held."""
+    """Return whether an action acts on the button press, rather than for as long as the button is held."""
     return FIRST_ROLL <= action < NOTHING

@@ -1,6 +1,6 @@
-"""What there is to know of a fight, by name: the words in which memory, environments and recordings speak of it.
+"""The quantities of a fight, by name, as memory layouts, environments and recordings refer to them.
 
-A profile says in its ``[duel]`` table which attribute holds which quantity (`soulslab.arena.binding`).
+The ``[duel]`` table of a profile maps quantities to attributes (`soulslab.arena.binding`).
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import msgspec
 import numpy as np
 
 from soulslab.arena.features import CAMERA_BACK_M, CAMERA_COS, CAMERA_SIN, CAMERA_UP_M
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import HISTORY_TICKS, STAGES, LiveFight
-from soulslab.arena.state import TICKS_PER_S
+from soulslab.arena.records import TICKS_PER_S
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 from soulslab.errors import InvalidValueError
 
-#: Nobody lets a game run for longer: what counts its time has to hold so much.
+#: Longest run of a game that the types of its counters have to support.
 LONGEST_S = 30 * 24 * 3600
-#: Attacks are told by this number too, and by -1 that there is none.
+#: The quantities of attack numbers have this value if there is no attack.
 NO_ATTACK = -1
 _ATTACK = "Attack"
-#: The block of the map that the built-in fight is in begins here: elsewhere than the world, as in a real game.
+#: Origin of the map block of the built-in fight; it differs from the world's origin, as in a real game.
 BLOCK_ORIGIN_M = (128.0, 576.0, -64.0)
-#: How far a fall, or a push over the edge, may lead beyond the floor.
+#: Largest distance beyond the floor that a fall or a push over the edge can reach.
 _FALL_M = 10.0
 
 QuantityKind: TypeAlias = Literal["number", "flag", "vector", "animation", "bytes"]
@@ -35,18 +35,18 @@ Value: TypeAlias = Any
 
 
 class Quantity(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to know of a fight.
+    """One quantity of a fight.
 
     Attributes:
         kind: ``number``, ``flag``, ``vector`` (x, y, height or a direction), ``animation`` (its name) or ``bytes``.
-        length: Of bytes.
-        unit: Of a number or vector.
-        doc: What it is.
-        rounds_up: Where it is stored as a whole number, it is rounded up: what is left of it is not nothing.
-        get: Returns it.
-        put: Changes it; None where a game computes it anew in each tick, so that a change does not last.
-        extremes: Values of it in the fights of a game that whatever holds it must be able to hold; none where nothing
-            can be too small for it.
+        length: Number of bytes, for ``bytes``.
+        unit: Unit of a number or vector.
+        doc: Description.
+        rounds_up: Whether it is rounded up when it is stored as an integer, so that a positive rest does not become 0.
+        get: Function that returns its value.
+        put: Function that changes it; None if the game recomputes it each tick, so that a change would not last.
+        extremes: Function that returns extreme values in the fights of a game, which its storage has to be able to
+            hold; empty if any storage is sufficient.
     """
 
     kind: QuantityKind
@@ -103,7 +103,7 @@ def _put_camera_direction(game: LiveFight, value: Value) -> None:
 
 def _put_speed(game: LiveFight, value: Value) -> None:
     if not (math.isfinite(value) and value >= 0.0):
-        raise InvalidValueError("game.speed", value, "it has to be 0 or more")
+        raise InvalidValueError("game.speed", value, "it must be 0 or more")
     game.speed = float(value)
 
 
@@ -151,7 +151,7 @@ def _between(low: float, high: float) -> Callable[[LiveFight], Sequence[Value]]:
 
 
 def _positions(game: LiveFight, beyond_m: float = _FALL_M) -> Sequence[Value]:
-    """Return two corners of a box with all of the fight in it."""
+    """Return two corners of a box that contains the whole fight."""
     f = game.fight
     reach = float(f.radius) + beyond_m
     low = np.array([f.centre_x - reach, f.centre_y - reach, f.death_z])
@@ -173,7 +173,7 @@ def player_animation(game: LiveFight) -> str:
 
 
 def boss_animation(game: LiveFight) -> str:
-    """Return the name of the boss's animation; one that is in no vocabulary is named by its move."""
+    """Return the name of the boss's animation; one that is not in the vocabulary is named by its move."""
     number = int(game.duel.b_anim)
     if number >= 0:
         return BOSS_ANIMATIONS[number]
@@ -222,7 +222,7 @@ QUANTITIES: dict[str, Quantity] = {
     "player.position": Quantity(
         kind="vector",
         unit="m",
-        doc="where the player stands",
+        doc="position of the player",
         get=lambda g: np.array([g.duel.p_x, g.duel.p_y, g.duel.p_z]),
         put=_put_player_position,
         extremes=_positions,
@@ -230,12 +230,12 @@ QUANTITIES: dict[str, Quantity] = {
     "player.block_position": Quantity(
         kind="vector",
         unit="m",
-        doc=f"where the player stands in the block of the map: {BLOCK_ORIGIN_M} m from its position",
+        doc=f"position of the player relative to the block of the map, whose origin is {BLOCK_ORIGIN_M} m",
         get=lambda g: np.array([g.duel.p_x, g.duel.p_y, g.duel.p_z]) - BLOCK_ORIGIN_M,
         extremes=lambda g: [corner - BLOCK_ORIGIN_M for corner in _positions(g)],
     ),
     "player.angle": _number(
-        "which way the player faces: (-sin, -cos)",
+        "facing of the player: (-sin, -cos)",
         lambda g: math.atan2(-g.duel.p_fx, -g.duel.p_fy),
         _put_player_angle,
         unit="rad",
@@ -248,13 +248,13 @@ QUANTITIES: dict[str, Quantity] = {
         extremes=lambda _: tuple(load_knight().animations),
     ),
     "player.animation_time": _number(
-        "since the player's animation began",
+        "time since the start of the player's animation",
         lambda g: g.duel.p_ticks / TICKS_PER_S,
         unit="s",
         extremes=_between(0.0, LONGEST_S),
     ),
     "player.animation_length": _number(
-        "how long the player's animation is; 0 without end",
+        "duration of the player's animation; 0 if it has no end",
         _player_animation_length,
         unit="s",
         extremes=lambda g: (0.0, max(float(one.duration) for one in g.fight.animations) / TICKS_PER_S),
@@ -264,13 +264,13 @@ QUANTITIES: dict[str, Quantity] = {
     "boss.position": Quantity(
         kind="vector",
         unit="m",
-        doc="where the boss stands",
+        doc="position of the boss",
         get=lambda g: np.array([g.duel.b_x, g.duel.b_y, float(g.fight.floor)]),
         put=_put_boss_position,
         extremes=_positions,
     ),
     "boss.angle": _number(
-        "which way the boss faces: (-sin, -cos)",
+        "facing of the boss: (-sin, -cos)",
         lambda g: math.atan2(-g.duel.b_fx, -g.duel.b_fy),
         _put_boss_angle,
         unit="rad",
@@ -280,29 +280,29 @@ QUANTITIES: dict[str, Quantity] = {
         kind="animation", doc="the boss's animation", get=boss_animation, extremes=_boss_animations
     ),
     "boss.animation_time": _number(
-        "since the boss's animation began",
+        "time since the start of the boss's animation",
         lambda g: g.duel.b_anim_ticks / TICKS_PER_S,
         unit="s",
         extremes=_between(0.0, LONGEST_S),
     ),
     "boss.animation_length": _number(
-        "how long the boss's move is; 0 without end",
+        "duration of the boss's move; 0 if it has no end",
         _boss_animation_length,
         unit="s",
         extremes=lambda g: (0.0, max(float(one.duration) for one in g.fight.moves) / TICKS_PER_S),
     ),
     "boss.attack_id": _number(
-        "number of the boss's attack; -1 for none", _boss_attack_id, extremes=_between(NO_ATTACK, 9_999)
+        "number of the boss's attack; -1 for no attack", _boss_attack_id, extremes=_between(NO_ATTACK, 9_999)
     ),
     "boss.next_attack_id": _number(
-        "number of the attack behind that one; -1 for none", lambda _: NO_ATTACK, extremes=_between(NO_ATTACK, 9_999)
+        "number of the previous attack; -1 for no attack", lambda _: NO_ATTACK, extremes=_between(NO_ATTACK, 9_999)
     ),
     "camera.position": Quantity(
-        kind="vector", unit="m", doc="where the camera is", get=_camera_position, extremes=_camera_positions
+        kind="vector", unit="m", doc="position of the camera", get=_camera_position, extremes=_camera_positions
     ),
     "camera.direction": Quantity(
         kind="vector",
-        doc="where it looks, a unit vector",
+        doc="direction of the camera, a unit vector",
         get=_camera_direction,
         put=_put_camera_direction,
         extremes=lambda _: (np.full(3, -1.0), np.full(3, 1.0)),
@@ -312,42 +312,42 @@ QUANTITIES: dict[str, Quantity] = {
     ),
     "phase": _number("phase of the fight, 1 or 2", lambda g: int(g.duel.phase), extremes=_between(1, 2)),
     "game.stage": _number(
-        f"what the game is at: {', '.join(STAGES)}",
+        f"stage of the game: {', '.join(STAGES)}",
         lambda g: STAGES.index(g.stage),
         extremes=_between(0, len(STAGES) - 1),
     ),
     "game.speed": _number(
-        "factor of game time; 0 stops it", lambda g: g.speed, _put_speed, extremes=_between(0.0, 1.0)
+        "factor of game time; 0 pauses it", lambda g: g.speed, _put_speed, extremes=_between(0.0, 1.0)
     ),
     "game.tick": _number("ticks since the game began", lambda g: g.n_ticks, extremes=_COUNTED),
     "game.time_s": _number(
-        "game time since it began", lambda g: g.n_ticks / TICKS_PER_S, unit="s", extremes=_between(0.0, LONGEST_S)
+        "game time since the game began", lambda g: g.n_ticks / TICKS_PER_S, unit="s", extremes=_between(0.0, LONGEST_S)
     ),
     "game.history": Quantity(
         kind="bytes",
         length=HISTORY_TICKS,
-        doc="what was done in each of the last ticks; tick n is at n modulo the length",
+        doc="codes of the last ticks, a ring buffer; tick n is at n modulo the length",
         get=lambda g: g.history.tobytes(),
     ),
     "fight.rules": _number("CRC-32 of boss, phase, poses and knight", lambda g: g.rules_digest, extremes=_CRC_32),
-    "fight.digest": _number("CRC-32 of the fight's whole state", lambda g: g.digest(), extremes=_CRC_32),
+    "fight.digest": _number("CRC-32 of the whole state of the fight", lambda g: g.digest(), extremes=_CRC_32),
     "fight.generator": _number(
-        "state of the generator before the fight was begun", lambda g: g.generator, extremes=_between(0, 2**64 - 1)
+        "state of the generator before the fight began", lambda g: g.generator, extremes=_between(0, 2**64 - 1)
     ),
-    "fight.number": _number("fights begun, this one included", lambda g: g.n_fights, extremes=_COUNTED),
+    "fight.number": _number("number of fights begun, including this one", lambda g: g.n_fights, extremes=_COUNTED),
     "fight.tick": _number("ticks of this fight", lambda g: int(g.duel.tick), extremes=_COUNTED),
     "fight.seed": _number(
-        "what this fight was begun with; -1 if it follows from the one before",
+        "seed of this fight; -1 if it continues the generator of the previous fight",
         lambda g: _or_none(g.seed),
         extremes=_SEEDS,
     ),
     "fight.next_seed": _number(
-        "what the next fight will be begun with; -1 for none",
+        "seed of the next fight; -1 for none",
         lambda g: _or_none(g.next_seed),
         _put_next_seed,
         extremes=_SEEDS,
     ),
     "player.no_death": _flag("no_death", "the player cannot die"),
     "player.no_gravity": _flag("no_gravity", "the player does not fall"),
-    "boss.no_attack": _flag("no_attack", "the boss begins no attack"),
+    "boss.no_attack": _flag("no_attack", "the boss does not start attacks"),
 }

@@ -1,4 +1,4 @@
-"""N duels at once: the step kernel, and the class that owns its arrays."""
+"""N duels in parallel: the step kernel, and the class that owns its arrays."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena import state as st
-from soulslab.arena.boss import boss_is_beaten
+from soulslab.arena import records as st
 from soulslab.arena.boss_file import MAX_MOVES, Boss
-from soulslab.arena.duel import begin, duel_tick
+from soulslab.arena.boss_rules import boss_is_beaten
+from soulslab.arena.duel_rules import begin, duel_tick
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import N_FEATURES, write_features, write_state
+from soulslab.arena.fight_table import fight_table
 from soulslab.arena.kernel import kernel, rule
-from soulslab.arena.knight import load_knight
-from soulslab.arena.player import is_open, write_mask
-from soulslab.arena.relative import N_RELATIVE, write_relative
-from soulslab.arena.state import MAX_DECISIONS, TICKS_PER_DECISION, Record, Table
-from soulslab.arena.tables import fight_table
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.player_rules import is_open, write_mask
+from soulslab.arena.records import MAX_DECISIONS, TICKS_PER_DECISION, Record, Table
+from soulslab.arena.relative_features import N_RELATIVE, write_relative
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
 from soulslab.errors import InvalidActionError
 
@@ -30,23 +30,23 @@ _NEXT_STEP, _SAME_STEP = 1, 2
 _RELATIVE = 2
 _AUTORESETS = {"disabled": 0, "next_step": _NEXT_STEP, "same_step": _SAME_STEP}
 
-#: The reward term ``centre`` pays only farther away than this (facts, SoulsGym 1.1.0).
+#: The reward term ``centre`` is nonzero only beyond this distance (SoulsGym 1.1.0).
 CENTRE_FREE_M = 4.0
 
 
 class FightOptions(msgspec.Struct, frozen=True):
-    """What the fights of a simulator are like.
+    """Options of the fights of a simulator.
 
     Attributes:
-        phase: ``"1"`` ends when the first phase's health is gone, ``"2"`` starts there, ``"full"`` is both.
-        random_pose: Draw the player's start from the ground's poses, up to 0.5 m beside them.
-        skip_locked: Go on while "nothing" is the only open action; rewards add up.
+        phase: ``"1"`` ends when the health of phase 1 is 0, ``"2"`` starts there, ``"full"`` is both.
+        random_pose: Draw the player's start from the ground's poses, with an offset of up to 0.5 m.
+        skip_locked: Continue while "nothing" is the only open action; rewards add up.
         features: Whether the features are written after each step.
-        relative: Whether they are those of the player's own frame (`soulslab.arena.relative`).
-        states: Whether the states are.
-        max_steps: Steps after which a fight is truncated; 0 leaves it to `MAX_DECISIONS`.
-        autoreset: What happens to a duel that is over (Gymnasium's modes).
-        weights: Weight of each reward term; terms that are not named weigh nothing.
+        relative: Whether these are the relative features (`soulslab.arena.relative_features`).
+        states: Whether the states are written after each step.
+        max_steps: Steps after which a fight is truncated; 0 uses `MAX_DECISIONS`.
+        autoreset: Autoreset mode, as in Gymnasium's vector environments.
+        weights: Weight of each reward term; omitted terms have weight 0.
     """
 
     phase: str = "full"
@@ -68,7 +68,7 @@ def _centre_distance(d: Record, f: Record) -> float:
 
 @rule
 def _decide(d: Record, f: Record, action: int, terms: NDArray[np.float64]) -> None:
-    """Play one decision (6 ticks, fewer if it ends the fight) and count the metres towards the centre."""
+    """Play one decision (6 ticks, fewer if the fight ends) and add the approach to the centre in m."""
     before = _centre_distance(d, f)
     for k in range(TICKS_PER_DECISION):
         duel_tick(d, f, action, k == 0)
@@ -91,7 +91,7 @@ def _decide(d: Record, f: Record, action: int, terms: NDArray[np.float64]) -> No
 
 @rule
 def _play(d: Record, f: Record, action: int, mask: NDArray[np.bool_], r: Record) -> None:
-    """Play one step: a decision, and those after it in which nothing can be done if these are skipped."""
+    """Play one step: a decision and, with ``skip_locked``, those after it in which nothing can be done."""
     if not is_open(d, f, action):
         action = NOTHING
         d.s_masked += 1
@@ -125,12 +125,12 @@ def _play(d: Record, f: Record, action: int, mask: NDArray[np.bool_], r: Record)
 
 @rule
 def _report(d: Record, report: Record) -> None:
-    """Write what a finished fight leaves behind."""
+    """Write the report of a finished fight."""
     report.won, report.n_decisions, report.start_pose = d.won, d.decision, d.start_pose
     report.killed_by, report.hits_dealt, report.hits_taken = d.s_killed_by, d.s_hits_dealt, d.s_hits_taken
     report.rolls, report.attacks = d.s_rolls, d.s_attacks
     report.damage_taken, report.return_ = d.s_damage_taken, d.s_return
-    # An assignment between array fields takes 3 s to compile, a loop next to nothing.
+    # An assignment between array fields takes 3 s to compile, a loop almost none.
     for i in range(MAX_MOVES):
         report.damage_by_attack[i] = d.s_damage_by_move[i]
 
@@ -147,7 +147,7 @@ def _observe(d: Record, f: Record, features: NDArray[np.float32], state: Record)
 
 @rule
 def _restart(duels: Table, i: int, blank: Table, f: Record) -> None:
-    """Begin a fresh fight; only the duel's generator goes on."""
+    """Start a new fight; only the duel's generator is kept."""
     rng = duels[i].rng
     duels[i] = blank[0]
     d = duels[i]
@@ -165,7 +165,7 @@ def reset_duels(
     states: Table,
     masks: NDArray[np.bool_],
 ) -> None:
-    """Begin a fresh fight in the duels of the bool array ``which`` (N,)."""
+    """Start a new fight in the duels of the bool array ``which`` (N,)."""
     f = fight[0]
     for i in range(duels.shape[0]):
         if which[i]:
@@ -194,7 +194,7 @@ def step_duels(
 ) -> int:
     """Step all duels by one action each, in place; return how many fights ended.
 
-    If an action is out of range nothing happens, and -1 - (its place) is returned.
+    If an action is out of range, nothing changes and -1 - (its index) is returned.
     """
     for i in range(actions.shape[0]):
         if actions[i] < 0 or actions[i] >= N_ACTIONS:
@@ -236,21 +236,22 @@ def _fight_of(boss: Boss) -> st.Table:
 
 
 class Simulator:
-    """N duels against one boss, stepped together in place.
+    """N duels against one boss, stepped in parallel, in place.
 
     All arrays belong to the simulator and are overwritten by the next call.
 
     Attributes:
         n_duels: N.
-        duels: (N,) `DUEL` records, the whole state.
+        duels: (N,) `DUEL` records, the complete state.
         features: (N, F) float32, if ``options.features``.
         states: (N,) `DUEL_STATE` records, if ``options.states``.
         masks: (N, A) bool, the open actions.
-        steps: (N,) int64, steps of the present fights.
+        steps: (N,) int64, number of steps of the present fights.
         results: (N,) `RESULT` records of the last step.
-        reports: (N,) `FIGHT_REPORT` records, valid where the last step ended a fight.
-        final_features: (N, F), ``final_states`` (N,) and ``final_masks`` (N, A): what was last seen of a fight that
-            ended, with ``autoreset="same_step"``.
+        reports: (N,) `FIGHT_REPORT` records, valid for duels whose fight ended in the last step.
+        final_features: (N, F) float32, features at the end of a fight, with ``autoreset="same_step"``.
+        final_states: (N,) `DUEL_STATE` records, the same for states.
+        final_masks: (N, A) bool, the same for masks.
     """
 
     def __init__(self, boss: Boss, n_duels: int, options: FightOptions) -> None:
@@ -290,21 +291,27 @@ class Simulator:
         )
 
     def seed(self, seeds: NDArray[np.uint64], which: NDArray[np.bool_]) -> None:
-        """Seed the generators of the duels ``which`` (N,) from ``seeds`` (N,); takes effect with `reset`."""
+        """Seed the generators of the duels ``which`` (N,) from ``seeds`` (N,); applied by the next `reset`."""
         self.duels["rng"][which] = spread_seeds(seeds[which])
 
     def reset(self, which: NDArray[np.bool_]) -> None:
-        """Begin a fresh fight in the duels ``which`` (N,)."""
+        """Start a new fight in the duels ``which`` (N,)."""
         reset_duels(self.duels, self._blank, which, self.fight, self.features, self.states, self.masks)
         self.steps[which] = 0
 
     def step(self, actions: NDArray[np.int64]) -> int:
-        """Step each duel by its action (N,); return how many fights ended.
+        """Step each duel by its action.
 
-        An action that is not open counts as "nothing". A duel that was over begins a fresh fight instead.
+        An action that is not open counts as "nothing". A duel that is over starts a new fight instead.
+
+        Args:
+            actions: (N,) int64, 0 to 19.
+
+        Returns:
+            The number of fights that ended.
 
         Raises:
-            InvalidActionError: An action is not one of 0 to 19; no duel has moved.
+            InvalidActionError: An action is not one of 0 to 19; no duel has changed.
         """
         ended: int = step_duels(self.duels, self._blank, actions, *self._step_arguments)
         if ended < 0:
@@ -313,13 +320,13 @@ class Simulator:
         return ended
 
     def report_running(self, place: int) -> None:
-        """Write the report of a fight that has not ended into ``reports`` (N,), with what it has come to so far."""
-        # As plain Python: this is done once in an episode at most, and a kernel would have to be compiled for it.
+        """Write the report of a fight that has not ended into ``reports``, with its statistics so far."""
+        # Plain Python: this is called at most once per episode, and a kernel would have to be compiled for it.
         getattr(_report, "py_func", _report)(self.duels[place], self.reports[place])
 
 
 def spread_seeds(seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Turn any seeds into generator states far apart (splitmix64; Steele, Lea and Flood 2014); never zero."""
+    """Return well separated generator states for any seeds (splitmix64; Steele, Lea and Flood 2014); never zero."""
     z = seeds.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,7 +1,7 @@
-"""A drawing of a duel from above: what `ArenaEnv.render` shows.
+"""Picture of a duel from above, as returned by `ArenaEnv.render`.
 
-x points right and y up. The picture follows the fight: its middle lies between the two, its scale shows both. It is a
-function of the duel's record alone, so equal states give equal pictures.
+x points right and y up. The picture follows the fight: it is centred between player and boss, and its scale shows both.
+It is a function of the duel's record only, so equal states give equal pictures.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.arena.blow import Blow, blow_of, ease
 from soulslab.arena.boss_file import Boss
-from soulslab.arena.motion import Blow, blow_of, ease
+from soulslab.arena.duel_rules import replay_ticks
 from soulslab.arena.picture.boss_figure import draw_boss
 from soulslab.arena.picture.canvas import Canvas, Colour, Pose, disc, points, sector
-from soulslab.arena.picture.ground import cut_out
-from soulslab.arena.picture.hud import draw_hud, place_of
+from soulslab.arena.picture.ground_texture import cut_out
 from soulslab.arena.picture.knight_figure import draw_knight, is_down, is_hurt
 from soulslab.arena.picture.looks import BLADE, GOLD, Look, look_of
-from soulslab.arena.replay import replay_ticks
-from soulslab.arena.state import MAX_PROJECTILES, PARRIED, THROWN, Record, Table
+from soulslab.arena.picture.overlay import draw_hud, place_of
+from soulslab.arena.records import MAX_PROJECTILES, PARRIED, THROWN, Record, Table
 
 HEIGHT_PX = 540
-#: A film of a fight has 30 frames a second.
+#: Simulation ticks between two pictures of a film (30 frames a second).
 TICKS_PER_FRAME = 2
 ASPECT = 16 / 9
-#: Least height of ground in the picture, and the ground that is left free around the two fighters.
+#: Least height of the visible ground, and the margin around both fighters.
 LEAST_M, FREE_M = 11.5, 7.0
-#: The picture's middle lies above that of the image, whose lower edge is covered by the boss's bar.
+#: Height of the view's centre as a share of the image; the boss's bar covers the lower edge.
 MIDDLE = 0.47
 
 AMBER: Colour = (255, 176, 60)
@@ -47,11 +47,11 @@ def draw_duel(
         boss: The boss that is fought.
         fight: Its `FIGHT` record.
         duel: The `DUEL` record.
-        height_px: H, made even; the width W is 16/9 of it, even as well.
+        height_px: Height H of the picture, rounded to an even number; its width W is 16/9 of it, also even.
         has_hud: Whether bars, names, clock and map are drawn.
 
     Returns:
-        The picture, (H, W, 3) uint8, red, green and blue.
+        The picture, (H, W, 3) uint8, RGB.
     """
     height = 2 * round(height_px / 2)
     width = 2 * round(height * ASPECT / 2)
@@ -80,17 +80,17 @@ def draw_duel(
 
 
 def draw_step(boss: Boss, fight: Record, before: Table, after: Record, action: int) -> list[NDArray[np.uint8]]:
-    """Draw a whole step as film: a picture every `TICKS_PER_FRAME` ticks, exactly as it was played.
+    """Draw a step as film frames: a picture every `TICKS_PER_FRAME` ticks, exactly as it was played.
 
     Args:
         boss: The boss that is fought.
         fight: Its `FIGHT` record.
-        before: (1,) `DUEL`, a copy of the duel from before the step; it is moved on.
+        before: (1,) `DUEL`, a copy of the duel from before the step; it is advanced in place.
         after: The `DUEL` record after the step.
         action: The action of the step.
 
     Returns:
-        The pictures in their order; the last is that of ``after``.
+        The pictures in order; the last one shows ``after``.
     """
     n_ticks = int(after.tick - before[0].tick)
     pictures = [
@@ -102,17 +102,17 @@ def draw_step(boss: Boss, fight: Record, before: Table, after: Record, action: i
 
 
 def _view(d: Record, height: int) -> tuple[tuple[float, float], float]:
-    """Return the point in the middle and the pixels per metre, such that both fighters are well in the picture."""
+    """Return the centre of the view and the pixels per metre, so that both fighters are well inside the picture."""
     dx, dy = abs(float(d.b_x - d.p_x)), abs(float(d.b_y - d.p_y))
     shown_m = max(LEAST_M, dy + FREE_M, (dx + FREE_M) / ASPECT)
     return ((float(d.p_x + d.b_x) / 2, float(d.p_y + d.b_y) / 2), height / shown_m)
 
 
-# --- the boss's blow ----------------------------------------------------------------------------------------
+# --- the boss's attack --------------------------------------------------------------------------------------
 
 
 def _telegraph(canvas: Canvas, d: Record, f: Record, blow: Blow) -> None:
-    """Show where the next blow hurts: an outline that fills as it nears, and a flash while it hurts."""
+    """Mark the area of the next attack: an outline that fills until the attack, and a flash while it hits."""
     if blow.stage == "recovery":
         return
     if blow.window.n_projectiles > 0:
@@ -122,7 +122,7 @@ def _telegraph(canvas: Canvas, d: Record, f: Record, blow: Blow) -> None:
     step = _way_left(d, f, blow)
     turned = math.atan2(float(w.face_sin), float(w.face_cos))
     origin = Pose(d.b_x, d.b_y, d.b_fx, d.b_fy).at(step, 0.0, turned)
-    # The rules ask whether the player's body touches this circle.
+    # The rules test whether the player's body overlaps this circle.
     reach = float(f.b_radius) + float(w.reach)
     area = disc(0.0, 0.0, reach, 56) if blow.half_rad > 3.1 else sector(0.0, reach, -blow.half_rad, blow.half_rad)
     if step > 0.3:
@@ -140,7 +140,7 @@ def _telegraph(canvas: Canvas, d: Record, f: Record, blow: Blow) -> None:
 
 
 def _way_left(d: Record, f: Record, blow: Blow) -> float:
-    """Return how far the boss will still come forward in m if the player stays; contact ends its way."""
+    """Return how far the boss will still advance in m if the player does not move; contact ends the advance."""
     w = blow.window
     if blow.stage != "wind-up":
         return 0.0
@@ -154,7 +154,7 @@ def _way_left(d: Record, f: Record, blow: Blow) -> float:
 
 
 def _lane(canvas: Canvas, d: Record, f: Record, way: float) -> None:
-    """Draw the way that the boss is about to come: fading chevrons."""
+    """Draw the path of the boss's advance as fading chevrons."""
     body, half = Pose(d.b_x, d.b_y, d.b_fx, d.b_fy), float(f.b_radius) * 0.6
     n = max(int(way / 0.9), 1)
     for i in range(n):
@@ -164,7 +164,7 @@ def _lane(canvas: Canvas, d: Record, f: Record, way: float) -> None:
 
 
 def _fan(canvas: Canvas, d: Record, blow: Blow) -> None:
-    """Draw the lines along which projectiles will fly."""
+    """Draw the paths of the projectiles."""
     w = blow.window
     if blow.stage == "active":
         return
@@ -199,11 +199,11 @@ def _projectiles(canvas: Canvas, d: Record, look: Look) -> None:
         canvas.line(dagger.place(points((-0.12, 0.0), (-0.4, 0.0))), (70, 48, 34), 0.12)
 
 
-# --- marks --------------------------------------------------------------------------------------------------
+# --- markers ------------------------------------------------------------------------------------------------
 
 
 def _camera(canvas: Canvas, d: Record) -> None:
-    """Hint at where the camera looks: two short strokes ahead of the player."""
+    """Draw the direction of the camera: two short lines ahead of the player."""
     view = Pose(d.p_x, d.p_y, d.c_fx, d.c_fy)
     alpha = 0.35 if d.lock_on else 0.6
     canvas.line(view.place(points((1.5, 0.3), (1.75, 0.0), (1.5, -0.3))), (210, 224, 255), 0.05, alpha)
@@ -215,7 +215,7 @@ def _lock_on(canvas: Canvas, d: Record) -> None:
 
 
 def _sparks(canvas: Canvas, d: Record, f: Record) -> None:
-    """Draw what a blow does where it lands: on the player, on the boss, or on the shield."""
+    """Draw the effect of a hit on the player, on the boss, or on the shield."""
     ux, uy = float(d.b_x - d.p_x), float(d.b_y - d.p_y)
     norm = max(math.hypot(ux, uy), 1e-9)
     ux, uy = ux / norm, uy / norm
@@ -237,7 +237,7 @@ def _sparks(canvas: Canvas, d: Record, f: Record) -> None:
 
 
 def _burst(canvas: Canvas, centre: Pose, age: float, colour: Colour) -> None:
-    """Draw rays that fly apart; ``age`` goes from 0 to 1."""
+    """Draw rays that expand; ``age`` is from 0 to 1."""
     out = 0.25 + 0.9 * ease(age)
     for i in range(9):
         ray = centre.at(0.0, 0.0, i * 2 * math.pi / 9 + 0.4)
@@ -249,6 +249,6 @@ def _burst(canvas: Canvas, centre: Pose, age: float, colour: Colour) -> None:
 
 
 def _mix(first: Colour, second: Colour, share: float) -> Colour:
-    """Return a colour between two."""
+    """Return a colour interpolated between two."""
     r, g, b = (round(x + (y - x) * share) for x, y in zip(first, second, strict=True))
     return (r, g, b)

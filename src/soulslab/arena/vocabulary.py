@@ -1,7 +1,7 @@
-"""The names that a duel speaks in: actions and boss animations.
+"""Names and numbers of actions and boss animations.
 
-Numbers are places in these tables and follow SoulsGym 1.1.0 (MIT) for Dark Souls III, so that a policy, an
-observation or a mask means the same here and there. The player's animation names are in ``knight.toml``.
+Numbers are indices into these tables and follow SoulsGym 1.1.0 (MIT) for Dark Souls III, so that policies, observations
+and masks are compatible with it. The names of the player's animations are in ``knight.toml``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HEAVY_ATTACK = 17
 PARRY = 18
 NOTHING = 19
 
-#: Attacks that a boss file may give a move, then the two halves of a riposte.
+#: Attack animations that a boss file may use, then the two animations of a riposte.
 BOSS_ATTACKS = (*(f"Attack{3000 + i}" for i in range(16)), "Attack3029", "ThrowAtk", "ThrowDef")
 BOSS_MOVEMENT = (
     "WalkFrontBattle",
@@ -56,11 +56,11 @@ BOSS_MOVEMENT = (
 )
 BOSS_MISC = ("SABreak", "DamageParryEnemy1")
 
-#: Boss animations by number. An animation that is not here (``Attack1500``, the change of phase) is -1.
+#: Boss animations by number. An animation that is not listed (``Attack1500``, the change of phase) is -1.
 BOSS_ANIMATIONS = BOSS_ATTACKS + BOSS_MOVEMENT + BOSS_MISC
 UNKNOWN_ANIMATION = -1
 
 
 def action_name(action: int) -> str:
-    """Return the keys of an action as one word: ``forward+roll``, or ``nothing``."""
+    """Return the keys of an action as one word, such as ``forward+roll``, or ``nothing``."""
     return "+".join(ACTIONS[action]) or "nothing"

@@ -17,7 +17,7 @@ from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
     from soulslab.arena.live_fight import LiveFight
-    from soulslab.arena.window.replay import Replay
+    from soulslab.arena.window.key_log_replay import Replay
     from soulslab.arena.window.settings import WindowSettings
     from soulslab.siphon.profile import Profile
 
@@ -114,7 +114,7 @@ def arena(
     settings, profile = _settings(fight, screen or ScreenFlags(), keys or KeyFlags(), logs.log)
     replay = _replay(logs.replay, fight, logs.log) if logs.replay else None
     from soulslab.arena.binding import Binding
-    from soulslab.arena.window.game import run
+    from soulslab.arena.window.game_loop import run
     from soulslab.arena.window.memory.process_name import set_process_name
     from soulslab.arena.window.memory.profile_memory import ProfileMemory
 
@@ -131,8 +131,8 @@ def arena(
 
 def _replay(path: Path, fight: FightFlags, log: Path | None) -> Replay:
     """Return the replay of a key log or a recording."""
-    from soulslab.arena.window.keylog import read_key_log
-    from soulslab.arena.window.replay import Replay
+    from soulslab.arena.window.key_log import read_key_log
+    from soulslab.arena.window.key_log_replay import Replay
 
     if fight != FightFlags(boss=fight.boss):
         raise ConfigError("takes the fight from the log; leave out --phase, --seed and --poses", source="--replay")

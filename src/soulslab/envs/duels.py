@@ -12,9 +12,9 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.records import DECISION_S, FIGHT_REPORT, PHASES, REWARD_TERMS
 from soulslab.arena.simulator import FightOptions, Simulator
-from soulslab.arena.state import DECISION_S, FIGHT_REPORT, PHASES, REWARD_TERMS
 from soulslab.envs.arguments import refuse_unknown_options
 from soulslab.envs.rewards import Reward, Transition, call_reward, check_reward_function, reward_weights
 from soulslab.envs.spaces import FIELD_KINDS, OBSERVATIONS, ROW_NAMES, duel_observation, duel_space, row, row_space

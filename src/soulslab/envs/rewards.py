@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.records import REWARD_TERMS
 from soulslab.arena.simulator import FightOptions, Simulator
-from soulslab.arena.state import REWARD_TERMS
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.errors import EnvironmentUsageError, UnknownRewardError, did_you_mean
 

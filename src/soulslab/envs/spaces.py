@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.duel_state import DUEL_FIELDS, MAX_ANIMATION_S, DuelField
 from soulslab.arena.features import FEATURE_NAMES, feature_bounds
-from soulslab.arena.knight import Knight, load_knight
-from soulslab.arena.relative import RELATIVE_NAMES, relative_bounds
+from soulslab.arena.knight_file import Knight, load_knight
+from soulslab.arena.relative_features import RELATIVE_NAMES, relative_bounds
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 
 OBSERVATIONS = ("boxes", "dict", "features", "relative")

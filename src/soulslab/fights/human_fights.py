@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.vocabulary import NOTHING
-from soulslab.arena.window.keylog import read_key_log
+from soulslab.arena.window.key_log import read_key_log
 from soulslab.envs.registration import ARENA_ID
 from soulslab.fights.key_log_episodes import episodes_of_key_log
 from soulslab.fights.recording import SEEDS, FightRecorder

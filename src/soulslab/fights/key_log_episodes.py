@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_features, write_state
-from soulslab.arena.player import write_mask
-from soulslab.arena.relative import write_relative
+from soulslab.arena.player_rules import write_mask
+from soulslab.arena.records import DUEL, MAX_DECISIONS, REWARD_TERMS, TICKS_PER_DECISION, Record
+from soulslab.arena.relative_features import write_relative
 from soulslab.arena.simulator import CENTRE_FREE_M
-from soulslab.arena.state import DUEL, MAX_DECISIONS, REWARD_TERMS, TICKS_PER_DECISION, Record
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
-from soulslab.arena.window.keylog import KeyLog, State
-from soulslab.arena.window.replay import Replay
+from soulslab.arena.window.key_log import KeyLog, State
+from soulslab.arena.window.key_log_replay import Replay
 from soulslab.envs.duels import ArenaOptions
 from soulslab.envs.rewards import reward_weights
 from soulslab.envs.spaces import ROW_NAMES, duel_observation, row

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
-from soulslab.arena.reference import ReferencePlayer
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.reference_player import ReferencePlayer
 from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.envs.duels import ArenaOptions
 from soulslab.fights.recording import FightRecorder

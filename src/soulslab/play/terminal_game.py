@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.motion import blow_of
+from soulslab.arena.blow import blow_of
+from soulslab.arena.records import DECISION_S, TICKS_PER_S
 from soulslab.arena.simulator import Simulator
-from soulslab.arena.state import DECISION_S, TICKS_PER_S
 from soulslab.arena.top_down import ASPECT, draw_duel
 from soulslab.envs.arena import ArenaEnv
 from soulslab.errors import EnvironmentUsageError

@@ -147,7 +147,7 @@ def test_the_simulator_shows_its_fight_in_a_window(tmp_path):
     played, closed = done.stdout.splitlines()
     # Ten decisions take a second of game time; a slow machine needs more wall time.
     assert float(played.split()[1]) > 0.9
-    assert closed == "closed the window was closed; reset() opens another one"
+    assert closed == "closed the window was closed; reset() opens a new one"
     first, second = (cv2.imread(str(path)).astype(int) for path in sorted(tmp_path.glob("*.png")))
     assert first.std() > 10.0
     assert np.abs(first - second).mean() > 1.0

@@ -5,7 +5,7 @@ import pytest
 
 from soulslab.arena.binding import Binding
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.quantities import QUANTITIES
 from soulslab.errors import ProfileError
@@ -91,7 +91,7 @@ def test_flags_are_stored_as_bits_or_numbers(game, name, stored):
     assert game.duel.lock_on == 0
 
 
-def test_what_was_written_goes_into_the_fight(game):
+def test_written_values_are_applied_to_the_fight(game):
     binding = bind({"player.hp": "hp", "boss.position": "where", "player.animation": "name"}, axes="xzy")
     binding.apply(game, {"hp": 50, "where": np.array([140.0, -60.0, 600.0]), "name": "Move", "sp": 3.0})
     assert (game.duel.p_hp, game.duel.b_x, game.duel.b_y) == (50.0, 140.0, 600.0)
@@ -111,16 +111,20 @@ def test_what_was_written_goes_into_the_fight(game):
         ({"attributes": {"player.position": "pair"}}, 'duel.attributes."player.position"', "vector of 3"),
         ({"attributes": {"lock_on": "name"}}, "duel.attributes.lock_on", "must be a bool"),
         ({"attributes": {"player.animation": "where"}}, 'duel.attributes."player.animation"', "a text or a number"),
-        ({"attributes": {"player.hp": "hp", "boss.hp": "hp"}}, 'duel.attributes."boss.hp"', "is player.hp already"),
+        (
+            {"attributes": {"player.hp": "hp", "boss.hp": "hp"}},
+            'duel.attributes."boss.hp"',
+            "already bound to player.hp",
+        ),
         ({"attributes": {"player.animation": "number"}}, "duel.player_animations", "holds a number"),
         (
             {"attributes": {"player.animation": "number"}, "player_animations": {"Idle": 1, "Move": 1}},
             "duel.player_animations.Move",
-            "stands for 'Idle' already",
+            "is already the number of 'Idle'",
         ),
     ],
 )
-def test_every_mistake_is_told_with_its_place(table, place, problem):
+def test_every_mistake_is_reported_with_its_place(table, place, problem):
     with pytest.raises(ProfileError, match=problem) as caught:
         Binding(table, STORED, "game.toml")
     assert caught.value.path == place

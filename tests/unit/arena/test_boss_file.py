@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from soulslab.arena.boss_file import BOSS_DIR, Boss, boss_names, load_boss, parse_boss
 from soulslab.arena.features import feature_bounds
-from soulslab.arena.relative import relative_bounds
+from soulslab.arena.relative_features import relative_bounds
 from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.errors import BossFileError, ConfigError, UnknownBossError
 from support.stage import KNOCK_BACKS, shipped
@@ -54,7 +54,7 @@ BROKEN = [
     ("hp = 1037", "hp = 0", "hp", ">= 1"),
     ("hp = 1037", "hp = 'much'", "hp", "expected a whole number, got text"),
     ("hp = 1037", "hp = 1037\nmana = 3", "mana", "unknown setting"),
-    ("hp = 1037", "hp = 1", "phase_two.below", "leaves none"),
+    ("hp = 1037", "hp = 1", "phase_two.below", "is less than 1 hit point"),
     ("poise = 130.0", "poise = nan", "poise", "must be a number from"),
     ("poise = 130.0", "poise = 1e9", "poise", "must be a number from"),
     ("keep_m = [2.2, 3.8]", "keep_m = [4.2, 3.8]", "keep_m", "4.2 is greater than 3.8"),
@@ -63,20 +63,20 @@ BROKEN = [
     ("below = 0.5", "below = 1.0", "phase_two.below", "< 1.0"),
     ('move = "transformation"', 'move = "nap"', "phase_two.move", "no move has the id 'nap'"),
     ("[110.0, 190.0]", "[190.0, 110.0]", "ground.limits_m[0]", "not below"),
-    ("[110.0, 190.0]", "[130.0, 190.0]", "ground.limits_m[0]", "must hold the floor and 6 m around it"),
+    ("[110.0, 190.0]", "[130.0, 190.0]", "ground.limits_m[0]", "must contain the floor and 6 m around it"),
     ("[110.0, 190.0]", "[-inf, 190.0]", "ground.limits_m[0][0]", "must be a number from"),
     ("radius_m = 24.0", "radius_m = 400.0", "ground.radius_m", "<= 90.0"),
     ("floor_m = -68.8", "floor_m = 0", "ground.floor_m", "outside limits_m[2]"),
     ("reward_centre_m = [139.0,", "reward_centre_m = [nan,", "ground.reward_centre_m[0]", "must be a number"),
-    ("player_pose = [132.176", "player_pose = [112.176", "ground.player_pose", "less than 1 m from the edge"),
-    ("[128.62, 588.938", "[118.62, 588.938", "ground.player_poses_random[1]", "less than 1 m from the edge"),
+    ("player_pose = [132.176", "player_pose = [112.176", "ground.player_pose", "must be at least 1 m inside"),
+    ("[128.62, 588.938", "[118.62, 588.938", "ground.player_poses_random[1]", "must be at least 1 m inside"),
     ("boss_pose = [141.3, 591.9, -68.8, 0.6]", "boss_pose = [141.3, 591.9]", "ground.boss_pose", "length 4"),
     ('id = "sweep_left"', 'id = "sweep_right"', "moves[1].id", "'sweep_right' is used twice"),
     ('"Attack3001"', '"Attack3000"', "moves[1].animation", "'Attack3000' is used twice"),
-    ('"Attack3002"', '"Attack3100"', "moves[2].animation", "'Attack3100' is none of Attack3000"),
-    ('"Attack3002"', '"ThrowDef"', "moves[2].animation", "'ThrowDef' is none of"),
+    ('"Attack3002"', '"Attack3100"', "moves[2].animation", "'Attack3100' must be one of Attack3000"),
+    ('"Attack3002"', '"ThrowDef"', "moves[2].animation", "'ThrowDef' must be one of"),
     ("recovery_s = 0.9", "recovery_s = 11", "moves[0].recovery_s", "<= 10.0"),
-    ("recovery_s = 0.9", "recovery_s = 9.9", "moves[0].recovery_s", "the move lasts 10.75 s; 10 s at most"),
+    ("recovery_s = 0.9", "recovery_s = 9.9", "moves[0].recovery_s", "the move lasts 10.75 s; the maximum is 10 s"),
     ("weight = 1.2", "weight = -1", "moves[0].weight", ">= 0.0"),
     ("range_m = [0.0, 4.6]", "range_m = [5.0, 4.6]", "moves[0].range_m", "5.0 is greater than 4.6"),
     ("bearing_rad = [0.0, 0.5]", "bearing_rad = [0.9, 0.5]", "moves[3].bearing_rad", "0.9 is greater than 0.5"),
@@ -84,8 +84,8 @@ BROKEN = [
     ('move = "sweep_left"', 'move = "nap"', "moves[0].follow_ups[0].move", "no move has the id 'nap'"),
     ("probability = 0.6", "probability = 1.6", "moves[0].follow_ups[0].probability", "<= 1.0"),
     ("end_s = 0.85", "end_s = 0.65", "moves[0].windows[0].end_s", "0.65 is not after start_s = 0.65"),
-    ("start_s = 1.25", "start_s = 0.7", "moves[4].windows[1].start_s", "0.7 is before the last window's end"),
-    ('"middle"', '"tickle"', "moves[0].windows[0].knock_back", "'tickle' is none of small, middle"),
+    ("start_s = 1.25", "start_s = 0.7", "moves[4].windows[1].start_s", "0.7 is before the end of the previous window"),
+    ('"middle"', '"tickle"', "moves[0].windows[0].knock_back", "'tickle' must be one of small, middle"),
     ("damage = 118", "damage = -1", "moves[0].windows[0].damage", ">= 0"),
     ("damage = 118", "damag = 118", "moves[0].windows[0].damag", "did you mean 'damage'"),
     ("parry = true", "parry = 1", "moves[0].windows[0].parry", "expected true or false, got a whole number"),
@@ -123,7 +123,7 @@ def test_more_windows_than_the_rules_have_room_for():
     head, *moves = JUDGE.split("[[moves]]\n")
     moves = [re.split(r"\[\[moves.windows\]\]", move)[0] + windows(6) for move in moves]
     text = "[[moves]]\n".join([head, *moves])
-    with pytest.raises(BossFileError, match="there are 108 windows in all moves together; 64 at most") as error:
+    with pytest.raises(BossFileError, match="all moves together have 108 windows; the maximum is 64") as error:
         parse(text)
     assert error.value.path == "moves"
 
@@ -137,7 +137,7 @@ def test_more_windows_in_a_move_than_allowed():
 
 def test_more_follow_ups_than_the_rules_have_room_for():
     many = ", ".join(["{ move = 'leap', probability = 0.01 }"] * 65)
-    with pytest.raises(BossFileError, match="there are 65 follow_ups in all moves together; 64 at most"):
+    with pytest.raises(BossFileError, match="all moves together have 65 follow_ups; the maximum is 64"):
         parse(re.sub(r"follow_ups = \[.*\]", "", JUDGE).replace("recovery_s", f"follow_ups = [{many}]\nrecovery_s", 1))
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from soulslab.arena.fight_table import ticks
 from soulslab.arena.geometry import direction, turn_towards, uniform
 from soulslab.arena.simulator import spread_seeds
-from soulslab.arena.tables import ticks
 from support.stage import make_simulator
 
 ANGLES = st.floats(-math.pi, math.pi)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import soulslab.arena.kernel as kernel_module
-from soulslab.arena.duel import begin
+from soulslab.arena.duel_rules import begin
 
 SOURCE = Path(kernel_module.__file__)
 
@@ -52,7 +52,7 @@ import logging, sys, time
 from pathlib import Path
 import numpy as np
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.simulator import FightOptions, Simulator, reset_duels
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 folder = Path(sys.argv[1])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import (
     BUFFER_TICKS,
     END_TICKS,
@@ -14,7 +14,7 @@ from soulslab.arena.live_fight import (
     buttons_of,
     is_press_action,
 )
-from soulslab.arena.state import ROAMING
+from soulslab.arena.records import ROAMING
 from soulslab.arena.vocabulary import ACTIONS, FIRST_ROLL, HEAVY_ATTACK, LIGHT_ATTACK, N_ACTIONS, NOTHING, PARRY
 
 FORWARD, RIGHT, BACKWARD = 0, 2, 4

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.quantities import QUANTITIES
 from soulslab.errors import InvalidValueError

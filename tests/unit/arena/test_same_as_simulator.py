@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from soulslab.arena.boss_file import boss_names, load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions, buttons_of, is_press_action
+from soulslab.arena.records import DUEL, PHASES, TICKS_PER_DECISION
 from soulslab.arena.simulator import FightOptions, Simulator
-from soulslab.arena.state import DUEL, PHASES, TICKS_PER_DECISION
 
 #: What is counted once a decision or at the end of a fight, and not by the rules of a tick.
 BOOKKEEPING = {"decision", "over", "won", "truncated", "n_rolls", "n_attacks", "streak_gain"}

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soulslab.arena.boss_file import boss_names
-from soulslab.arena.state import MAX_DECISIONS
+from soulslab.arena.records import MAX_DECISIONS
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.errors import InvalidActionError
 from support.players import scripts

@@ -4,14 +4,14 @@ import cv2
 import numpy as np
 import pytest
 
+from soulslab.arena.blow import blow_of
 from soulslab.arena.boss_file import boss_names, load_boss
-from soulslab.arena.knight import load_knight
-from soulslab.arena.motion import blow_of
+from soulslab.arena.duel_rules import replay_ticks
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.picture.canvas import Canvas, Pose, disc, points
 from soulslab.arena.picture.looks import look_of
-from soulslab.arena.replay import replay_ticks
+from soulslab.arena.records import TICKS_PER_DECISION
 from soulslab.arena.simulator import FightOptions, Simulator
-from soulslab.arena.state import TICKS_PER_DECISION
 from soulslab.arena.top_down import TICKS_PER_FRAME, draw_duel, draw_step
 from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, NOTHING, PARRY
 

@@ -3,8 +3,8 @@
 import pytest
 
 from benchmarks.fights import FightsBenchSettings, measure_fights
+from benchmarks.scripted_players import PLAYERS
 from soulslab.arena.boss_file import boss_names
-from soulslab.arena.players import PLAYERS
 
 
 def test_measures_every_player_boss_and_phase():

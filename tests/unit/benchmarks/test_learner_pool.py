@@ -49,7 +49,7 @@ def test_an_incomplete_last_line_is_removed(tmp_path, caplog):
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:-20])
     file = RunFile(tmp_path)
-    assert "cut off" in caplog.text
+    assert "incomplete last line" in caplog.text
     file.add(make_task(1), RUN)
     assert len(RunFile(tmp_path).runs) == 2
     assert path.read_bytes().startswith(whole)
@@ -73,7 +73,7 @@ def test_another_version_is_an_error(tmp_path):
     RunFile(tmp_path).add(make_task(), RUN)
     path = tmp_path / RUNS_NAME
     path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 99}) + "\n")
-    with pytest.raises(ConfigError, match="line 1 is of version 99"):
+    with pytest.raises(ConfigError, match="line 1 has version 99"):
         RunFile(tmp_path)
 
 

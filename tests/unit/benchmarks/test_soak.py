@@ -67,8 +67,8 @@ def test_equal_seeds_give_equal_faults(harmless):
 def test_a_fault_in_an_ended_game_is_not_counted(harmless):
     env = make(1)
     env.reset(seed=1)
-    assert fault_injection.inflict(env.envs[0], "killed")
-    assert not fault_injection.inflict(env.envs[0], "lock-on lost")
+    assert fault_injection.inject_fault(env.envs[0], "killed")
+    assert not fault_injection.inject_fault(env.envs[0], "lock-on lost")
     *_, truncated, _ = env.step(np.array([19]))
     assert truncated.all()
     env.close()

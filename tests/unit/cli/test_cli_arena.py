@@ -22,7 +22,7 @@ from soulslab.siphon.profile import load_profile
 def started(monkeypatch):
     """Return what the game would be started with."""
     games = []
-    monkeypatch.setattr("soulslab.arena.window.game.run", lambda *arguments: games.append(arguments))
+    monkeypatch.setattr("soulslab.arena.window.game_loop.run", lambda *arguments: games.append(arguments))
     monkeypatch.setattr("soulslab.arena.window.memory.process_name.set_process_name", games.append)
     return games
 
@@ -114,10 +114,10 @@ def test_window_flags(started, tmp_path):
         (["--key", "roll"], "is not of the form action=KEY"),
         (["--key", "roll=SHIFT"], "there is no key 'SHIFT'; did you mean 'LEFT_SHIFT'"),
         (["--key", "rol=SPACE"], "no such action; did you mean 'roll'"),
-        (["--key", "roll=W"], "W is the key of forward already"),
+        (["--key", "roll=W"], "W is already the key of forward"),
         (["--keys", "none.toml"], "none.toml: cannot be read"),
         (["--mask", "dark_soul_3"], "neither a profile file nor"),
-        (["--mask", "doom"], "duel: is missing: nothing says which attributes make a fight"),
+        (["--mask", "doom"], "duel: is missing; the profile does not state which attributes hold a fight"),
         (["--replay", "none.log", "--seed", "3"], "takes the fight from the log; leave out"),
         (["--replay", "none.log", "--log", "new.log"], "--log: records a game that a person plays"),
     ],
@@ -132,7 +132,7 @@ def test_wrong_flags_are_errors(capsys, flags, problem):
     [("juge", "unknown boss 'juge'; did you mean 'judge'"), ("none.toml", "none.toml: cannot be read: ")],
 )
 def test_a_missing_boss_is_reported_before_a_window_opens(capsys, monkeypatch, boss, problem):
-    monkeypatch.setattr("soulslab.arena.window.game.Window", lambda _: pytest.fail("a window was opened"))
+    monkeypatch.setattr("soulslab.arena.window.game_loop.Window", lambda _: pytest.fail("a window was opened"))
     monkeypatch.setattr("soulslab.arena.window.memory.process_name.set_process_name", lambda _: None)
     assert cli.run(["arena", "--boss", boss]) != 0
     assert problem in said(capsys)

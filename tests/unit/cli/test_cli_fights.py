@@ -8,9 +8,9 @@ import pytest
 
 from soulslab import cli
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
-from soulslab.arena.window.keylog import KeyLogWriter
+from soulslab.arena.window.key_log import KeyLogWriter
 from soulslab.fights.recording import fight_seeds
 from soulslab.learn.demonstrations.data_set import describe
 from soulslab.learn.demonstrations.reading import read_outcomes

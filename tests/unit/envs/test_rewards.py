@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from soulslab.arena.boss import hurt_boss
-from soulslab.arena.player import hurt_player
-from soulslab.arena.state import REWARD_TERMS
+from soulslab.arena.boss_rules import hurt_boss
+from soulslab.arena.player_rules import hurt_player
+from soulslab.arena.records import REWARD_TERMS
 from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, NOTHING
 from soulslab.compat.eldengym import CustomReward
 from soulslab.envs.arena import ArenaEnv, ArenaVectorEnv

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import BUTTONS, PRESSES, LiveFight, LiveFightOptions
-from soulslab.arena.player import is_open
-from soulslab.arena.state import TICKS_PER_DECISION
+from soulslab.arena.player_rules import is_open
+from soulslab.arena.records import TICKS_PER_DECISION
 from soulslab.arena.vocabulary import ACTIONS, FIRST_ROLL, LIGHT_ATTACK, NOTHING
-from soulslab.arena.window.keylog import KeyLogWriter, read_key_log
+from soulslab.arena.window.key_log import KeyLogWriter, read_key_log
 from soulslab.envs.duels import ArenaOptions, make_options
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import EnvironmentUsageError, KeyLogError

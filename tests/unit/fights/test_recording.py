@@ -7,9 +7,9 @@ import gymnasium
 import numpy as np
 import pytest
 
+from benchmarks.scripted_players import measure
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
-from soulslab.arena.players import measure
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, N_ACTIONS, NOTHING
 from soulslab.envs.duels import ArenaOptions
 from soulslab.envs.registration import ARENA_ID

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.window.memory.layout import synthesise
 from soulslab.errors import ConfigError, MissingFactError, UnknownBossError
 from soulslab.games import profile_path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.vocabulary import BOSS_ATTACKS, BOSS_MISC, BOSS_MOVEMENT
 from soulslab.errors import ConfigError
 from soulslab.games.animations import load_animations

@@ -6,7 +6,7 @@ import pytest
 from gymnasium.wrappers import FlattenObservation
 
 from soulslab.arena.features import FEATURE_NAMES
-from soulslab.arena.relative import RELATIVE_NAMES
+from soulslab.arena.relative_features import RELATIVE_NAMES
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import CorruptCheckpointError, IncompatibleCheckpointError
 from soulslab.fights.recording import FightRecorder

@@ -1,1 +1,1 @@
-"""The parts of the drawing from above (see `soulslab.arena.top_down`)."""
+"""Parts of the picture from above (see `soulslab.arena.top_down`)."""

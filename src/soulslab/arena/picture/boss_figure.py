@@ -1,4 +1,4 @@
-"""The bosses from above. A figure's unit is its body's radius; x is ahead, y to the left."""
+"""Bosses seen from above. The unit of a figure is its body's radius; x is ahead, y to the left."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import math
 
 import numpy as np
 
-from soulslab.arena.motion import blow_of, sway
+from soulslab.arena.blow import blow_of, sway
 from soulslab.arena.picture.canvas import Canvas, Pose, arc, disc, ellipse, points
 from soulslab.arena.picture.looks import BLADE, GOLD, LEATHER, STEEL, WOOD, Look
-from soulslab.arena.picture.motion import Arm, boss_arm, draw_trail
-from soulslab.arena.state import PARRIED, ROAMING, STAGGERED, THROWN, Record
+from soulslab.arena.picture.weapon_position import Arm, boss_arm, draw_trail
+from soulslab.arena.records import PARRIED, ROAMING, STAGGERED, THROWN, Record
 
 
 def draw_boss(canvas: Canvas, d: Record, f: Record, look: Look) -> None:
-    """Draw the boss in whatever it is doing."""
+    """Draw the boss in its present action."""
     body = Pose(d.b_x, d.b_y, d.b_fx, d.b_fy, float(f.b_radius))
     alpha = 0.45 if d.won else 1.0
     canvas.fill(disc(d.b_x + 0.2, d.b_y - 0.28, body.scale * 1.35), (0, 0, 0), 0.42)
@@ -36,7 +36,7 @@ def draw_boss(canvas: Canvas, d: Record, f: Record, look: Look) -> None:
 
 
 def _walk(d: Record) -> float:
-    """Return how far the feet are apart, -1 to 1."""
+    """Return the offset of the feet in a walk, -1 to 1."""
     return math.sin(d.tick * 0.2) if d.b_mode == ROAMING and d.b_wait > 0 else 0.35
 
 
@@ -114,7 +114,7 @@ def _trickster(canvas: Canvas, d: Record, body: Pose, arm: Arm, look: Look, alph
 def _beast(canvas: Canvas, d: Record, body: Pose, arm: Arm, look: Look, alpha: float) -> None:
     """Draw a horned beast on three legs; its right paw holds a mace."""
     step, wag = 0.35 * _walk(d), 0.3 * sway(int(d.tick), 1.4)
-    # Its nose ends where its body does for the rules; the rest trails behind.
+    # The nose ends where the body ends in the rules; the rest extends backwards.
     _mace(canvas, body.at(-0.15, 0.0), arm, look, alpha)
     back = body.at(-0.5, 0.0)
     body = Pose(back.x, back.y, back.fx, back.fy, 0.86 * back.scale)
@@ -173,7 +173,7 @@ def _eyes(canvas: Canvas, head: Pose, place: tuple[float, float], look: Look, al
 
 
 def _dazed(canvas: Canvas, d: Record) -> None:
-    """Draw sparks that circle over a boss that cannot act."""
+    """Draw sparks that circle above a boss that cannot act."""
     for i in range(6):
         angle = d.tick * 0.07 + i * math.pi / 3
         x, y = d.b_x + 0.75 * math.cos(angle), d.b_y + 0.75 * math.sin(angle)

@@ -1,6 +1,6 @@
-"""A picture with metres on it: antialiased, translucent shapes at sub-pixel places.
+"""Drawing in metres: antialiased, translucent shapes at sub-pixel positions.
 
-Places are arrays (K, 2) of x (right) and y (up) in metres; colours are (red, green, blue), 0 to 255.
+Positions are arrays (K, 2) of x (right) and y (up) in metres; colours are (red, green, blue), 0 to 255.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ Image: TypeAlias = NDArray[np.uint8]
 Points: TypeAlias = NDArray[np.float64]
 Colour: TypeAlias = tuple[int, int, int]
 
-#: OpenCV takes fixed-point pixels with this many binary places.
+#: Fractional bits of OpenCV's fixed-point pixel coordinates.
 _SHIFT = 4
 _OUTLINE: Colour = (14, 12, 16)
 
 
 class Canvas:
-    """An image and the piece of ground that it shows.
+    """An image and the area of the ground that it shows.
 
     Args:
         image: (H, W, 3) uint8, drawn on in place.
-        centre_m: Point of the ground in the middle of the picture.
-        middle_px: Where that middle is in the image, x and y.
+        centre_m: Point of the ground at the centre of the view.
+        middle_px: Pixel of that point, x and y.
         px_per_m: Scale.
     """
 
@@ -57,12 +57,12 @@ class Canvas:
         self._draw(self._pixels(points), colour, alpha, width_px, is_closed=is_closed)
 
     def solid(self, points: Points, colour: Colour, alpha: float = 1.0) -> None:
-        """Fill a polygon and give it a dark edge: a piece of armour, a limb."""
+        """Fill a polygon and draw a dark outline, for a piece of armour or a limb."""
         self.fill(points, colour, alpha)
         self.line(points, _OUTLINE, 0.035, alpha * 0.9, is_closed=True)
 
     def glow(self, x: float, y: float, radius: float, colour: Colour, alpha: float) -> None:
-        """Draw a soft round light."""
+        """Draw a soft round glow."""
         for share in (1.0, 0.72, 0.45):
             self.fill(disc(x, y, radius * share), colour, alpha * 0.45)
 
@@ -80,7 +80,7 @@ class Canvas:
         left, top, right, bottom = max(left, 0), max(top, 0), min(right, width), min(bottom, height)
         if left >= right or top >= bottom:
             return
-        # Only the piece of the image that the shape covers is touched; that is what keeps a frame cheap.
+        # Only the part of the image that the shape covers is blended, which keeps a picture fast.
         piece = self.image[top:bottom, left:right]
         drawn = piece if alpha >= 1.0 else piece.copy()
         shifted = [pixels - np.array([left << _SHIFT, top << _SHIFT], np.int32)]
@@ -93,11 +93,13 @@ class Canvas:
 
 
 class Pose:
-    """A place and a direction, from which a figure is drawn.
+    """Position and direction of a figure.
 
     Args:
-        x: Place in m; and ``y``.
-        fx: Direction it faces, a unit vector; and ``fy``.
+        x: Position in m.
+        y: Position in m.
+        fx: Direction that it faces, a unit vector.
+        fy: Direction that it faces.
         scale: Metres per unit of the figure.
     """
 
@@ -106,12 +108,12 @@ class Pose:
         self._turn = np.array([[fx, fy], [-fy, fx]]) * scale
 
     def place(self, points: Points) -> Points:
-        """Return points (K, 2) of the figure, x ahead and y to the left, as places on the ground."""
+        """Convert points (K, 2) of the figure, x ahead and y to the left, to positions on the ground."""
         placed: Points = points @ self._turn + (self.x, self.y)
         return placed
 
     def at(self, ahead: float, left: float, angle_rad: float = 0.0) -> Pose:
-        """Return the pose of a part: moved within the figure and turned to the left."""
+        """Return the pose of a part that is offset within the figure and turned to the left."""
         x, y = self.place(np.array([[ahead, left]]))[0]
         c, s = math.cos(angle_rad), math.sin(angle_rad)
         return Pose(x, y, self.fx * c - self.fy * s, self.fx * s + self.fy * c, self.scale)
@@ -134,7 +136,7 @@ def disc(x: float, y: float, radius: float, n: int = 32) -> Points:
 
 
 def arc(radius: float, from_rad: float, to_rad: float, n: int = 32) -> Points:
-    """Return a piece of a circle around (0, 0), from one angle (0 is ahead, + is left) to another, as (n, 2)."""
+    """Return a circular arc around (0, 0), from one angle (0 is ahead, + is left) to another, as (n, 2)."""
     angle = np.linspace(from_rad, to_rad, n)
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
 

@@ -1,4 +1,4 @@
-"""The player from above. The figure's unit is its body's radius; x is ahead, y to the left."""
+"""The player seen from above. The unit of the figure is its body's radius; x is ahead, y to the left."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import math
 
 import numpy as np
 
-from soulslab.arena.motion import sway
+from soulslab.arena.blow import sway
 from soulslab.arena.picture.canvas import Canvas, Colour, Pose, disc, ellipse, points, sector
 from soulslab.arena.picture.looks import BLADE, CRIMSON, DARK_STEEL, GOLD, LEATHER, LIGHT_BLUE, STEEL
-from soulslab.arena.picture.motion import Arm, draw_trail, knight_arm
-from soulslab.arena.player import is_invulnerable
-from soulslab.arena.state import Record
+from soulslab.arena.picture.weapon_position import Arm, draw_trail, knight_arm
+from soulslab.arena.player_rules import is_invulnerable
+from soulslab.arena.records import Record
 
-#: A hit that leaves the player alone for this long has thrown it on the ground.
+#: A hit with at least this many ticks without further hits throws the player on the ground.
 THROWN_TICKS = 30
 
 
 def draw_knight(canvas: Canvas, d: Record, f: Record) -> None:
-    """Draw the player in whatever it is doing."""
+    """Draw the player in its present action."""
     depth = max(float(f.floor) - float(d.p_z), 0.0) if d.p_falling else 0.0
     alpha = max(1.0 - depth / 3.6, 0.15)
     body = Pose(d.p_x, d.p_y, d.p_fx, d.p_fy, float(f.p_radius) * 1.12 * (1.0 - 0.17 * depth))
@@ -39,13 +39,13 @@ def draw_knight(canvas: Canvas, d: Record, f: Record) -> None:
 
 
 def is_hurt(d: Record, f: Record) -> bool:
-    """Whether the player is in the animation of a hit."""
+    """Return whether the player is in the animation of a hit."""
     knock_backs = f.knock_backs
     return bool(((knock_backs["animation"] == d.p_anim) & (knock_backs["push_ticks"] > 0)).any())
 
 
 def is_down(d: Record, f: Record) -> bool:
-    """Whether the player lies on the ground: thrown by a hit (whose last part is getting up), or dead."""
+    """Return whether the player is on the ground: thrown by a hit, until it is up again, or dead."""
     if d.p_hp <= 0.0:
         return True
     knock_backs = f.knock_backs
@@ -59,7 +59,7 @@ def _standing(canvas: Canvas, d: Record, f: Record, body: Pose, alpha: float) ->
     breath = 0.06 * sway(int(d.tick), 2.4) + 0.5 * step
     lean = 0.0
     if is_hurt(d, f):
-        # Thrown back from the blow, and slowly straight again.
+        # The body leans away from the hit and slowly straightens.
         lean = 0.7 * max(1.0 - d.p_ticks / 30.0, 0.0)
         body = body.at(-lean, 0.15, 0.35 * lean)
     if d.p_falling:
@@ -122,7 +122,7 @@ def _shield(canvas: Canvas, d: Record, f: Record, body: Pose, alpha: float) -> N
 
 
 def _rolling(canvas: Canvas, d: Record, f: Record, body: Pose) -> None:
-    """Draw a ball of cloth and steel that turns over, and fading images of where it was."""
+    """Draw a turning ball of cloth and steel, and fading images at its previous positions."""
     a = f.animations[d.p_anim]
     moving = a.advance_from <= d.p_ticks < a.advance_to
     for back in (3, 2, 1) if moving else ():
@@ -134,7 +134,7 @@ def _rolling(canvas: Canvas, d: Record, f: Record, body: Pose) -> None:
     canvas.solid(ball.place(ellipse(0.0, 0.0, 1.1, 0.95)), DARK_STEEL)
     turn = d.p_ticks / max(int(a.advance_to), 1)
     for part, colour in enumerate((CRIMSON, STEEL, (190, 44, 44), (60, 64, 78))):
-        # Each band goes over the top of the ball and vanishes in front.
+        # Each band moves over the top of the ball and disappears at the front.
         place = (turn * 1.5 + part / 4.0) % 1.0 * 2.0 - 1.0
         half = 0.9 * math.sqrt(max(1.0 - place * place, 0.0))
         canvas.fill(ball.place(ellipse(place, 0.0, 0.22 * half + 0.02, half)), colour, 0.95)
@@ -142,7 +142,7 @@ def _rolling(canvas: Canvas, d: Record, f: Record, body: Pose) -> None:
 
 
 def _lying(canvas: Canvas, body: Pose, dark: float) -> None:
-    """Draw the knight flat on its back, head away from the blow."""
+    """Draw the knight flat on its back, with the head away from the hit."""
 
     def shade(colour: Colour) -> Colour:
         return (int(colour[0] * dark), int(colour[1] * dark), int(colour[2] * dark))

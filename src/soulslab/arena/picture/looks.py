@@ -1,4 +1,4 @@
-"""Colours, and which boss is drawn how."""
+"""Colours of the picture from above, and the appearance of each boss."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Body = Literal["halberd", "daggers", "beast"]
 
 
 class Look(msgspec.Struct, frozen=True):
-    """How a boss is drawn.
+    """Appearance of a boss.
 
     Attributes:
         body: Shape and weapon.
         cloth: Main colour.
         armour: Second colour.
-        glow: Colour of its eyes, and of its power in the second phase.
-        tint: Colour of the ground that it fights on (see `ground.Place`).
+        glow: Colour of its eyes, and of its effects in the second phase.
+        tint: Colour of the ground (see `ground.Place`).
     """
 
     body: Body
@@ -44,12 +44,12 @@ _LOOKS: dict[Body, Look] = {
     "daggers": Look("daggers", (172, 166, 158), (196, 160, 92), (206, 130, 255), (0.97, 0.95, 1.02)),
     "beast": Look("beast", (128, 152, 176), (214, 230, 242), (110, 220, 255), (0.88, 0.98, 1.12)),
 }
-#: A body wider than this goes on four legs.
+#: A boss with a larger radius is drawn as a beast.
 BEAST_RADIUS_M = 1.1
 
 
 def look_of(boss: Boss) -> Look:
-    """Return a boss's look. Boss files say what a boss does, not what it looks like, so its body follows from that."""
+    """Return the appearance of a boss, derived from its size and moves, as boss files do not describe it."""
     if boss.radius_m > BEAST_RADIUS_M:
         return _LOOKS["beast"]
     throws = any(window.projectile is not None for move in boss.moves for window in move.windows)

@@ -1,4 +1,4 @@
-"""The built-in fight as a game on screen: a process of its own with a window, drawn by panda3d.
+"""The built-in fight as a game in a window: a separate process, drawn by panda3d.
 
-Only this package knows panda3d, and of `soulslab.siphon` it knows profiles alone: its memory is laid out by one.
+Only this package imports panda3d. Of `soulslab.siphon` it imports only profiles, which define its memory layout.
 """

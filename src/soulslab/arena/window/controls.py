@@ -1,4 +1,4 @@
-"""From keys, mouse and pads to what the player does."""
+"""Conversion of key, mouse and pad events to commands."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from soulslab.arena.live_fight import DIRECTIONS
 from soulslab.arena.window.gamepad import PAD_BUTTONS, PAD_PREFIX, PadState, Stick
 from soulslab.arena.window.key_table import PANDA_NAMES
-from soulslab.arena.window.window import ButtonEvent
+from soulslab.arena.window.panda_window import ButtonEvent
 
 
 class Controls:
-    """What the player holds and presses.
+    """The commands that the player holds and presses.
 
     Args:
-        keys: Key of each command (`soulslab.arena.window.settings.COMMANDS`), by the names of
+        keys: Key of each command (`soulslab.arena.window.settings.COMMANDS`), with the names of
             `soulslab.siphon.keys`.
-        pad: Command of each button of a pad, by panda3d's names.
+        pad: Command of each pad button, with panda3d's names.
     """
 
     def __init__(self, keys: Mapping[str, str], pad: Mapping[str, str] = PAD_BUTTONS) -> None:
         self._commands = {PANDA_NAMES[key]: command for command, key in keys.items()}
         self._commands |= {PAD_PREFIX + button: command for button, command in pad.items()}
-        # What is down, by its own name: a key and a pad may hold the same command.
+        # Inputs that are down, by their own names: a key and a pad button may hold the same command.
         self._down: set[str] = set()
         self._sticks: list[Stick] = []
         self._tapped: set[str] = set()
@@ -30,12 +30,12 @@ class Controls:
 
     @property
     def held(self) -> set[str]:
-        """Commands that are down, and the directions that were tapped since `next_tick`."""
+        """Commands that are down, and directions that were tapped since `next_tick`."""
         down = {self._commands[name] for name in self._down}
         return down.union(self._tapped, *(stick.held for stick in self._sticks))
 
     def take(self, events: Iterable[ButtonEvent]) -> list[str]:
-        """Take in events; return the commands that went down, in their order."""
+        """Process events; return the commands that were pressed, in order."""
         pressed = []
         for event in events:
             command = self._commands.get(event.name)
@@ -43,14 +43,14 @@ class Controls:
                 continue
             if not event.is_press:
                 self._down.discard(event.name)
-            elif event.name not in self._down:  # else the keyboard repeats itself
+            elif event.name not in self._down:  # otherwise it is a key repeat
                 self._down.add(event.name)
                 pressed.append(command)
         self._tapped.update(command for command in pressed if command in DIRECTIONS)
         return pressed
 
     def move_pads(self, pads: Sequence[PadState]) -> list[str]:
-        """Take in where sticks and triggers are; return the commands of the triggers that went down."""
+        """Process the positions of sticks and triggers; return the commands of triggers that were pressed."""
         while len(self._sticks) < len(pads):
             self._sticks.append(Stick())
         del self._sticks[len(pads) :]
@@ -64,11 +64,11 @@ class Controls:
         return self.take([ButtonEvent(PAD_PREFIX + name, is_press=triggers[name]) for name in sorted(changed)])
 
     def next_tick(self) -> None:
-        """Forget taps: what was pressed and let go between two ticks has had its tick."""
+        """Clear the taps: buttons that were pressed and released between two ticks have had their tick."""
         self._tapped.clear()
 
     def let_go(self) -> None:
-        """Let go of everything: the keyboard is no longer ours, and its releases go to another window."""
+        """Release everything, because the window has lost the keyboard focus and receives no release events."""
         self._down.clear()
         self._triggers.clear()
         self._sticks.clear()

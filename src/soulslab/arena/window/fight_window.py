@@ -1,28 +1,28 @@
-"""A window that shows a fight of the simulator, tick by tick, at the speed of the game."""
+"""A window that shows a simulator's fight tick by tick, at game speed."""
 
 from __future__ import annotations
 
 import time
 
 from soulslab.arena.boss_file import Boss
+from soulslab.arena.duel_rules import replay_ticks
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions, Stage
-from soulslab.arena.replay import replay_ticks
-from soulslab.arena.state import TICKS_PER_S, Record, Table
+from soulslab.arena.records import TICKS_PER_S, Record, Table
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.arena.window.hud.hud import HudOptions
+from soulslab.arena.window.panda_window import Window
 from soulslab.arena.window.scene import Scene
 from soulslab.arena.window.settings import WindowSettings
-from soulslab.arena.window.window import Window
 from soulslab.errors import WindowGoneError
 
 TICK_S = 1.0 / TICKS_PER_S
 
 
 class FightWindow:
-    """A window that shows the fight of a simulator.
+    """A window that shows a simulator's fight.
 
     Args:
-        boss: Against whom.
+        boss: The boss.
         phase: ``"1"``, ``"2"`` or ``"full"``.
 
     Raises:
@@ -41,7 +41,7 @@ class FightWindow:
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has closed it."""
+        """Whether the window has not been closed."""
         return self._window.is_open
 
     def begin(self, duel: Record) -> None:
@@ -52,10 +52,10 @@ class FightWindow:
         self._draw()
 
     def play(self, before: Table, fight: Record, after: Record, action: int) -> None:
-        """Show a step tick by tick; a tick that comes too late for its time is not drawn, the last one always is.
+        """Show a step tick by tick; late ticks are not drawn, except for the last one.
 
         Args:
-            before: (1,) `DUEL`, a copy of the duel from before the step; it is moved on.
+            before: (1,) `DUEL`, a copy of the duel from before the step; it is advanced in place.
             fight: The fight's record.
             after: The `DUEL` record after the step.
             action: The action of the step.
@@ -76,13 +76,13 @@ class FightWindow:
         self._wait()
 
     def close(self) -> None:
-        """Close it; a second call does nothing."""
+        """Close the window; a second call does nothing."""
         self._window.close()
 
     def _draw(self) -> None:
         self._window.events()
         if not self._window.is_open:
-            raise WindowGoneError("the window was closed; reset() opens another one")
+            raise WindowGoneError("the window was closed; reset() opens a new one")
         if self._window.size_px != self._size_px and all(self._window.size_px):
             self._size_px = self._window.size_px
             self._scene.resize(self._fight, self._size_px)
@@ -94,7 +94,7 @@ class FightWindow:
 
 
 def _stage_of(duel: Record) -> Stage:
-    """Return what a fight is at after a step."""
+    """Return the stage of a game with this duel after a step."""
     if not duel.over or duel.truncated:
         return "fighting"
     return "won" if duel.won else "lost"

@@ -1,6 +1,6 @@
-"""A gamepad's stick as buttons, and which of its buttons does what.
+"""Gamepad input: conversion of a stick to buttons, and the default commands of the pad buttons.
 
-Buttons are panda3d's, which names them by their places: ``face_a`` is the lower one, on every make of pad.
+The names are panda3d's, which name buttons by position: ``face_a`` is the lower one on pads of every manufacturer.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
-#: What the names of pad buttons begin with.
+#: Prefix of the names of pad buttons.
 PAD_PREFIX: Final = "pad-"
 
-#: What each button does; the same places as in the commercial games.
+#: Command of each button; the positions are those of the commercial games.
 PAD_BUTTONS: Final[Mapping[str, str]] = {
     "face_b": "roll",
     "rshoulder": "light_attack",
@@ -29,19 +29,19 @@ PAD_BUTTONS: Final[Mapping[str, str]] = {
     "dpad_right": "right",
 }
 
-#: All buttons that pads have; the triggers are pressed from `TRIGGER_DOWN` on.
+#: All buttons of pads; triggers count as pressed from `TRIGGER_DOWN` on.
 BUTTON_NAMES: Final = (
     *("face_a", "face_b", "face_x", "face_y", "lshoulder", "rshoulder", "ltrigger", "rtrigger", "lstick", "rstick"),
     *("back", "start", "guide", "dpad_up", "dpad_down", "dpad_left", "dpad_right"),
 )
 TRIGGER_DOWN: Final = 0.5
 
-#: Below this deflection the stick rests; a worn one never comes back to 0.
+#: Deflections below this count as rest, because a worn stick does not return to 0.
 DEAD_ZONE: Final = 0.35
-#: A direction that is held is let go only this much later, so that it does not flutter at the edge of a sector.
+#: A held direction is released only beyond this margin, so that it does not flicker at the edge of a sector.
 _HOLD_RAD: Final = math.radians(6.0)
 _SECTOR_RAD: Final = math.pi / 4
-#: The sectors, from forward clockwise.
+#: The sectors, clockwise from forward.
 _SECTORS: Final[tuple[frozenset[str], ...]] = tuple(
     frozenset(names.split())
     for names in (
@@ -58,11 +58,11 @@ _SECTORS: Final[tuple[frozenset[str], ...]] = tuple(
 
 
 class PadState(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the axes of a pad are.
+    """Positions of the axes of a pad.
 
     Attributes:
-        right: Of the left stick, -1 to 1.
-        forward: Of the left stick, -1 to 1.
+        right: Left stick, -1 to 1.
+        forward: Left stick, -1 to 1.
         left_trigger: 0 to 1.
         right_trigger: 0 to 1.
     """
@@ -74,13 +74,13 @@ class PadState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def triggers(self) -> dict[str, bool]:
-        """Which triggers are down: many pads have axes there and no buttons."""
+        """Whether each trigger is down; many pads report triggers as axes and not as buttons."""
         depths = {"ltrigger": self.left_trigger, "rtrigger": self.right_trigger}
         return {name: depth >= TRIGGER_DOWN for name, depth in depths.items()}
 
 
 class Stick:
-    """A stick as the directions of a keyboard: eight of them, with a dead zone.
+    """Conversion of a stick to the four directions of a keyboard: eight sectors and a dead zone.
 
     Attributes:
         held: Directions that are held.
@@ -90,7 +90,7 @@ class Stick:
         self.held: frozenset[str] = frozenset()
 
     def move(self, right: float, forward: float) -> frozenset[str]:
-        """Take in where the stick is.
+        """Update the position of the stick.
 
         Args:
             right: -1 to 1.

@@ -1,7 +1,7 @@
-"""The keys of `soulslab.siphon.keys` by panda3d's names, and reading which key does what.
+"""panda3d's names of the keys of `soulslab.siphon.keys`, and the configuration of keys and pad buttons.
 
-Keys are places on the keyboard, as commercial games bind them: panda3d tells places by events that begin with ``raw-``,
-named by what an American keyboard prints there.
+Keys are identified by position, as in commercial games: panda3d reports positions by events with the prefix ``raw-``,
+named after the American keyboard layout.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from soulslab.config.loading import read_toml
 from soulslab.errors import ConfigError, did_you_mean
 from soulslab.siphon.keys import KEYS
 
-# Where panda3d's name is not the lower case of ours.
+# Keys whose name in panda3d is not ours in lower case.
 _OTHER_NAMES: Final = {
     "ESC": "escape",
     "MINUS": "-",
@@ -55,39 +55,39 @@ _OTHER_NAMES: Final = {
     "MOUSE_WHEEL_UP": "wheel_up",
     "MOUSE_WHEEL_DOWN": "wheel_down",
 }
-#: Keys that panda3d does not tell from others: it takes the keypad for the digits and signs that it types.
-_TWINS: Final = frozenset(name for name in KEYS if name.startswith("KEYPAD_"))
+#: Keys that panda3d reports as other keys: a keypad key is reported as the digit or sign that it types.
+_AMBIGUOUS_KEYS: Final = frozenset(name for name in KEYS if name.startswith("KEYPAD_"))
 
 PANDA_NAMES: Final[Mapping[str, str]] = MappingProxyType(
-    {name: _OTHER_NAMES.get(name, name.lower()) for name in KEYS if name not in _TWINS}
+    {name: _OTHER_NAMES.get(name, name.lower()) for name in KEYS if name not in _AMBIGUOUS_KEYS}
 )
 """panda3d's name of each key."""
 
 
 def key_names(chosen: Mapping[str, str], changes: Mapping[str, str], source: str) -> dict[str, str]:
-    """Return the key of each command, after some changes.
+    """Return the key of each command after applying changes.
 
     Args:
         chosen: Key of each command.
-        changes: New keys of some.
-        source: Where the changes come from, for errors.
+        changes: New keys of some commands.
+        source: Origin of the changes, for error messages.
 
     Raises:
-        ConfigError: There is no such command or key, or a key would do two things.
+        ConfigError: A command or key does not exist, or a key would have two commands.
     """
     return _changed(chosen, changes, "key", PANDA_NAMES, source)
 
 
 def pad_names(chosen: Mapping[str, str], changes: Mapping[str, str], source: str) -> dict[str, str]:
-    """Return the command of each button of a pad, after some changes.
+    """Return the command of each pad button after applying changes.
 
     Args:
         chosen: Command of each button.
-        changes: New buttons of some commands, by the command.
-        source: Where the changes come from, for errors.
+        changes: New buttons of some commands, by command.
+        source: Origin of the changes, for error messages.
 
     Raises:
-        ConfigError: There is no such command or button, or a button would do two things.
+        ConfigError: A command or button does not exist, or a button would have two commands.
     """
     before = {command: button for button, command in chosen.items()}
     after = _changed(before, changes, "pad button", BUTTON_NAMES, source, "pad.")
@@ -114,7 +114,7 @@ def _changed(
     for command, key in after.items():
         if key in owners:
             raise ConfigError(
-                f"{key} is the {what} of {owners[key]} already; give one of them another",
+                f"{key} is already the {what} of {owners[key]}; choose another one for one of them",
                 path=place + command,
                 source=source,
             )
@@ -123,7 +123,7 @@ def _changed(
 
 
 def read_keys(path: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Read a TOML file with the key of each action, and in its table ``pad`` the buttons of pads.
+    """Read a TOML file with the key of each command, and with the pad buttons in its table ``pad``.
 
     ::
 
@@ -133,10 +133,10 @@ def read_keys(path: Path) -> tuple[dict[str, str], dict[str, str]]:
         roll = "face_a"
 
     Returns:
-        The keys and the buttons, by the action.
+        The keys and the buttons, by command.
 
     Raises:
-        ConfigError: It cannot be read, or holds something else.
+        ConfigError: The file cannot be read, or is invalid.
     """
     data = read_toml(path)
     pad = data.pop("pad", {})

@@ -1,33 +1,41 @@
-"""What is seen of a fight: stage, fighters, and the camera that looks at them."""
+"""The scene of a fight: stage, fighters with their light, and camera."""
 
 from __future__ import annotations
 
-from panda3d.core import NodePath
+import math
 
+from panda3d.core import AmbientLight, DirectionalLight, Material, NodePath, Vec3
+
+from soulslab.arena.boss_file import Boss, Ground
 from soulslab.arena.live_fight import LiveFight
-from soulslab.arena.window.figures.boss import BossFigure
 from soulslab.arena.window.figures.effects import Effects
-from soulslab.arena.window.figures.knight import KnightFigure
-from soulslab.arena.window.figures.shadow import Shadow
+from soulslab.arena.window.figures.figure_nodes import BossFigure, KnightFigure, Shadow
 from soulslab.arena.window.hud.hud import Hud, HudOptions
+from soulslab.arena.window.stage.atmosphere import Atmosphere, Rgb, atmosphere_of
 from soulslab.arena.window.stage.camera import CameraRig
-from soulslab.arena.window.stage.light import is_drawn_by_tinydisplay, light_direction, light_up, shadow_colour, whiten
-from soulslab.arena.window.stage.mood import mood_of
-from soulslab.arena.window.stage.stage import Stage
+from soulslab.arena.window.stage.ground import build_ground, place_of
+from soulslab.arena.window.stage.ruins import Ruins
+from soulslab.arena.window.stage.sky import Weather, build_sky
+
+#: The light on the fighters is steeper than the sun or moon, because shadows would otherwise cross the whole floor.
+STEEPNESS = 1.3
+#: Brightness of stone in a shadow, as a share of its colour.
+SHADOW_SHARE = 0.36
+_TINYDISPLAY = "TinyPanda"
 
 
 class Scene:
-    """The fight in a window.
+    """The scene of a fight in a window.
 
     Args:
-        root: Parent of everything.
-        camera: Placed in each picture.
+        root: Parent of all nodes.
+        camera: Camera, which is placed for each picture.
         game: The fight that will be shown.
         size_px: Width and height of the picture.
-        options: What lies over it.
+        options: Optional parts of the overlay.
 
     Attributes:
-        hud: What lies over the picture: the list of keys is shown through it.
+        hud: The overlay, including the list of keys.
     """
 
     def __init__(
@@ -39,15 +47,15 @@ class Scene:
         options: HudOptions | None = None,
     ) -> None:
         boss = game.boss
-        mood = mood_of(boss)
+        atmosphere = atmosphere_of(boss)
         self._stage = Stage(root, boss)
         fighters = root.attachNewNode("fighters")
-        light_up(fighters, boss.ground, mood)
+        light_up(fighters, boss.ground, atmosphere)
         if is_drawn_by_tinydisplay(camera):
             whiten(fighters)
         self._knight, self._boss = KnightFigure(fighters), BossFigure(fighters, boss)
         self._effects = Effects(root, boss)
-        falls = light_direction(boss.ground, mood), boss.ground.floor_m, shadow_colour(mood)
+        falls = light_direction(boss.ground, atmosphere), boss.ground.floor_m, shadow_colour(atmosphere)
         Shadow(root, self._boss.root, *falls)
         self._shadow = Shadow(root, self._knight.root, *falls)
         self._rig = CameraRig(camera, game, size_px[0] / size_px[1])
@@ -56,7 +64,7 @@ class Scene:
         self.show(game)
 
     def resize(self, game: LiveFight, size_px: tuple[int, int]) -> None:
-        """Fit it to a window of another size."""
+        """Adapt the scene to another window size."""
         self._rig.resize(size_px[0] / size_px[1])
         notice, is_help_shown = self.hud.notice, self.hud.is_help_shown
         self.hud.close()
@@ -66,7 +74,7 @@ class Scene:
         self.show(game)
 
     def show(self, game: LiveFight) -> None:
-        """Move everything to where it is now."""
+        """Update all nodes to the present state of the fight."""
         self._knight.show(game)
         self._boss.show(game)
         self._effects.show(game)
@@ -76,3 +84,81 @@ class Scene:
             self._shadow.root.show()
         self._stage.show(self._rig.show(game), game.n_ticks)
         self.hud.show(game)
+
+
+class Stage:
+    """Ground, ruins, sky and weather of a boss.
+
+    Args:
+        parent: Node in the fight's coordinates.
+        boss: The boss.
+    """
+
+    def __init__(self, parent: NodePath, boss: Boss) -> None:
+        ground, atmosphere = boss.ground, atmosphere_of(boss)
+        self._origin = (*ground.centre_m, ground.floor_m)
+        # Far from the origin, vertices in single precision jitter, so everything is relative to the floor's centre.
+        self._root = parent.attachNewNode("stage")
+        self._root.setPos(*self._origin)
+        build_ground(self._root, ground, atmosphere)
+        self._ruins = Ruins(self._root, place_of(ground), atmosphere)
+        self._sky = build_sky(self._root, atmosphere, ground.cliff_rad)
+        self._weather = Weather(self._root, atmosphere)
+
+    def show(self, camera_m: tuple[float, float, float], n_ticks: int) -> None:
+        """Update it to the camera's position.
+
+        Args:
+            camera_m: In the fight's coordinates.
+            n_ticks: Ticks of the game.
+        """
+        x, y, z = (place - origin for place, origin in zip(camera_m, self._origin, strict=True))
+        self._sky.setPos(x, y, z)
+        self._ruins.show((x, y), n_ticks)
+        self._weather.show((x, y, z), n_ticks)
+
+
+def light_direction(ground: Ground, atmosphere: Atmosphere) -> tuple[float, float, float]:
+    """Return the direction of the light, with z below 0; not a unit vector."""
+    angle = ground.cliff_rad + atmosphere.glow_rad
+    return -math.cos(angle), -math.sin(angle), -STEEPNESS
+
+
+def light_up(fighters: NodePath, ground: Ground, atmosphere: Atmosphere) -> None:
+    """Light the fighters: sun or moon from one side, the colour of the sky from the other, and ambient light."""
+    x, y, z = light_direction(ground, atmosphere)
+    for name, way, colour, strength in (
+        ("key", (x, y, z), atmosphere.glow, 0.75),
+        ("fill", (-x, -y, z), atmosphere.fill, 0.65),
+    ):
+        light = DirectionalLight(name)
+        light.setDirection(Vec3(*way))
+        light.setColor((*(strength * part for part in colour), 1.0))
+        fighters.setLight(fighters.attachNewNode(light))
+    # The colour of lit stone, so that the fighters match the ground.
+    ambient = AmbientLight("ambient")
+    ambient.setColor((*(0.52 * part for part in atmosphere.stone), 1.0))
+    fighters.setLight(fighters.attachNewNode(ambient))
+
+
+def shadow_colour(atmosphere: Atmosphere) -> Rgb:
+    """Return the colour of stone in a shadow."""
+    red, green, blue = atmosphere.stone
+    return SHADOW_SHARE * red, SHADOW_SHARE * green, SHADOW_SHARE * blue
+
+
+def is_drawn_by_tinydisplay(camera: NodePath) -> bool:
+    """Return whether panda3d's software renderer draws the camera's view."""
+    regions = camera.node().getDisplayRegions()
+    return any(region.getWindow().getPipe().getInterfaceName() == _TINYDISPLAY for region in regions)
+
+
+def whiten(fighters: NodePath) -> None:
+    """Work around a bug of tinydisplay (panda3d 1.10.16), which multiplies lit vertices by their colours twice.
+
+    With a white material it multiplies once. With OpenGL, the material would make the figures white.
+    """
+    white = Material("white")
+    white.setAmbient((1.0, 1.0, 1.0, 1.0))
+    white.setDiffuse((1.0, 1.0, 1.0, 1.0))
+    fighters.setMaterial(white, 1)

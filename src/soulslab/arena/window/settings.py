@@ -13,7 +13,7 @@ from soulslab.arena.window.gamepad import PAD_BUTTONS
 
 Renderer: TypeAlias = Literal["auto", "gpu", "software"]
 
-#: Keys, by the names of `soulslab.siphon.keys`.
+#: Default keys, with the names of `soulslab.siphon.keys`.
 KEYS: Final[Mapping[str, str]] = {
     "forward": "W",
     "left": "A",
@@ -30,11 +30,11 @@ KEYS: Final[Mapping[str, str]] = {
     "fullscreen": "F11",
     "screenshot": "F12",
 }
-#: What changes the fight besides the buttons.
+#: Commands that change the fight, besides the buttons.
 FIGHT_COMMANDS = ("lock_on", "restart")
-#: What the window does for the person before it; the fight knows nothing of it.
+#: Commands of the window, which do not change the fight.
 WINDOW_COMMANDS = ("pause", "help", "fullscreen", "screenshot")
-#: All that a key can be given to.
+#: All commands that can have a key.
 COMMANDS = (*BUTTONS, *FIGHT_COMMANDS, *WINDOW_COMMANDS)
 
 MIN_SIZE_PX = 64
@@ -42,24 +42,24 @@ MAX_SIZE_PX = 8192
 
 
 class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the game program is started with.
+    """Settings of the game program.
 
     Attributes:
         boss: Name of a shipped boss, or the path of a boss file.
         phase: ``"1"``, ``"2"`` or ``"full"``.
         random_pose: Draw the player's start from the ground's poses.
-        seed: Of the first fight.
+        seed: Seed of the first fight.
         speed: Factor of game time at the start.
         size_px: Width and height of the window.
-        renderer: ``gpu`` (OpenGL), ``software``, or ``auto``: OpenGL where hardware draws it, else software.
-        title: Of the window.
+        renderer: ``gpu`` (OpenGL), ``software``, or ``auto``: OpenGL with hardware support, otherwise software.
+        title: Title of the window.
         keys: Key of each command (`COMMANDS`).
-        pad: Command of each button of a pad (`soulslab.arena.window.gamepad`).
-        is_fullscreen: Begin on the whole screen.
-        shows_help: Show the keys at the start.
-        shows_buttons: Show which buttons are in use, for watching a policy or a replay.
-        folder: Where pictures of the screen go.
-        log: File that the keys of each tick are written to; None for none.
+        pad: Command of each pad button (`soulslab.arena.window.gamepad`).
+        is_fullscreen: Start in full screen.
+        shows_help: Show the list of keys at the start.
+        shows_buttons: Show the buttons in use, for watching a policy or a replay.
+        folder: Folder of screenshots.
+        log: Path of the key log; None for no log.
     """
 
     boss: str | Path = "judge"

@@ -14,7 +14,7 @@ import numpy as np
 
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_state
-from soulslab.arena.state import REWARD_TERMS, Record
+from soulslab.arena.records import REWARD_TERMS, Record
 from soulslab.envs.arena import ArenaEnv
 from soulslab.errors import EnvironmentUsageError
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from soulslab.arena.duel_state import MAX_ANIMATION_S
 from soulslab.arena.features import FEATURE_NAMES
-from soulslab.arena.knight import load_knight
-from soulslab.arena.state import DECISION_S, TICKS_PER_S, Record
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.records import DECISION_S, TICKS_PER_S, Record
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 from soulslab.envs.wrappers.boundary import Boundary
 from soulslab.envs.wrappers.duel_source import FIGHTERS, Env, Wrapper, duel_of

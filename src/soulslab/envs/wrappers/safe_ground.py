@@ -8,8 +8,8 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from soulslab.arena.knight import load_knight
-from soulslab.arena.state import Record
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.records import Record
 from soulslab.envs.wrappers.boundary import Boundary
 from soulslab.envs.wrappers.duel_source import Env, Wrapper, WritesQuantities, check_knows, duel_of, game_of
 from soulslab.errors import EnvironmentUsageError, NotResetError, did_you_mean

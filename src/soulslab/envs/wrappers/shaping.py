@@ -13,8 +13,8 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
 from soulslab.arena.boss_file import MOVE_ANIMATIONS, Boss
-from soulslab.arena.knight import Knight, load_knight
-from soulslab.arena.state import Record
+from soulslab.arena.knight_file import Knight, load_knight
+from soulslab.arena.records import Record
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 from soulslab.envs.wrappers.boundary import Boundary
 from soulslab.envs.wrappers.duel_source import Env, Wrapper, duel_of

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from soulslab.arena.binding import Binding
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import BUTTONS, LiveFight, LiveFightOptions
-from soulslab.arena.state import TICKS_PER_S
+from soulslab.arena.records import TICKS_PER_S
 from soulslab.arena.top_down import draw_duel
 from soulslab.errors import (
     ClockStalledError,

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import Boss, boss_names, load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import HISTORY_TICKS, STAGES, LiveFight, LiveFightOptions
-from soulslab.arena.state import PHASES
-from soulslab.arena.window.keylog import Check, Header, KeyLog, Phase, Ticks, runs_of
-from soulslab.arena.window.replay import Replay
+from soulslab.arena.records import PHASES
+from soulslab.arena.window.key_log import Check, Header, KeyLog, Phase, Ticks, runs_of
+from soulslab.arena.window.key_log_replay import Replay
 from soulslab.errors import KeyLogError, RecordingError
 from soulslab.siphon.recording.reading import Recording
 

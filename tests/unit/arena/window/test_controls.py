@@ -7,8 +7,8 @@ from panda3d.core import ButtonRegistry
 
 from soulslab.arena.window.controls import Controls
 from soulslab.arena.window.gamepad import BUTTON_NAMES, DEAD_ZONE, PAD_BUTTONS, PAD_PREFIX, PadState, Stick
+from soulslab.arena.window.panda_window import ButtonEvent
 from soulslab.arena.window.settings import COMMANDS, KEYS
-from soulslab.arena.window.window import ButtonEvent
 
 
 def down(*names):

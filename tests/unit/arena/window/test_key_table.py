@@ -41,10 +41,10 @@ def test_two_commands_may_swap_their_keys():
         ({"rol": "SPACE"}, "no such action; did you mean 'roll'"),
         ({"roll": "SHIFT"}, "no key 'SHIFT'; did you mean 'LEFT_SHIFT'"),
         ({"roll": "KEYPAD_0"}, "no key 'KEYPAD_0'"),
-        ({"roll": "W"}, "W is the key of forward already"),
+        ({"roll": "W"}, "W is already the key of forward"),
     ],
 )
-def test_wrong_keys_are_told(changes, said):
+def test_invalid_keys_are_reported(changes, said):
     with pytest.raises(ConfigError, match=said):
         key_names(KEYS, changes, "keys.toml")
 
@@ -59,7 +59,7 @@ def test_pad_buttons_can_be_given_to_others():
     changed = pad_names(PAD_BUTTONS, {"roll": "face_a"}, "keys.toml")
     assert changed["face_a"] == "roll"
     assert "face_b" not in changed
-    with pytest.raises(ConfigError, match=r"pad\.roll: start is the pad button of pause already|pause.*start"):
+    with pytest.raises(ConfigError, match=r"pad\.roll: start is already the pad button of pause|pause.*start"):
         pad_names(PAD_BUTTONS, {"roll": "start"}, "keys.toml")
     with pytest.raises(ConfigError, match="no pad button 'face_q'"):
         pad_names(PAD_BUTTONS, {"roll": "face_q"}, "keys.toml")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from panda3d.core import Geom, GeomNode
 
 from soulslab.arena.boss_file import Boss, boss_names, load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import END_TICKS, LiveFight, LiveFightOptions
 from soulslab.arena.vocabulary import ACTIONS, LIGHT_ATTACK
 from soulslab.arena.window.hud.hud import HudOptions

@@ -6,7 +6,7 @@ import pytest
 from gymnasium import spaces
 
 from soulslab.arena.features import FEATURE_NAMES
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 from soulslab.envs.wrappers import AnimationTimers, Boundary, BoundaryObservation, feature_names_of
 from soulslab.errors import EnvironmentUsageError

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from soulslab.arena.boss_file import boss_names, load_boss
 from soulslab.arena.duel_state import DUEL_STATE
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS, FIRST_ROLL, LIGHT_ATTACK, NOTHING
 from soulslab.envs.wrappers import Boundary, DodgeRewards, DodgeShaping, EdgeShaping, wind_ups_of
 from soulslab.envs.wrappers.duel_source import duel_of

@@ -1,9 +1,9 @@
-"""Knight and bosses as articulated figures, posed by what the records say.
+"""Knight and bosses as articulated figures, posed by the duel's records.
 
-From the bottom up: `mesh` (solids made of triangles), `pose` (what a body can do, as an array), `rig` (from a pose to
-the places of a body's parts), `strikes` (where a blow puts a weapon), then the poses of the knight and the bosses, and
-the nodes that show them. All up to the poses is plain arithmetic; only nodes know panda3d.
+In the order of their dependencies: `mesh` (solids made of triangles), `pose` (the controls of a body as an array),
+`rig` (from a pose to the positions of the body's parts), `strikes` (weapon positions in an attack), then the poses of
+the knight and the bosses, and the nodes that show them. Only the meshes and the nodes use panda3d.
 
-A figure's own axes are panda3d's: x to the right, y ahead, z up, the feet at z = 0. Angles are rad from straight ahead,
-+ to the left.
+The axes of a figure are panda3d's: x to the right, y ahead, z up, with the feet at z = 0. Angles are in rad from
+straight ahead, + to the left.
 """

@@ -1,4 +1,4 @@
-"""The bosses' bodies: proportions, and how each stands."""
+"""Builds of the bosses: their proportions and rest poses."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from soulslab.arena.boss_file import Boss
-from soulslab.arena.window.figures.boss_moves import BEAST_RADIUS_M
 from soulslab.arena.window.figures.pose import Pose, key
 from soulslab.arena.window.figures.rig import Build
+from soulslab.arena.window.figures.strike_styles import BEAST_RADIUS_M
 
 Kind: TypeAlias = Literal["judge", "beast", "trickster"]
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """What a boss looks like and how it holds itself.
+    """Appearance and posture of a boss.
 
     Attributes:
-        kind: Which meshes it wears.
+        kind: Kind of its meshes.
         build: Proportions.
-        rest: How it stands.
-        stride: Of its walk, in units of its scale.
-        breath_s: Of its breath.
+        rest: Rest pose.
+        stride: Stride of its walk, in units of its scale.
+        breath_s: Period of its breath.
     """
 
     kind: Kind
@@ -33,7 +33,7 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 def figure_of(boss: Boss) -> Figure:
-    """Return a boss's figure. Boss files say what a boss does, not what it looks like, so that follows from it."""
+    """Return a boss's figure, derived from its size and moves, as boss files do not describe appearance."""
     if boss.radius_m > BEAST_RADIUS_M:
         return _beast(boss.radius_m / 1.6)
     if any(window.projectile is not None for move in boss.moves for window in move.windows):
@@ -102,7 +102,7 @@ def _trickster(size: float) -> Figure:
 
 
 def _beast(size: float) -> Figure:
-    """Return a hunched giant that walks on short legs and its left fist; the right one drags a mace."""
+    """Return a hunched giant that walks on short legs and its left fist, and drags a mace with its right hand."""
     build = Build(
         scale_m=1.75 * size,
         thigh=0.38,

@@ -1,12 +1,12 @@
-"""The bosses' solids, part by part, in units of their builds."""
+"""Solids of the bosses' parts, in units of their builds."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 from soulslab.arena.window.figures.boss_builds import Figure
-from soulslab.arena.window.figures.mesh import Colour, Mesh
 from soulslab.arena.window.figures.rig import Build
+from soulslab.arena.window.figures.solid_mesh import Colour, Mesh
 
 IRON: Colour = (0.42, 0.4, 0.43)
 BRONZE: Colour = (0.74, 0.57, 0.32)
@@ -29,7 +29,7 @@ GOLD: Colour = (0.8, 0.62, 0.32)
 BLACK: Colour = (0.05, 0.05, 0.06)
 UP = (0.0, 0.0, 1.0)
 
-#: Colour of a boss's power, by its kind.
+#: Colour of each kind of boss's glowing effects.
 GLOW: dict[str, Colour] = {"judge": EMBER, "beast": FROST, "trickster": VIOLET}
 
 
@@ -40,7 +40,7 @@ def boss_meshes(figure: Figure) -> dict[str, Mesh]:
 
 
 def growth_meshes(figure: Figure) -> dict[str, Mesh]:
-    """Return what a boss shows in its second phase only, by the part that it grows from."""
+    """Return the additional solids of a boss's second phase, by the part that they are attached to."""
     if figure.kind == "judge":
         return _growth(figure.build)
     if figure.kind == "beast":
@@ -126,7 +126,7 @@ def _halberd(length: float) -> Mesh:
 
 
 def _growth(build: Build) -> dict[str, Mesh]:
-    """Return the dark growth on the judge's left side, with embers in it."""
+    """Return the dark growth on the judge's left side, with glowing embers."""
     top = build.trunk - 0.06
     chest = Mesh().ball((-0.22, -0.06, 0.3), (0.22, 0.18, 0.26), GROWTH, (7, 4))
     chest.ball((-0.36, 0.02, top + 0.02), (0.19, 0.18, 0.2), GROWTH, (6, 4))
@@ -246,7 +246,7 @@ def _trickster(build: Build) -> dict[str, Mesh]:
     for side in (1.0, -1.0):
         chest.ball((side * build.shoulder_width, 0.0, top - 0.04), (0.085, 0.085, 0.075), GREY_LINEN, (6, 3))
     head = Mesh().ball((0.0, 0.03, 0.08), (0.1, 0.12, 0.15), GREY_LINEN, (7, 5))
-    # A white mask with slits for eyes, and a hood that runs out into a long tip.
+    # A white mask with slits for the eyes, and a hood with a long tip.
     mask = [
         (-0.075, 0.12, 0.16),
         (-0.06, 0.15, 0.02),
@@ -294,7 +294,7 @@ def _blade(length: float) -> Mesh:
 
 
 def _masks() -> dict[str, Mesh]:
-    """Return masks that float about the trickster's shoulders."""
+    """Return masks that float around the trickster's shoulders."""
     chest = Mesh()
     for x, y, z in ((-0.5, -0.1, 0.55), (0.5, -0.1, 0.55), (0.0, -0.35, 0.85)):
         face = [
@@ -312,7 +312,7 @@ def _masks() -> dict[str, Mesh]:
 
 
 def _drape(mesh: Mesh, rows: list[tuple[float, float, float]], colours: tuple[Colour, Colour]) -> None:
-    """Add cloth that hangs in rows of (half width, ahead, height), with a fold down its middle."""
+    """Add cloth as rows of (half width, ahead, height), with a fold along its middle."""
     for (w0, y0, z0), (w1, y1, z1) in pairwise(rows):
         mesh.polygon(
             [(-w0, y0, z0), (0.0, y0 - 0.06, z0), (0.0, y1 - 0.06, z1), (-w1, y1, z1)], colours[0], is_two_sided=True

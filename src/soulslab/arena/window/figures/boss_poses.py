@@ -1,10 +1,11 @@
-"""The bosses' poses: a pure function of the records."""
+"""Poses of the bosses, as a pure function of the records."""
 
 from __future__ import annotations
 
 import math
 
-from soulslab.arena.boss import (
+from soulslab.arena.blow import Blow, blow_of, ease, half_arc
+from soulslab.arena.boss_rules import (
     TURN_LEFT_90,
     TURN_LEFT_180,
     TURN_RIGHT_90,
@@ -15,10 +16,8 @@ from soulslab.arena.boss import (
     WALK_RIGHT,
 )
 from soulslab.arena.live_fight import Stage
-from soulslab.arena.motion import Blow, blow_of, ease, half_arc
-from soulslab.arena.state import PARRIED, STAGGERED, THROWN, Record
+from soulslab.arena.records import PARRIED, STAGGERED, THROWN, Record
 from soulslab.arena.window.figures.boss_builds import Figure
-from soulslab.arena.window.figures.boss_moves import MoveStyle, strike_of, ticks_of_stage
 from soulslab.arena.window.figures.pose import (
     CHEST_TURN,
     EXTRA,
@@ -37,11 +36,12 @@ from soulslab.arena.window.figures.pose import (
     shifted,
     walk,
 )
-from soulslab.arena.window.figures.strikes import Strike, cocked, struck
+from soulslab.arena.window.figures.strike_styles import MoveStyle, strike_of, ticks_of_stage
+from soulslab.arena.window.figures.strikes import Strike, active_pose, wind_up_pose
 
-#: The last part of a wind-up, in which the weapon comes forward, and the time that the end of a blow is held.
+#: Duration of the last part of a wind-up, in which the weapon moves forward, and of the pause after an attack.
 RELEASE_TICKS, HOLD_TICKS = 6, 7
-#: A leap is this high, as a share of its way, and at most.
+#: Height of a leap as a share of its length, and its upper bound.
 LEAP_RISE, MOST_RISE = 0.16, 0.65
 DEATH_TICKS = 110
 _WAYS = {WALK_FRONT: 0.0, WALK_LEFT: math.pi / 2, WALK_RIGHT: -math.pi / 2, WALK_BACK: math.pi}
@@ -77,7 +77,7 @@ def boss_pose(
 
 
 def strike_now(figure: Figure, styles: tuple[MoveStyle, ...], d: Record, f: Record) -> tuple[Blow, Strike] | None:
-    """Return the boss's blow and its strike, None if it is in no move."""
+    """Return the boss's present attack and its strike, or None if it is not in a move."""
     blow = blow_of(d, f)
     if blow is None:
         return None
@@ -92,9 +92,9 @@ def _striking(figure: Figure, looks: MoveStyle, blow: Blow, d: Record, f: Record
     before, start, end = ticks_of_stage(d, f)
     now = int(d.b_ticks)
     if blow.stage == "active":
-        return struck(build, rest, strike, (now - start) / max(end - start - 1, 1))
+        return active_pose(build, rest, strike, (now - start) / max(end - start - 1, 1))
     if blow.stage == "recovery":
-        last = struck(build, rest, strike, 1.0)
+        last = active_pose(build, rest, strike, 1.0)
         until = int(f.moves[d.b_move].duration)
         back = [
             (end, last),
@@ -105,24 +105,24 @@ def _striking(figure: Figure, looks: MoveStyle, blow: Blow, d: Record, f: Record
     first = rest
     if place:
         earlier = _blow_before(d, f, place - 1)
-        first = struck(build, rest, strike_of(build, looks.style[place - 1], earlier, f), 1.0)
+        first = active_pose(build, rest, strike_of(build, looks.style[place - 1], earlier, f), 1.0)
     return _winding_up(figure, strike, first, (before, start, now), blow)
 
 
 def _blow_before(d: Record, f: Record, place: int) -> Blow:
-    """Return a window of the present move as a blow that is over."""
+    """Return a past window of the present move as a finished attack."""
     window = f.windows[f.moves[d.b_move].first_window + place]
     return Blow("recovery", 1.0, window, half_arc(window), 1.0 if (int(d.b_move) + place) % 2 else -1.0)
 
 
 def _winding_up(figure: Figure, strike: Strike, first: Pose, times: tuple[int, int, int], blow: Blow) -> Pose:
-    """Return the wind-up: back early, held and trembling, forward in the last moment."""
+    """Return the pose in the wind-up: back early, held with a tremble, forward at the end."""
     before, start, now = times
     build, rest = figure.build, figure.rest
-    wound = cocked(rest, strike)
+    wound = wind_up_pose(rest, strike)
     release = max(start - RELEASE_TICKS, before + 0.6 * (start - before))
     raised = before + 0.55 * (release - before)
-    swing = struck(build, rest, strike, 0.0)
+    swing = active_pose(build, rest, strike, 0.0)
     deep = shifted(wound, chest_turn=(0.12 * strike.side, 0.0, 0.0), hips=(0.0, -0.03, -0.03))
     pose = play([(before, first), (raised, wound), (release, deep), (start, swing)], now)
     advance_from = int(blow.window.advance_from)
@@ -139,7 +139,7 @@ def _winding_up(figure: Figure, strike: Strike, first: Pose, times: tuple[int, i
 
 
 def _coming(figure: Figure, pose: Pose, strike: Strike, share: float, way: float) -> Pose:
-    """Return a pose on its way to the player: in the air for a leap, else running."""
+    """Return a pose that approaches the player: in the air for a leap, otherwise running."""
     if strike.style == "leap":
         pose = pose.copy()
         pose[TUMBLE, 2] += min(LEAP_RISE * way, MOST_RISE) * 4.0 * share * (1.0 - share)
@@ -156,7 +156,7 @@ def _coming(figure: Figure, pose: Pose, strike: Strike, share: float, way: float
 
 
 def _paw(pose: Pose, phase: float) -> None:
-    """Let a beast run on its hands as well."""
+    """Change a pose so that a beast runs on its hands as well."""
     swing = 2.0 * math.pi * phase
     pose[LEFT_HAND] = (-0.55, 0.55 + 0.3 * math.cos(swing), 0.08 + 0.2 * max(math.sin(swing), 0.0))
     pose[RIGHT_HAND] = (0.6, 0.5 - 0.3 * math.cos(swing), 0.25 + 0.2 * max(-math.sin(swing), 0.0))
@@ -202,7 +202,7 @@ def _thrown_back(figure: Figure) -> Pose:
 
 
 def _slumped(figure: Figure, tick: int) -> Pose:
-    """Return a boss on its knee, breathing hard."""
+    """Return the pose of a boss on its knee, breathing heavily."""
     rest = figure.rest
     heave = 0.04 * math.sin(tick * 0.13)
     low = key(

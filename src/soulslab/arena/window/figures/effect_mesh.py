@@ -1,4 +1,4 @@
-"""Solids of the effects, in units of 1 m unless they say otherwise."""
+"""Solids of the effects, in units of 1 m unless stated otherwise."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import math
 import numpy as np
 from panda3d.core import NodePath, OmniBoundingVolume, TransparencyAttrib
 
-from soulslab.arena.window.figures.mesh import Colour, Mesh
+from soulslab.arena.window.figures.solid_mesh import Colour, Mesh
 
-#: The pieces of an effect lie where this generator puts them, the same in every run.
+#: Seed of the random shapes, so that they are the same in every run.
 SEED = 7
 
 
 def glowing(parent: NodePath, name: str, mesh: Mesh, *, is_clear: bool = True) -> NodePath:
-    """Attach a mesh that shines by itself, hidden at first; ``is_clear`` lets its opacity be set by a colour scale."""
+    """Attach a self-illuminated mesh, hidden at first; with ``is_clear`` a colour scale can set its opacity."""
     node = mesh.node(name)
     node.setBounds(OmniBoundingVolume())
     node.setFinal(True)
@@ -37,7 +37,7 @@ def dagger(glow: Colour) -> Mesh:
 
 
 def sparks(colour: Colour, n_rays: int = 14) -> Mesh:
-    """Return rays from a middle, to be scaled as they fly apart."""
+    """Return rays from a centre, to be scaled as they expand."""
     rng = np.random.default_rng(SEED)
     mesh = Mesh()
     for _ in range(n_rays):
@@ -49,7 +49,7 @@ def sparks(colour: Colour, n_rays: int = 14) -> Mesh:
 
 
 def star() -> Mesh:
-    """Return a glint with four points, in the plane of x and z, white so that it can be tinted."""
+    """Return a glint with four points in the plane of x and z, white so that it can be tinted."""
     mesh = Mesh()
     for long, wide, turn in ((1.0, 0.08, 0.0), (0.7, 0.06, math.pi / 2)):
         c, s = math.cos(turn), math.sin(turn)
@@ -59,7 +59,7 @@ def star() -> Mesh:
 
 
 def dust() -> Mesh:
-    """Return low puffs in a circle of 1 m, grey so that they can be tinted."""
+    """Return low dust clouds in a circle of 1 m, grey so that they can be tinted."""
     rng = np.random.default_rng(SEED)
     mesh = Mesh()
     for i in range(6):
@@ -72,11 +72,11 @@ def dust() -> Mesh:
 
 
 def spikes(colour: Colour) -> Mesh:
-    """Return a ring of spikes within a radius of 1 and a height of 1, to be scaled as they break out of the ground."""
+    """Return a ring of spikes within a radius of 1 and a height of 1, to be scaled as they rise from the ground."""
     rng = np.random.default_rng(SEED)
     mesh = Mesh()
     for i in range(18):
-        turn = i * 2.399963  # the golden angle spreads them evenly
+        turn = i * 2.399963  # the golden angle distributes them evenly
         out = 0.45 + 0.42 * math.sqrt(i / 17)
         height = 0.5 + 0.5 * float(rng.random())
         x, y = math.cos(turn), math.sin(turn)

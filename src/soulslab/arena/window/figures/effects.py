@@ -1,4 +1,4 @@
-"""What flies, glows and whirls around the figures: a pure function of the records, as the poses are."""
+"""Effects around the figures, such as projectiles, trails and sparks, as a pure function of the records."""
 
 from __future__ import annotations
 
@@ -8,33 +8,32 @@ from typing import TypeAlias
 import numpy as np
 from panda3d.core import NodePath
 
+from soulslab.arena.blow import Blow
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.live_fight import LiveFight
-from soulslab.arena.motion import Blow
-from soulslab.arena.state import ATTACKING, MAX_PROJECTILES, PARRIED, THROWN, Record
+from soulslab.arena.records import ATTACKING, MAX_PROJECTILES, PARRIED, THROWN, Record
 from soulslab.arena.window.figures import effect_mesh
-from soulslab.arena.window.figures.boss import is_hit
 from soulslab.arena.window.figures.boss_builds import figure_of
 from soulslab.arena.window.figures.boss_mesh import GLOW, GROWTH
-from soulslab.arena.window.figures.boss_moves import styles_of, ticks_of_stage
 from soulslab.arena.window.figures.boss_poses import boss_pose, strike_now
+from soulslab.arena.window.figures.figure_nodes import is_hit
 from soulslab.arena.window.figures.knight_poses import knock_back_of, player_strike
-from soulslab.arena.window.figures.mesh import Colour, Floats
-from soulslab.arena.window.figures.moment import Moments
-from soulslab.arena.window.figures.ribbon import Ribbon
+from soulslab.arena.window.figures.ribbons import Ribbon, Tendril, tendril_line
 from soulslab.arena.window.figures.rig import Vector, free_palm_of, tip_of
+from soulslab.arena.window.figures.solid_mesh import Colour, Floats
+from soulslab.arena.window.figures.strike_styles import styles_of, ticks_of_stage
 from soulslab.arena.window.figures.strikes import BY_WEAPON, Strike, tip_at
-from soulslab.arena.window.figures.tendril import Tendril, tendril_line
+from soulslab.arena.window.plain_records import RecordCopier
 
-#: Position on the ground, height of the ground, direction, and scale: what a figure's own axes are in the world's.
+#: A figure's coordinate system in the world: position on the ground, height of the ground, direction, and scale.
 Stand: TypeAlias = tuple[float, float, float, float, float, float]
 
-#: A trail fades within so many ticks after its blow, and shows this share of it at once.
+#: Ticks in which a trail fades after its attack, and the share of the attack that it shows at once.
 FADE_TICKS, TRAIL_SHARE = 8, 0.6
 SPARK_TICKS, DUST_TICKS, GLINT_TICKS = 12, 26, 18
 KNIGHT_TRAIL: Colour = (0.85, 0.93, 1.0)
 BOSS_TRAIL: Colour = (1.0, 0.86, 0.68)
-#: A blow that can be parried glints white, one that cannot glints red.
+#: Colour of the glint before an attack: white if it can be parried, red otherwise.
 PARRY_GLINT, DANGER_GLINT = (1.0, 0.95, 0.75), (1.0, 0.2, 0.12)
 N_TRAIL, N_WAVE = 12, 25
 
@@ -43,15 +42,15 @@ class Effects:
     """Projectiles, trails, waves, sparks, dust and glints.
 
     Args:
-        parent: What they are in; its axes are the world's.
-        boss: Whose.
+        parent: Parent node; its axes are those of the world.
+        boss: The boss.
     """
 
     def __init__(self, parent: NodePath, boss: Boss) -> None:
         self.root = parent.attachNewNode("effects")
         self._figure = figure_of(boss)
         self._styles = styles_of(boss)
-        self._moments = Moments()
+        self._records = RecordCopier()
         glow = GLOW[self._figure.kind]
         self._glow = glow
         self._trails = (Ribbon(self.root, N_TRAIL), Ribbon(self.root, N_TRAIL))
@@ -71,8 +70,8 @@ class Effects:
         self._embers = [make(self.root, "embers", effect_mesh.embers(glow)) for _ in range(2)]
 
     def show(self, game: LiveFight) -> None:
-        """Show this moment."""
-        d, f = self._moments.of(game)
+        """Show the present effects."""
+        d, f = self._records.copy(game)
         self._show_projectiles(d, f)
         self._show_dust(d, f)
         self._show_embers(d, f, is_on=d.phase == 2 and game.stage != "won")
@@ -97,7 +96,7 @@ class Effects:
         if d.p_anim != f.rolling or not 0.1 < share < 1.0:
             self._dust.hide()
             return
-        # It stays where the roll began.
+        # The dust stays where the roll began.
         back = float(f.animations[f.rolling].advance) * float(d.p_ticks)
         x, y = float(d.p_x - d.p_dx * back), float(d.p_y - d.p_dy * back)
         self._dust.setPos(x, y, float(f.floor))
@@ -129,7 +128,7 @@ class Effects:
         _show_trail(self._trails[0], player_strike(d, f), share, stand, (KNIGHT_TRAIL, 0.55 * fade))
 
     def _show_boss_blow(self, d: Record, f: Record, *, is_on: bool) -> None:
-        """Show the trail or the wave of the boss's blow, and the glint before it."""
+        """Show the trail or the wave of the boss's attack, and the glint before it."""
         self._trails[1].hide()
         self._tendril.hide()
         for path in (self._wave, self._spikes, self._breath, self._glint):
@@ -156,7 +155,7 @@ class Effects:
             self._show_wave(d, f, strike, min(share, 1.0), fade)
 
     def _show_tendril(self, d: Record, f: Record, blow: Blow, strike: Strike) -> Vector | None:
-        """Show the tendril that a blow is struck with; return where it ends, in the world."""
+        """Show the tendril of an attack; return its end in world coordinates."""
         build = self._figure.build
         pose = boss_pose(self._figure, self._styles, d, f, "fighting", 0)
         line = tendril_line(strike, blow, np.array(free_palm_of(build, pose)) / build.scale_m)
@@ -167,7 +166,7 @@ class Effects:
         return float(line[-1, 0]), float(line[-1, 1]), float(line[-1, 2])
 
     def _show_glint(self, d: Record, f: Record, blow: Blow, share: float, tip: Vector | None) -> None:
-        """Show the glint, at a tip or at the weapon's."""
+        """Show the glint at a tip, or at the tip of the weapon."""
         if tip is None:
             pose = boss_pose(self._figure, self._styles, d, f, "fighting", 0)
             tip = _in_world(tip_of(self._figure.build, pose), (*self._stand(d, f)[:5], 1.0))
@@ -179,7 +178,7 @@ class Effects:
         self._glint.show()
 
     def _show_wave(self, d: Record, f: Record, strike: Strike, share: float, fade: float) -> None:
-        """Show how far a blow without a weapon reaches: a wave on the ground, and what it throws up."""
+        """Show the reach of an attack without a weapon: a wave on the ground, and its spikes or shards."""
         stand = self._stand(d, f)
         radius = strike.radius * (0.35 + 0.65 * share)
         half = min(strike.half_rad, math.pi)
@@ -223,13 +222,13 @@ class Effects:
 
 
 def _breath_half(boss: Boss) -> float:
-    """Return half the arc of a boss's breath: of its widest blow that is narrower than half a circle."""
+    """Return half the arc of a boss's breath: of its widest attack that is narrower than half a circle."""
     arcs = [window.arc_rad for move in boss.moves if "breath" in move.id for window in move.windows]
     return 0.5 * max(arcs, default=1.0)
 
 
 def _between(d: Record, share: float) -> tuple[float, float, float]:
-    """Return a point between player (0) and boss (1), at the height of a chest."""
+    """Return a point between player (0) and boss (1), at chest height."""
     return float(d.p_x + share * (d.b_x - d.p_x)), float(d.p_y + share * (d.b_y - d.p_y)), float(d.p_z) + 1.2
 
 
@@ -243,7 +242,7 @@ def _burst(path: NodePath, place: tuple[float, float, float], ticks: int, size: 
 
 
 def _show_trail(ribbon: Ribbon, strike: Strike, share: float, stand: Stand, look: tuple[Colour, float]) -> None:
-    """Show where the tip has come from, brightest where it is now."""
+    """Show the path of the tip, brightest at its present position."""
     share = min(share, 1.0)
     shares = np.linspace(max(share - TRAIL_SHARE, 0.0), share, N_TRAIL)
     tips = np.array([tip_at(strike, float(moment)) for moment in shares])

@@ -1,11 +1,11 @@
-"""The knight's solids, part by part, in units of 1 m."""
+"""Solids of the knight's parts, in units of 1 m."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
-from soulslab.arena.window.figures.mesh import Colour, Mesh
 from soulslab.arena.window.figures.rig import Build
+from soulslab.arena.window.figures.solid_mesh import Colour, Mesh
 
 STEEL: Colour = (0.66, 0.69, 0.75)
 DARK_STEEL: Colour = (0.36, 0.38, 0.45)
@@ -34,7 +34,7 @@ def knight_meshes(build: Build) -> dict[str, Mesh]:
 def _hips() -> Mesh:
     mesh = Mesh().tube([(-0.1, 0.15), (0.1, 0.165)], DARK_STEEL, way=(0.0, 0.0, 1.0), shape=(8, 0.75))
     mesh.box((0.0, 0.0, 0.06), (0.34, 0.26, 0.05), LEATHER)
-    # Tassets and a tabard over them.
+    # Tassets, and a tabard over them.
     for side in (1.0, -1.0):
         mesh.box((side * 0.14, 0.06, -0.1), (0.15, 0.17, 0.26), STEEL, (0.85, 0.8))
         mesh.box((side * 0.13, -0.07, -0.08), (0.15, 0.12, 0.22), DARK_STEEL, (0.85, 0.8))
@@ -67,7 +67,7 @@ def _head() -> Mesh:
     mesh.box((0.0, 0.115, 0.1), (0.15, 0.05, 0.025), BLACK)
     mesh.box((0.0, 0.128, 0.05), (0.03, 0.04, 0.14), GOLD)
     mesh.box((0.0, 0.11, 0.02), (0.12, 0.06, 0.1), DARK_STEEL, (1.2, 1.1))
-    # The plume bends back from the crown.
+    # The plume bends backwards from the crown.
     mesh.tube(
         [(0.0, 0.035), (0.12, 0.06), (0.3, 0.045), (0.42, 0.0)], CLOTH, (0.0, 0.02, 0.24), (0.0, -0.75, 0.5), (5, 1.3)
     )
@@ -91,7 +91,7 @@ def _limbs(build: Build) -> dict[str, Mesh]:
 
 def _sword(length: float) -> Mesh:
     mesh = Mesh()
-    # A flat rhombus in section: the edge along z, thin across.
+    # The cross-section is a flat rhombus: the edge along z, thin across.
     mesh.tube([(0.1, 0.062), (length - 0.18, 0.05), (length, 0.0)], BLADE, (0.0, 0.0, 0.0), shape=(4, 1.0))
     mesh.squeeze(0.28)
     mesh.box((0.0, 0.08, 0.0), (0.05, 0.045, 0.3), GOLD)
@@ -100,7 +100,7 @@ def _sword(length: float) -> Mesh:
 
 
 def _shield() -> Mesh:
-    """Return a kite shield that is carried facing along "ahead"."""
+    """Return a kite shield whose front faces "ahead"."""
     mesh = Mesh()
     front = [(-0.27, 0.06, 0.3), (0.27, 0.06, 0.3), (0.3, 0.05, 0.05), (0.16, 0.06, -0.34), (0.0, 0.07, -0.5)]
     front += [(-0.16, 0.06, -0.34), (-0.3, 0.05, 0.05)]
@@ -113,7 +113,7 @@ def _shield() -> Mesh:
 
 
 def _cape() -> Mesh:
-    """Return a cape that hangs from its origin, a little spread."""
+    """Return a cape that hangs from its origin, slightly spread."""
     mesh = Mesh()
     rows = [(0.2, 0.0, 0.0), (0.25, -0.1, -0.3), (0.3, -0.16, -0.62), (0.34, -0.2, -0.95)]
     for (w0, y0, z0), (w1, y1, z1) in pairwise(rows):

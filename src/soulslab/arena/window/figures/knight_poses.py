@@ -1,13 +1,13 @@
-"""The knight's poses: a pure function of the records."""
+"""Poses of the knight, as a pure function of the records."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
+from soulslab.arena.blow import ease, half_arc, sway
 from soulslab.arena.live_fight import Stage
-from soulslab.arena.motion import ease, half_arc, sway
-from soulslab.arena.state import Record
+from soulslab.arena.records import Record
 from soulslab.arena.window.figures.pose import (
     EXTRA,
     HIPS,
@@ -21,16 +21,16 @@ from soulslab.arena.window.figures.pose import (
     walk,
 )
 from soulslab.arena.window.figures.rig import Build
-from soulslab.arena.window.figures.strikes import Strike, Style, cocked, struck
+from soulslab.arena.window.figures.strikes import Strike, Style, active_pose, wind_up_pose
 
-#: A man of 1.85 m; a longsword, held in one hand but for heavy blows.
+#: A man of 1.85 m with a longsword, held in one hand except for heavy attacks.
 KNIGHT = Build(second_grip=0.11)
 
-#: Way of one cycle of two steps, in m.
+#: Length of one cycle of two steps, in m.
 STRIDE_M = 2.1
-#: A knock-back with a longer time without further hits throws the player on the ground.
+#: A knock-back with at least this many ticks without further hits throws the player on the ground.
 THROWN_TICKS = 30
-#: How long the end of a fight takes to settle.
+#: Duration of the animations at the end of a fight.
 DEATH_TICKS = 70
 CHEER_TICKS = 60
 
@@ -226,18 +226,18 @@ def knight_pose(d: Record, f: Record, stage: Stage, stage_ticks: int) -> Pose:
 
 
 def _act_of(d: Record, f: Record) -> str:
-    """Return which of the player's acts is under way, "" for none of them."""
+    """Return the name of the player's present act, or "" if there is none."""
     names = {int(f.rolling): "roll", int(f.moving): "walk", int(f.parrying): "parry", int(f.riposte): "riposte"}
     a = f.animations[d.p_anim]
     if a.active_from >= 0:
         return "attack"
-    # What costs breath or leads on by itself, and hurts nobody, is the charge of a heavy attack.
+    # An animation that costs stamina or leads on by itself, and has no hit, is the charge of a heavy attack.
     charge = "charge" if a.next >= 0 else ""
     return names.get(int(d.p_anim), charge)
 
 
 def knock_back_of(d: Record, f: Record) -> Record | None:
-    """Return the knock-back whose animation the player is in, None if it is in none."""
+    """Return the knock-back whose animation the player is in, or None."""
     number = int(d.p_anim)
     for row in f.knock_backs:
         if row.push_ticks > 0 and row.animation == number:
@@ -253,7 +253,7 @@ def walk_way_rad(d: Record) -> float:
 
 
 def player_strike(d: Record, f: Record) -> Strike:
-    """Return the player's present blow, in the knight's axes."""
+    """Return the player's present attack, in the knight's axes."""
     a = f.animations[d.p_anim]
     radius = float(a.reach) + float(f.p_radius)
     heavy = _is_heavy(f, int(d.p_anim))
@@ -263,7 +263,7 @@ def player_strike(d: Record, f: Record) -> Strike:
 
 
 def _is_heavy(f: Record, number: int) -> int:
-    """Return 1 for the blow of the first heavy attack, 2 for that of the second, 0 for others."""
+    """Return 1 for the hit of the first heavy attack, 2 for that of the second, 0 for others."""
     opener = int(f.heavy)
     first = int(f.animations[int(f.animations[opener].next)].next)
     if number == first:
@@ -280,7 +280,7 @@ def _walking(d: Record, f: Record, ticks: int) -> Pose:
 
 
 def _speed(d: Record, f: Record) -> float:
-    """Return the way of one tick of walking, in m."""
+    """Return the distance of one tick of walking, in m."""
     if not d.lock_on:
         return float(f.walk[0])
     ahead = float(d.p_dx * d.c_fx + d.p_dy * d.c_fy)
@@ -289,7 +289,7 @@ def _speed(d: Record, f: Record) -> float:
 
 
 def _roll(d: Record, f: Record, ticks: int) -> Pose:
-    """Return a somersault: dive, over the shoulders, and up into a crouch."""
+    """Return a somersault: a dive, a roll over the shoulders, and a crouch."""
     a = f.animations[d.p_anim]
     share = ticks / max(int(a.advance_to), 1)
     rest_from, end = 1.0, int(a.duration) / max(int(a.advance_to), 1)
@@ -305,7 +305,7 @@ def _roll(d: Record, f: Record, ticks: int) -> Pose:
 
 
 def _hurt(f: Record, d: Record, ticks: int, *, is_thrown: bool) -> Pose:
-    """Return a flinch, or a flight onto the back and getting up again."""
+    """Return a flinch, or a fall onto the back and getting up again."""
     length = max(int(f.animations[d.p_anim].duration), 12)
     if not is_thrown:
         strength = 1.0 if length > 45 else 0.75
@@ -342,7 +342,7 @@ def _riposte(d: Record, f: Record, ticks: int) -> Pose:
 
 
 def _charging(d: Record, f: Record, ticks: int) -> Pose:
-    """Return the charge of a heavy attack, which trembles with strength."""
+    """Return the charge of a heavy attack, with a slight tremble."""
     tremble = 0.012 * math.sin(1.9 * ticks)
     held = shifted(_CHARGE, right_hand=(tremble, 0.0, tremble), chest_turn=(tremble, 0.0, 0.0))
     return play([(0, REST), (24, held)], ticks) if f.animations[d.p_anim].stamina > 0.0 else held
@@ -353,14 +353,14 @@ def _attack(d: Record, f: Record, ticks: int) -> Pose:
     start, end = int(a.active_from), int(a.active_to)
     strike = player_strike(d, f)
     heavy = _is_heavy(f, int(d.p_anim))
-    wound = _CHARGE if heavy else cocked(REST, strike)
+    wound = _CHARGE if heavy else wind_up_pose(REST, strike)
     if ticks < start:
         first = _CHARGE if heavy else REST
-        pose = play([(0, first), (start - 5, wound), (start, struck(KNIGHT, REST, strike, 0.0))], ticks)
+        pose = play([(0, first), (start - 5, wound), (start, active_pose(KNIGHT, REST, strike, 0.0))], ticks)
     elif ticks < end:
-        pose = struck(KNIGHT, REST, strike, (ticks - start) / max(end - start - 1, 1))
+        pose = active_pose(KNIGHT, REST, strike, (ticks - start) / max(end - start - 1, 1))
     else:
-        last = struck(KNIGHT, REST, strike, 1.0)
+        last = active_pose(KNIGHT, REST, strike, 1.0)
         pose = play([(end, last), (end + 5, last), (max(int(a.duration), end + 12), REST)], ticks)
     pose = pose.copy()
     if heavy:
@@ -369,7 +369,7 @@ def _attack(d: Record, f: Record, ticks: int) -> Pose:
     return pose
 
 
-#: What the player does, to its pose.
+#: Pose function of each of the player's acts.
 _ACTS: dict[str, Callable[[Record, Record, int], Pose]] = {
     "roll": _roll,
     "walk": _walking,

@@ -1,9 +1,9 @@
-"""Poses: what a body does at one moment, as an array of (N_CONTROLS, 3).
+"""Poses: the state of a body at one moment, as an array of (N_CONTROLS, 3).
 
-A pose says where hands and feet are and how trunk, head and weapons are turned; `rig` finds elbows and knees. Blending
-two poses is a weighted mean, so an animation is a handful of key poses.
+A pose defines the positions of hands and feet and the rotations of trunk, head and weapons; `rig` computes elbows and
+knees. Blending two poses is a weighted mean, so an animation consists of a few key poses.
 
-Positions are in units of the body's scale (a man of 1.8 is 1.8 high), turns in rad.
+Positions are in units of the body's scale (a man of 1.8 m has a height of 1.8), angles in rad.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.motion import ease
+from soulslab.arena.blow import ease
 
 Pose: TypeAlias = NDArray[np.float64]
 Triple: TypeAlias = tuple[float, float, float]
 
-#: The rows of a pose:
+#: Rows of a pose:
 #:
-#: - ``tumble``: the whole body turned forwards (pitch), to the left (yaw), and lifted
-#: - ``hips``: their place
+#: - ``tumble``: rotation of the whole body forwards (pitch) and to the left (yaw), and its lift
+#: - ``hips``: position of the hips
 #: - ``hips_turn``, ``chest_turn``, ``head_turn``: yaw to the left, pitch forwards, roll to the right, each of them
-#:   relative to the one before
-#: - ``right_hand``, ``left_hand``, ``right_foot``, ``left_foot``: their places
-#: - ``weapon``, ``offhand``: yaw and elevation of the way that they point, and roll of the edge
-#: - ``tip``: where the weapon's tip is, whatever ``weapon`` says, by the weight in ``extra``
+#:   relative to the previous one
+#: - ``right_hand``, ``left_hand``, ``right_foot``, ``left_foot``: their positions
+#: - ``weapon``, ``offhand``: yaw and elevation of their direction, and roll of the edge
+#: - ``tip``: position of the weapon's tip, which replaces ``weapon`` by the weight in ``extra``
 #: - ``extra``: weight of the second hand on the weapon (0 to 1), lift of cape or tail (rad), weight of ``tip`` (0 to 1)
 ROWS = (
     "tumble",
@@ -64,7 +64,7 @@ _ROW_OF = {name: row for row, name in enumerate(ROWS)}
 
 
 def key(base: Pose | None = None, **rows: Triple) -> Pose:
-    """Return a key pose: another one (zeros if None) with some rows replaced, by their names in `ROWS`."""
+    """Return a key pose: a base pose (zeros if None) with some rows replaced, by their names in `ROWS`."""
     pose = np.zeros((N_CONTROLS, 3)) if base is None else base.copy()
     for name, row in rows.items():
         pose[_ROW_OF[name]] = row
@@ -72,7 +72,7 @@ def key(base: Pose | None = None, **rows: Triple) -> Pose:
 
 
 def shifted(base: Pose, **rows: Triple) -> Pose:
-    """Return a pose with something added to some rows, by their names in `ROWS`."""
+    """Return a pose with offsets added to some rows, by their names in `ROWS`."""
     pose = base.copy()
     for name, row in rows.items():
         pose[_ROW_OF[name]] += row
@@ -80,7 +80,7 @@ def shifted(base: Pose, **rows: Triple) -> Pose:
 
 
 def blend(first: Pose, second: Pose, share: float) -> Pose:
-    """Return the pose between two, at a share of 0 to 1."""
+    """Return the pose between two poses, at a share of 0 to 1."""
     if share <= 0.0:
         return first
     if share >= 1.0:
@@ -89,7 +89,7 @@ def blend(first: Pose, second: Pose, share: float) -> Pose:
 
 
 def play(keys: list[tuple[float, Pose]], moment: float) -> Pose:
-    """Return the pose at a moment between keys (moment, pose) in their order, with soft starts and ends."""
+    """Return the pose at a moment between keys (moment, pose), which are in order, with smooth starts and ends."""
     before, pose = keys[0]
     for after, following in keys:
         if moment < after:
@@ -101,7 +101,7 @@ def play(keys: list[tuple[float, Pose]], moment: float) -> Pose:
 
 
 def breathe(base: Pose, tick: int, period_s: float, strength: float = 1.0) -> Pose:
-    """Return a pose that breathes: chest, hands and hips rise and sink a little."""
+    """Return a breathing pose: chest, hands and hips rise and sink slightly."""
     breath = math.sin(tick * (2.0 * math.pi / (60.0 * period_s))) * strength
     pose = base.copy()
     pose[HIPS, 2] += 0.008 * breath
@@ -113,11 +113,11 @@ def breathe(base: Pose, tick: int, period_s: float, strength: float = 1.0) -> Po
 
 
 def foot_of(phase: float, stride: float, lift: float) -> tuple[float, float]:
-    """Return how far ahead and how high a foot is in a step.
+    """Return the distance ahead and the height of a foot in a step.
 
     Args:
-        phase: 0 to 1. The foot is on the ground in the first half, and then goes back as fast as the body goes ahead.
-        stride: Way of the body in one whole cycle.
+        phase: 0 to 1. In the first half the foot is on the ground and moves back as fast as the body moves ahead.
+        stride: Distance that the body moves in one cycle.
         lift: Height of the foot in the middle of the swing.
     """
     reach = stride / 4.0
@@ -128,14 +128,14 @@ def foot_of(phase: float, stride: float, lift: float) -> tuple[float, float]:
 
 
 def walk(base: Pose, phase: float, way_rad: float, stride: float, *, lift: float = 0.14) -> Pose:
-    """Return a pose that walks.
+    """Return a walking pose.
 
     Args:
-        base: How it stands.
-        phase: Of the cycle, in cycles.
+        base: Standing pose.
+        phase: Phase of the walk, in cycles.
         way_rad: Direction of the walk from straight ahead, + to the left.
-        stride: Way of one whole cycle.
-        lift: Of the feet.
+        stride: Distance of one cycle.
+        lift: Lift of the feet.
     """
     pose = base.copy()
     ahead, aside = math.cos(way_rad), -math.sin(way_rad)

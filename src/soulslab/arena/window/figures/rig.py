@@ -1,6 +1,6 @@
-"""From a pose to the places of a body's parts: trunk and head by turns, arms and legs by inverse kinematics.
+"""From a pose to the positions of a body's parts: trunk and head by rotations, arms and legs by inverse kinematics.
 
-Plain floats and tuples throughout: for vectors of three, numpy's calls would cost several times the arithmetic.
+The code uses plain floats and tuples, because numpy calls on vectors of three cost several times the arithmetic.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import msgspec
 from soulslab.arena.window.figures.pose import Pose
 
 Vector: TypeAlias = tuple[float, float, float]
-#: Where a part is: its axes right, ahead and up, then its origin.
+#: Coordinate system of a part: its axes right, ahead and up, then its origin.
 Place: TypeAlias = tuple[Vector, Vector, Vector, Vector]
 
-#: Parts of a body, in the order in which `place_parts` returns them. Limbs lie along their "ahead" axis.
+#: Parts of a body, in the order in which `place_parts` returns them. The axis of a limb is its "ahead" axis.
 PARTS = (
     "hips",
     "chest",
@@ -54,7 +54,7 @@ PARTS = (
     _CAPE,
 ) = range(len(PARTS))
 
-#: A limb is never stretched quite straight, so that its bend has a direction.
+#: A limb is never completely straight, so that the direction of its bend is defined.
 MOST_STRETCH = 0.998
 _STILL: Place = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (0.0, 0.0, 0.0))
 
@@ -64,17 +64,20 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         scale_m: Length of one unit.
-        thigh: From hip to knee, and ``shin`` from knee to ankle.
-        hip_width: Half the distance of the hips.
-        trunk: From the hips to the shoulders, and ``neck`` from there to the head.
-        shoulder_width: Half the distance of the shoulders.
-        upper_arm: From shoulder to elbow, and ``forearm`` from there to the palm.
-        weapon: From the right hand to the weapon's tip.
-        second_grip: How far behind the right hand the left one holds the weapon; 0 where it never does.
+        thigh: Distance from hip to knee.
+        shin: Distance from knee to ankle.
+        hip_width: Half the distance between the hips.
+        trunk: Distance from the hips to the shoulders.
+        neck: Distance from the shoulders to the head.
+        shoulder_width: Half the distance between the shoulders.
+        upper_arm: Distance from shoulder to elbow.
+        forearm: Distance from elbow to palm.
+        weapon: Distance from the right hand to the weapon's tip.
+        second_grip: Distance of the left hand behind the right one on the weapon; 0 for a one-handed weapon.
         pivot: Height of the point that the body tumbles about.
-        choke: How far the weapon slides back through the hand where its tip has to be near.
-        cape_at: Where the cape is fastened: behind and above the chest's origin.
-        has_tail: It is a tail that grows from the hips, and no cape: ``cape_at`` is from there.
+        choke: Largest distance that the weapon slides back through the hand if its tip has to be near.
+        cape_at: Fastening point of the cape: behind and above the chest's origin.
+        has_tail: Whether the cape is a tail at the hips; ``cape_at`` is then relative to the hips.
         elbows: How far elbows point outwards rather than down.
     """
 
@@ -102,10 +105,10 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def place_parts(build: Build, pose: Pose) -> tuple[list[Place], float]:
-    """Return where the parts of a body are, in m in the figure's own axes.
+    """Return the coordinate systems of the parts of a body, in m in the figure's axes.
 
     Returns:
-        Places in the order of `PARTS`, and the weapon's length as a share of its own.
+        Coordinate systems in the order of `PARTS`, and the weapon's length as a share of its normal length.
     """
     tumble, hips, hips_turn, chest_turn, head_turn, right, left, right_foot, left_foot, weapon, offhand, tip, extra = (
         pose.tolist()
@@ -142,19 +145,19 @@ def place_parts(build: Build, pose: Pose) -> tuple[list[Place], float]:
 
 
 def tip_of(build: Build, pose: Pose) -> Vector:
-    """Return where the tip of the weapon is in a pose, in m in the figure's own axes."""
+    """Return the position of the weapon's tip in a pose, in m in the figure's axes."""
     places, stretch = place_parts(build, pose)
     return _at(places[WEAPON_PART], 0.0, stretch * build.weapon * build.scale_m, 0.0)
 
 
 def free_palm_of(build: Build, pose: Pose) -> Vector:
-    """Return where the palm of the left hand is in a pose, in m in the figure's own axes."""
+    """Return the position of the palm of the left hand in a pose, in m in the figure's axes."""
     places, _ = place_parts(build, pose)
     return _at(places[_LEFT_FOREARM], 0.0, build.forearm * build.scale_m, 0.0)
 
 
 def turned(base: Place, turn: list[float] | Vector) -> tuple[Vector, Vector, Vector]:
-    """Return the axes of a place turned by yaw, pitch and roll (rolled first, then pitched, then yawed)."""
+    """Return the axes of a coordinate system rotated by roll, then pitch, then yaw."""
     yaw, pitch, roll = turn
     cy, sy, cp, sp, cr, sr = (
         math.cos(yaw),
@@ -171,7 +174,7 @@ def turned(base: Place, turn: list[float] | Vector) -> tuple[Vector, Vector, Vec
 
 
 def held(palm: Vector, aim: list[float] | Vector) -> Place:
-    """Return the place of something in a hand: it points along its "ahead" axis, its edge along "up"."""
+    """Return the coordinate system of a held object: its "ahead" axis is its direction, its "up" axis the edge."""
     yaw, elevation, roll = aim
     cy, sy, ce, se, cr, sr = (
         math.cos(yaw),
@@ -190,7 +193,7 @@ def held(palm: Vector, aim: list[float] | Vector) -> Place:
 
 
 def _aimed(build: Build, weapon: Place, tip: list[float], weight: float) -> tuple[Place, float]:
-    """Return the place of a weapon whose tip has to be somewhere, and how much longer it is than itself."""
+    """Return the coordinate system of a weapon with a given tip position, and the factor of its length."""
     if weight <= 0.0:
         return weapon, 1.0
     _, ahead, up, palm = weapon
@@ -202,7 +205,7 @@ def _aimed(build: Build, weapon: Place, tip: list[float], weight: float) -> tupl
     length = build.weapon + (distance - build.weapon) * weight
     slide = min(max(build.weapon - length, 0.0), build.choke)
     origin = (palm[0] - slide * ax, palm[1] - slide * ay, palm[2] - slide * az)
-    # The edge stays as near as can be to where it was.
+    # The edge stays as close as possible to its direction.
     rx, ry, rz = ay * up[2] - az * up[1], az * up[0] - ax * up[2], ax * up[1] - ay * up[0]
     size = max(math.sqrt(rx * rx + ry * ry + rz * rz), 1e-3)
     rx, ry, rz = rx / size, ry / size, rz / size
@@ -211,7 +214,7 @@ def _aimed(build: Build, weapon: Place, tip: list[float], weight: float) -> tupl
 
 
 def _arm(build: Build, found: list[Place], first: int, ends: tuple[Vector, Vector], side: float) -> Vector:
-    """Place an arm and return where its palm is: its target, or as far as the arm reaches."""
+    """Place an arm and return the position of its palm: the target, or the nearest point within reach."""
     chest = found[_CHEST]
     pole = _in(chest, side * build.elbows, -0.35, -0.8)
     elbow, palm = _bend(ends, (build.upper_arm, build.forearm), pole)
@@ -232,7 +235,7 @@ def _leg(build: Build, found: list[Place], first: int, ends: tuple[Vector, Vecto
 
 
 def _bend(ends: tuple[Vector, Vector], bones: tuple[float, float], pole: Vector) -> tuple[Vector, Vector]:
-    """Return middle joint and end of a limb of two bones that reaches for a target and bends towards a pole."""
+    """Return the middle joint and the end of a limb of two bones that reaches for a target and bends to a pole."""
     (ax, ay, az), (bx, by, bz) = ends
     first, second = bones
     wx, wy, wz = bx - ax, by - ay, bz - az
@@ -255,7 +258,7 @@ def _bend(ends: tuple[Vector, Vector], bones: tuple[float, float], pole: Vector)
 
 
 def _limb(start: Vector, end: Vector, right: Vector) -> Place:
-    """Return the place of a bone: along its "ahead" axis, its "right" as near as can be to another one."""
+    """Return the coordinate system of a bone: "ahead" along it, "right" as close as possible to a given axis."""
     ax, ay, az = end[0] - start[0], end[1] - start[1], end[2] - start[2]
     size = math.sqrt(ax * ax + ay * ay + az * az) or 1.0
     ax, ay, az = ax / size, ay / size, az / size
@@ -269,7 +272,7 @@ def _limb(start: Vector, end: Vector, right: Vector) -> Place:
 
 
 def _finished(place: Place, build: Build, tumble: list[float]) -> Place:
-    """Return a place with the whole body's turn and lift, in m."""
+    """Return a coordinate system after the rotation and lift of the whole body, in m."""
     right, ahead, up, (x, y, z) = place
     scale = build.scale_m
     pitch, yaw, lift = tumble

@@ -1,7 +1,7 @@
-"""Where a blow puts a weapon and the body behind it.
+"""Positions of the weapon and the body in an attack.
 
-A strike has a wind-up that tells it from the others long before it lands, a part in which it hurts, and a way back. In
-the part that hurts, the tip follows the rules: it stays within the window's arc and reach, and goes through all of it.
+A strike has a wind-up that identifies it long before the hit, an active part, and a recovery. In the active part, the
+tip follows the rules: it stays within the arc and reach of the window, and sweeps all of it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from soulslab.arena.motion import ease
+from soulslab.arena.blow import ease
 from soulslab.arena.window.figures.pose import (
     CHEST_TURN,
     EXTRA,
@@ -36,23 +36,23 @@ from soulslab.arena.window.figures.rig import Build
 Style: TypeAlias = Literal[
     "sweep", "overhead", "thrust", "spin", "slam", "throw", "leap", "charge", "ram", "grab", "breath", "burst", "lash"
 ]
-#: Styles in which the weapon itself does the harm; a ``lash`` is done with a tendril, and in the others a wave around
-#: the body shows how far it reaches.
+#: Styles in which the weapon itself hits. A ``lash`` is done with a tendril; in the other styles, a wave around the
+#: body shows the reach.
 BY_WEAPON: frozenset[Style] = frozenset(("sweep", "overhead", "thrust", "spin", "leap", "charge"))
-#: The body turns as a whole for blows farther to the side than this.
+#: For attacks farther to the side than this, the whole body turns.
 MOST_TWIST_RAD = 1.2
 #: Height of a blow at its tip, in units of the body's scale.
 SWEEP_HEIGHT, THRUST_HEIGHT, FLOOR_HEIGHT = 0.62, 0.75, 0.06
 
 
 class Strike(msgspec.Struct, frozen=True):
-    """One blow, in a figure's own axes and units.
+    """One attack, in a figure's axes and units.
 
     Attributes:
-        style: How it is struck.
+        style: Style of the movement.
         face_rad: Middle of its arc.
         half_rad: Half the arc.
-        radius: How far its tip reaches from the figure's middle.
+        radius: Distance of the tip from the figure's centre.
         side: +1 if it comes from the left, -1 from the right.
     """
 
@@ -64,7 +64,7 @@ class Strike(msgspec.Struct, frozen=True):
 
 
 def tip_at(strike: Strike, share: float) -> tuple[float, float, float]:
-    """Return angle, distance and height of the tip, ``share`` of the way through the part that hurts."""
+    """Return angle, distance and height of the tip after a ``share`` of the active part."""
     share = min(max(share, 0.0), 1.0)
     if strike.style in ("sweep", "charge"):
         angle = strike.face_rad + strike.side * strike.half_rad * (1.0 - 2.0 * share)
@@ -82,22 +82,22 @@ def tip_at(strike: Strike, share: float) -> tuple[float, float, float]:
     return strike.face_rad, strike.radius * (0.55 + 0.45 * out), THRUST_HEIGHT
 
 
-def struck(build: Build, rest: Pose, strike: Strike, share: float) -> Pose:
-    """Return the pose in the part that hurts, at a share of it."""
+def active_pose(build: Build, rest: Pose, strike: Strike, share: float) -> Pose:
+    """Return the pose after a share of the active part."""
     if strike.style in BY_WEAPON:
         return _reaching(build, rest, strike, share)
-    return _STRUCK[strike.style](rest, ease(0.3 + 1.4 * share))
+    return _ACTIVE_POSES[strike.style](rest, ease(0.3 + 1.4 * share))
 
 
-def cocked(rest: Pose, strike: Strike) -> Pose:
-    """Return the pose at the end of the wind-up, in which the strike waits."""
+def wind_up_pose(rest: Pose, strike: Strike) -> Pose:
+    """Return the pose at the end of the wind-up."""
     if strike.style in ("sweep", "charge"):
-        return _cocked_aside(rest, strike)
-    return _COCKED[strike.style](rest, strike.side)
+        return _wind_up_aside(rest, strike)
+    return _WIND_UP_POSES[strike.style](rest, strike.side)
 
 
-def _cocked_aside(rest: Pose, strike: Strike) -> Pose:
-    """The weapon far back on the side that the blow comes from, the body wound up with it."""
+def _wind_up_aside(rest: Pose, strike: Strike) -> Pose:
+    """Return the weapon far back on the side that the attack comes from, with the body turned to that side."""
     side = strike.side
     twist = min(0.55 * strike.half_rad, 0.8) * side
     pose = shifted(
@@ -117,8 +117,8 @@ def _cocked_aside(rest: Pose, strike: Strike) -> Pose:
     )
 
 
-def _cocked_around(rest: Pose, side: float) -> Pose:
-    """Low and coiled, the weapon wrapped around the body."""
+def _wind_up_around(rest: Pose, side: float) -> Pose:
+    """Return a low pose with the weapon around the body."""
     pose = shifted(rest, hips=(0.0, 0.0, -0.24), hips_turn=(0.4 * side, 0.1, 0.0), chest_turn=(0.9 * side, 0.25, 0.0))
     return key(
         _wide(pose),
@@ -128,14 +128,14 @@ def _cocked_around(rest: Pose, side: float) -> Pose:
     )
 
 
-def _cocked_above(rest: Pose, side: float) -> Pose:  # noqa: ARG001 - all of a table take the same
-    """The weapon behind the head, the back arched."""
+def _wind_up_above(rest: Pose, side: float) -> Pose:  # noqa: ARG001 - the functions of the table share a signature
+    """Return the weapon behind the head and the back arched."""
     pose = shifted(rest, hips=(0.0, -0.06, 0.0), chest_turn=(0.0, -0.38, 0.0), head_turn=(0.0, 0.2, 0.0))
     return key(pose, right_hand=(0.16, -0.06, 1.78), left_hand=(-0.2, 0.0, 1.6), weapon=(0.0, 2.25, 0.0))
 
 
-def _cocked_straight(rest: Pose, side: float) -> Pose:  # noqa: ARG001
-    """The weapon drawn back level, its point at the player, the body turned aside and low."""
+def _wind_up_straight(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+    """Return the weapon drawn back level with its point at the player, and the body low and turned sideways."""
     pose = shifted(
         rest,
         hips=(0.0, -0.2, -0.16),
@@ -148,44 +148,44 @@ def _cocked_straight(rest: Pose, side: float) -> Pose:  # noqa: ARG001
     return key(pose, right_hand=(0.3, -0.45, 1.12), left_hand=(-0.2, 0.4, 1.1), weapon=(0.04, -0.04, 0.0))
 
 
-def _cocked_throw(rest: Pose, side: float) -> Pose:  # noqa: ARG001
-    """One arm far back over the shoulder, the other one pointing."""
+def _wind_up_throw(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+    """Return one arm far back over the shoulder and the other one pointing."""
     pose = shifted(rest, chest_turn=(-0.9, -0.15, 0.0), head_turn=(0.8, 0.0, 0.0), hips=(0.0, -0.1, -0.05))
     return key(pose, right_hand=(0.5, -0.35, 1.6), left_hand=(-0.3, 0.55, 1.35), weapon=(0.0, 1.9, 0.0))
 
 
-def _cocked_slam(rest: Pose, side: float) -> Pose:  # noqa: ARG001
-    """Both hands high, the weapon's point down."""
+def _wind_up_slam(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+    """Return both hands high with the weapon pointing down."""
     pose = shifted(rest, hips=(0.0, 0.0, 0.03), chest_turn=(0.0, -0.4, 0.0), head_turn=(0.0, -0.3, 0.0))
     return key(_wide(pose), right_hand=(0.14, 0.1, 1.85), left_hand=(-0.14, 0.1, 1.8), weapon=(0.0, -1.35, 0.0))
 
 
-def _cocked_ram(rest: Pose, side: float) -> Pose:  # noqa: ARG001
-    """A shoulder forward, head down, ready to run."""
+def _wind_up_ram(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+    """Return one shoulder forward and the head down, ready to run."""
     pose = shifted(rest, hips=(0.0, -0.2, -0.22), chest_turn=(-0.5, 0.5, -0.2), head_turn=(0.4, -0.35, 0.0))
     return key(pose, right_hand=(0.45, -0.3, 0.8), left_hand=(-0.2, 0.3, 0.95), weapon=(-2.3, -0.1, 0.0))
 
 
-def _cocked_grab(rest: Pose, side: float) -> Pose:  # noqa: ARG001
-    """The free hand wide open and far back, the weapon out of the way."""
+def _wind_up_grab(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+    """Return the free hand open and far back, and the weapon lowered."""
     pose = shifted(rest, hips=(0.0, -0.12, -0.12), chest_turn=(0.8, 0.15, 0.0), head_turn=(-0.7, 0.0, 0.0))
     return _one_handed(key(pose, right_hand=(0.45, 0.1, 0.85), left_hand=(-0.65, -0.3, 1.35), weapon=(-1.2, -0.5, 0.0)))
 
 
-def _cocked_breath(rest: Pose, side: float) -> Pose:  # noqa: ARG001
-    """Reared up, the head in the neck, drawing breath."""
+def _wind_up_breath(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+    """Return the body raised and the head back, inhaling."""
     pose = shifted(rest, hips=(0.0, 0.05, 0.06), chest_turn=(0.0, -0.8, 0.0), head_turn=(0.0, -0.1, 0.0))
     return shifted(_wide(pose), left_hand=(-0.1, -0.2, 0.5), right_hand=(0.1, -0.1, 0.35))
 
 
-def _cocked_burst(rest: Pose, side: float) -> Pose:  # noqa: ARG001
-    """Curled up, gathering strength."""
+def _wind_up_burst(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+    """Return the body curled up."""
     pose = shifted(rest, hips=(0.0, 0.0, -0.3), chest_turn=(0.0, 0.8, 0.0), head_turn=(0.0, 0.4, 0.0))
     return key(_wide(pose), right_hand=(0.2, 0.25, 0.75), left_hand=(-0.2, 0.25, 0.75), weapon=(-0.9, -0.2, 0.0))
 
 
-def _cocked_lash(rest: Pose, side: float) -> Pose:  # noqa: ARG001
-    """The free arm high and far back, the weapon low on the other side."""
+def _wind_up_lash(rest: Pose, side: float) -> Pose:  # noqa: ARG001
+    """Return the free arm high and far back, and the weapon low on the other side."""
     pose = shifted(rest, hips=(0.0, -0.12, -0.08), chest_turn=(0.7, -0.2, 0.0), head_turn=(-0.6, 0.1, 0.0))
     return _one_handed(key(pose, right_hand=(0.45, 0.15, 0.8), left_hand=(-0.5, -0.25, 1.7), weapon=(-0.8, -0.35, 0.0)))
 
@@ -229,29 +229,29 @@ def _breathing_out(rest: Pose, out: float) -> Pose:
 
 
 def _bursting(rest: Pose, out: float) -> Pose:
-    """Everything thrown open."""
+    """Return all limbs spread."""
     pose = shifted(rest, chest_turn=(0.0, -0.55, 0.0), head_turn=(0.0, -0.5, 0.0), hips=(0.0, 0.0, 0.03 * out))
     return _one_handed(
         key(_wide(pose), right_hand=(0.75, 0.05, 1.35), left_hand=(-0.75, 0.05, 1.35), weapon=(-1.4, 0.5, 0.0))
     )
 
 
-#: (rest, side) to the end of the wind-up.
-_COCKED: dict[Style, Callable[[Pose, float], Pose]] = {
-    "spin": _cocked_around,
-    "overhead": _cocked_above,
-    "leap": _cocked_above,
-    "thrust": _cocked_straight,
-    "throw": _cocked_throw,
-    "slam": _cocked_slam,
-    "ram": _cocked_ram,
-    "grab": _cocked_grab,
-    "breath": _cocked_breath,
-    "burst": _cocked_burst,
-    "lash": _cocked_lash,
+#: Pose at the end of the wind-up, as a function of (rest, side).
+_WIND_UP_POSES: dict[Style, Callable[[Pose, float], Pose]] = {
+    "spin": _wind_up_around,
+    "overhead": _wind_up_above,
+    "leap": _wind_up_above,
+    "thrust": _wind_up_straight,
+    "throw": _wind_up_throw,
+    "slam": _wind_up_slam,
+    "ram": _wind_up_ram,
+    "grab": _wind_up_grab,
+    "breath": _wind_up_breath,
+    "burst": _wind_up_burst,
+    "lash": _wind_up_lash,
 }
-#: (rest, how far out) to the blow.
-_STRUCK: dict[Style, Callable[[Pose, float], Pose]] = {
+#: Pose in the active part, as a function of (rest, extension).
+_ACTIVE_POSES: dict[Style, Callable[[Pose, float], Pose]] = {
     "throw": _throwing,
     "slam": _slamming,
     "ram": _ramming,
@@ -263,7 +263,7 @@ _STRUCK: dict[Style, Callable[[Pose, float], Pose]] = {
 
 
 def _reaching(build: Build, rest: Pose, strike: Strike, share: float) -> Pose:
-    """Return the pose whose weapon ends where the tip has to be."""
+    """Return the pose in which the weapon ends at the tip's position."""
     angle, radius, height = tip_at(strike, share)
     whole = 0.0
     if strike.style == "spin":
@@ -282,7 +282,7 @@ def _reaching(build: Build, rest: Pose, strike: Strike, share: float) -> Pose:
     pose[HIPS, 2] -= 0.1 + 0.08 * low
     shoulder = build.trunk + float(pose[HIPS, 2]) - 0.06
     way_x, way_y = -math.sin(local), math.cos(local)
-    # The hand goes out as far as is left when the weapon has its own length.
+    # The hand extends as far as the length of the weapon leaves.
     drop = height - shoulder
     flat = math.hypot(radius, drop)
     out = min(max(flat - build.weapon, 0.3 * build.arm), 1.25 * build.arm)

@@ -1,1 +1,1 @@
-"""What lies over the picture: bars, the dot on the boss, banners, screens, and help."""
+"""Overlay of the window: bars, the lock-on marker, banners, screens, and help."""

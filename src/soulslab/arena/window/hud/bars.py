@@ -1,4 +1,4 @@
-"""Bars of health and stamina, with what was lost just now in another colour."""
+"""Bars of health and stamina, with recent losses in a different colour."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import msgspec
 from panda3d.core import NodePath
 
 from soulslab.arena.window.hud.layer import Frame, add_rectangle, rectangle
-from soulslab.arena.window.stage.mesh import Mesh
-from soulslab.arena.window.stage.mood import Rgb
+from soulslab.arena.window.stage.atmosphere import Rgb
+from soulslab.arena.window.stage.baked_mesh import Mesh
 
-#: What was lost stays to be seen for so long after the last blow, then it drains away.
+#: A loss is shown for this long after the last hit; then it shrinks.
 HOLD_TICKS = 45
 DRAIN_PER_TICK = 0.012
 
@@ -18,11 +18,11 @@ _BACK, _RIM = (0.05, 0.04, 0.04), (0.42, 0.38, 0.30)
 
 
 class Trail:
-    """What a bar has just lost. It goes by the game's ticks, however often it is looked at.
+    """Recent loss of a bar. It is computed from game ticks and does not depend on the frame rate.
 
     Attributes:
-        share: Where what was lost ends, as a share of the bar.
-        lost: Lost by the blows that are still held to be seen.
+        share: End of the lost part, as a share of the bar.
+        lost: Loss of the hits that are still shown at full length.
     """
 
     def __init__(self) -> None:
@@ -33,17 +33,17 @@ class Trail:
         self._held_until = 0
 
     def begin(self, value: float, full: float, tick: int) -> None:
-        """Begin a fight with nothing lost."""
+        """Start a fight without a loss."""
         self.share, self.lost, self._value = value / full, 0.0, value
         self._tick = self._held_until = tick
 
     def show(self, value: float, full: float, tick: int) -> None:
-        """Take in the present value.
+        """Update the value.
 
         Args:
-            value: Of the bar.
-            full: Its greatest.
-            tick: Of the game.
+            value: Present value of the bar.
+            full: Its maximum.
+            tick: Present tick of the game.
         """
         if value < self._value:
             self.lost += self._value - value
@@ -57,7 +57,7 @@ class Trail:
 
 
 class BarStyle(msgspec.Struct, frozen=True):
-    """Where a bar lies, and its colour."""
+    """Position and colour of a bar."""
 
     frame: Frame
     colour: Rgb
@@ -65,12 +65,12 @@ class BarStyle(msgspec.Struct, frozen=True):
 
 
 class Bar:
-    """A bar; its geometry is touched only when its value changes.
+    """A bar; its geometry changes only when its value changes.
 
     Args:
-        parent: On the layer.
-        style: Place and colour.
-        rim: Width of its rim.
+        parent: Node on the layer.
+        style: Position and colour.
+        rim: Width of its border.
     """
 
     def __init__(self, parent: NodePath, style: BarStyle, rim: float) -> None:
@@ -94,7 +94,7 @@ class Bar:
         return stripe
 
     def show(self, share: float, trail: float = 0.0) -> None:
-        """Show a value and what was lost, as shares of the bar."""
+        """Show a value and its recent loss, as shares of the bar."""
         if (share, trail) == self._shown:
             return
         self._shown = (share, trail)

@@ -1,4 +1,4 @@
-"""All that lies over the picture."""
+"""The overlay of the window as a whole, with the list of keys and the display of the buttons in use."""
 
 from __future__ import annotations
 
@@ -7,26 +7,34 @@ from collections.abc import Mapping
 import msgspec
 from panda3d.core import NodePath, Point3
 
-from soulslab.arena.live_fight import LiveFight
-from soulslab.arena.window.hud.aids import Buttons, KeyList
+from soulslab.arena.live_fight import DIRECTIONS, PRESSES, LiveFight, buttons_of
 from soulslab.arena.window.hud.bars import Bar, BarStyle, Trail
 from soulslab.arena.window.hud.layer import Label, Layer, rectangle
 from soulslab.arena.window.hud.screens import Screens
+from soulslab.arena.window.stage.atmosphere import Rgb
 from soulslab.arena.window.stage.camera import boss_height_m
-from soulslab.arena.window.stage.mood import Rgb
 
 _HEALTH: Rgb = (0.72, 0.13, 0.11)
 _STAMINA: Rgb = (0.25, 0.60, 0.28)
 _BOSS: Rgb = (0.70, 0.10, 0.10)
 _PALE: Rgb = (0.92, 0.90, 0.85)
+_KEY_TEXT: Rgb = (0.90, 0.88, 0.82)
+_OFF = (0.22, 0.22, 0.26, 0.8)
+_GOLD: Rgb = (0.92, 0.78, 0.45)
+_DARK = (0.03, 0.03, 0.04, 0.82)
+#: A press lasts one tick; it is displayed for this long.
+_PRESS_TICKS = 12
+#: Display names of commands.
+_WORDS = {"lock_on": "lock on", "light_attack": "light attack", "heavy_attack": "heavy attack"}
+_SHORT = {"roll": "roll", "light_attack": "light", "heavy_attack": "heavy", "parry": "parry"}
 
 
 class HudOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is shown beyond what every game shows.
+    """Optional parts of the overlay.
 
     Attributes:
-        keys: Key of each command, for the list of keys; None for no list.
-        has_buttons: Show the buttons in use, for watching a policy.
+        keys: Key of each command for the list of keys; None for no list.
+        has_buttons: Whether the buttons in use are shown, for watching a policy.
     """
 
     keys: Mapping[str, str] | None = None
@@ -34,13 +42,13 @@ class HudOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hud:
-    """All that lies over the picture.
+    """The overlay of the window.
 
     Args:
-        camera: Its lens is looked through.
+        camera: Camera that it is attached to.
         game: The fight that will be shown.
         size_px: Width and height of the picture.
-        options: What is shown.
+        options: Optional parts.
     """
 
     def __init__(
@@ -73,7 +81,7 @@ class Hud:
 
     @property
     def is_help_shown(self) -> bool:
-        """Whether the list of keys is shown; nothing happens without one."""
+        """Whether the list of keys is shown; without a list, setting it has no effect."""
         return self._is_help_shown
 
     @is_help_shown.setter
@@ -91,15 +99,15 @@ class Hud:
         return self._notice.text
 
     def notify(self, text: str) -> None:
-        """Show a line at the head of the list of keys, such as that the game is paused; an empty one takes it away."""
+        """Show a line above the list of keys, such as that the game is paused; an empty text removes it."""
         self._notice.show(text)
 
     def close(self) -> None:
-        """Take it off the camera."""
+        """Remove the overlay from the camera."""
         self._layer.close()
 
     def show(self, game: LiveFight) -> None:
-        """Show the fight as it is now; the camera has to be placed before."""
+        """Show the present state of the fight; the camera has to be placed before."""
         self._show_bars(game)
         self._show_dot(game)
         self._screens.show(game)
@@ -119,17 +127,87 @@ class Hud:
         self._damage.show(f"{lost:.0f}" if lost >= 0.5 else "")
 
     def _show_dot(self, game: LiveFight) -> None:
-        """Put the dot on the boss's chest, if the camera is locked on it."""
+        """Place the lock-on marker on the boss's chest if the camera is locked on it."""
         d, f = game.duel, game.fight
         if not d.lock_on or game.stage != "fighting":
             self._dot.hide()
             return
         chest = Point3(float(d.b_x), float(d.b_y), float(f.floor) + 0.55 * boss_height_m(float(f.b_radius)))
         seen = self._layer.node.getRelativePoint(self._camera.getParent(), chest)
-        # The layer's own y runs in its scale from the plane that it lies in.
+        # The y axis of the layer is scaled, and starts at the layer's plane.
         depth = seen.y * self._layer.node.getSy() + 1.0
         if depth <= 0.3:
             self._dot.hide()
             return
         self._dot.show()
         self._dot.setPos(seen.x / depth, 0.0, seen.z / depth)
+
+
+class KeyList:
+    """The list of keys.
+
+    Args:
+        layer: Parent layer.
+        keys: Key of each command.
+
+    Attributes:
+        heading_z: Height of the heading above the keys.
+    """
+
+    def __init__(self, layer: Layer, keys: Mapping[str, str]) -> None:
+        n_rows = len(keys) + 2
+        step = min(1.35 * layer.text, 1.9 / n_rows)
+        half_x, half_z = 7.5 * layer.text, 0.5 * step * n_rows
+        self.heading_z = half_z - 1.1 * step
+        self.node: NodePath = rectangle(layer.node, (-half_x, half_x, -half_z, half_z), _DARK, _DARK)
+        for i, (command, key) in enumerate(keys.items()):
+            z = half_z - (i + 2) * step - 0.1 * layer.text
+            Label(self.node, (-0.8 * layer.text, z), layer.text, _GOLD, "right").show(key.replace("_", " ").lower())
+            words = _WORDS.get(command, command.replace("_", " "))
+            Label(self.node, (0.4 * layer.text, z), layer.text, _KEY_TEXT).show(words)
+        self.node.hide()
+
+
+class Buttons:
+    """Display of the buttons in use: a cross of directions, and the buttons that are pressed.
+
+    Args:
+        layer: Parent layer.
+    """
+
+    def __init__(self, layer: Layer) -> None:
+        size = 1.5 * layer.text
+        # Above the text at the boss's bar.
+        x, z = layer.right - 4.6 * layer.text, -0.72 + 1.5 * layer.text + 2.4 * size
+        places = {"forward": (0, 1), "left": (-1, 0), "backward": (0, 0), "right": (1, 0)}
+        self._lamps: dict[str, NodePath] = {}
+        for way in DIRECTIONS:
+            column, row = places[way]
+            left, low = x + column * size, z + row * size
+            self._lamps[way] = _lamp(layer, (left, left + 0.88 * size, low, low + 0.88 * size), "")
+        for i, press in enumerate(PRESSES):
+            left, low = x + (i % 2 * 2 - 1.5) * 1.25 * size, z - (1.3 + i // 2) * size
+            self._lamps[press] = _lamp(layer, (left, left + 2.3 * size, low, low + 0.88 * size), _SHORT[press])
+        self._lit: frozenset[str] = frozenset()
+        self._pressed_at = dict.fromkeys(PRESSES, -_PRESS_TICKS)
+
+    def show(self, game: LiveFight) -> None:
+        """Highlight the buttons in use."""
+        buttons = buttons_of(game.action)
+        for button in buttons:
+            if button in self._pressed_at:
+                self._pressed_at[button] = game.n_ticks
+        recent = {name for name, tick in self._pressed_at.items() if 0 <= game.n_ticks - tick < _PRESS_TICKS}
+        lit = frozenset(buttons) | recent
+        for name in lit ^ self._lit:
+            self._lamps[name].setColorScale(*((1, 1, 1, 1) if name in lit else _OFF))
+        self._lit = lit
+
+
+def _lamp(layer: Layer, frame: tuple[float, float, float, float], text: str) -> NodePath:
+    lamp = rectangle(layer.node, frame, (0.72, 0.58, 0.28, 0.85), (0.95, 0.80, 0.45, 0.85))
+    if text:
+        middle = ((frame[0] + frame[1]) / 2, frame[2] + 0.28 * (frame[3] - frame[2]))
+        Label(layer.node, middle, 0.9 * layer.text, (1.0, 1.0, 1.0), "centre").show(text)
+    lamp.setColorScale(*_OFF)
+    return lamp

@@ -1,7 +1,7 @@
-"""The layer that all of it lies on, flat before the lens.
+"""The layer of the overlay, a plane in front of the lens, and its elements.
 
-Its units are halves of the picture's height: z from -1 (bottom) to 1, x from -aspect to aspect. It hangs on the camera,
-so that a picture is one pass of the renderer.
+The unit is half the picture's height: z is from -1 (bottom) to 1, x from -aspect to aspect. The layer is attached to
+the camera, so that a picture needs only one render pass.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from functools import cache
 import numpy as np
 from panda3d.core import DynamicTextFont, NodePath, TextNode, TextProperties, TransparencyAttrib
 
+from soulslab.arena.window.stage.atmosphere import Rgb
+from soulslab.arena.window.stage.baked_mesh import Mesh
 from soulslab.arena.window.stage.camera import OPENING_RAD
-from soulslab.arena.window.stage.mesh import Mesh
-from soulslab.arena.window.stage.mood import Rgb
 
-#: The smallest text that can be read, in pixels from line to line.
+#: Line height of the smallest readable text, in pixels.
 _LEAST_TEXT_PX = 10.5
 _TEXT = 0.062
 _ALIGN = {"left": TextNode.ALeft, "right": TextNode.ARight, "centre": TextNode.ACenter}
@@ -26,13 +26,13 @@ class Layer:
     """The layer.
 
     Args:
-        camera: It hangs on.
+        camera: Camera that it is attached to.
         size_px: Width and height of the picture.
 
     Attributes:
-        node: Parent of whatever lies on it.
+        node: Parent node of the elements.
         right: x of the right edge; the left edge is its negative.
-        text: Size of text.
+        text: Line height of normal text.
     """
 
     def __init__(self, camera: NodePath, size_px: tuple[int, int]) -> None:
@@ -49,7 +49,7 @@ class Layer:
         self.node.setFogOff()
 
     def close(self) -> None:
-        """Take it off the camera."""
+        """Remove the layer from the camera."""
         self.node.removeNode()
 
 
@@ -58,7 +58,7 @@ Frame = tuple[float, float, float, float]
 
 
 def add_rectangle(mesh: Mesh, frame: Frame, bottom: tuple[float, ...], top: tuple[float, ...]) -> None:
-    """Add a rectangle that goes from one colour at its bottom to another at its top."""
+    """Add a rectangle with a vertical colour gradient."""
     left, right, low, high = frame
     points = np.array([[[left, 0.0, low], [right, 0.0, low]], [[left, 0.0, high], [right, 0.0, high]]])
     colours = np.array([[bottom, bottom], [top, top]])
@@ -66,7 +66,7 @@ def add_rectangle(mesh: Mesh, frame: Frame, bottom: tuple[float, ...], top: tupl
 
 
 def rectangle(parent: NodePath, frame: Frame, bottom: tuple[float, ...], top: tuple[float, ...]) -> NodePath:
-    """Make a rectangle of its own; colours with a fourth part below 1 let through."""
+    """Make a rectangle as a separate node; a colour with an alpha below 1 is translucent."""
     mesh = Mesh()
     add_rectangle(mesh, frame, bottom, top)
     path = mesh.node(parent, "rectangle")
@@ -77,14 +77,14 @@ def rectangle(parent: NodePath, frame: Frame, bottom: tuple[float, ...], top: tu
 
 
 class Label:
-    """A line of text that is only laid out when it changes.
+    """A line of text whose layout is computed only when it changes.
 
     Args:
-        parent: On the layer.
+        parent: Node on the layer.
         place: x and z of its baseline.
-        size: From line to line.
-        colour: Of the text.
-        align: ``left``, ``right`` or ``centre`` of the place.
+        size: Line height.
+        colour: Colour of the text.
+        align: ``left``, ``right`` or ``centre`` of that position.
     """
 
     def __init__(
@@ -101,29 +101,29 @@ class Label:
         self.text = ""
 
     def show(self, text: str) -> None:
-        """Show a text."""
+        """Set the text."""
         if text != self.text:
             self.text = text
             self._node.setText(text)
 
 
 def title(parent: NodePath, text: str, colour: Rgb, height: float) -> NodePath:
-    """Make a line in large, wide-set letters, in the middle of the layer.
+    """Make a line of large, widely spaced letters at the centre of the layer.
 
     Args:
-        parent: On the layer.
-        text: Capitals.
-        colour: Of the letters.
-        height: From line to line; wider text than the picture is made smaller.
+        parent: Node on the layer.
+        text: Text in capital letters.
+        colour: Colour of the letters.
+        height: Line height; a text that is wider than the picture is scaled down.
     """
     node = TextNode(text)
     node.setFont(_title_font())
-    # Hair spaces would be finer, but the built-in font has none.
+    # The built-in font has no hair spaces, so whole spaces separate the letters.
     node.setText("    ".join(" ".join(word) for word in text.split(" ")))
     node.setTextColor(*colour, 1.0)
     node.setAlign(TextNode.ACenter)
     path = parent.attachNewNode(node.generate())
-    # A node between takes the size, so that the caller may scale and move what it gets.
+    # The size is set on an inner node, so that the caller can scale and move the returned one.
     holder = parent.attachNewNode(text)
     path.reparentTo(holder)
     path.setScale(height)
@@ -134,7 +134,7 @@ def title(parent: NodePath, text: str, colour: Rgb, height: float) -> NodePath:
 
 @cache
 def _title_font() -> DynamicTextFont:
-    """Return the built-in font in a size that is sharp where it is large."""
+    """Return the built-in font at a resolution for large text."""
     font = TextProperties.getDefaultFont().makeCopy()
     font.setPixelsPerUnit(72)
     font.setPageSize(512, 512)

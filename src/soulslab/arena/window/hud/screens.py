@@ -1,4 +1,4 @@
-"""What comes over the whole picture: the end of a fight, loading, and the change of phase."""
+"""Full-screen messages: the end of a fight, loading, and the change of phase."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from panda3d.core import NodePath, TransparencyAttrib
 
 from soulslab.arena.live_fight import LiveFight
 from soulslab.arena.window.hud.layer import Label, Layer, rectangle, title
-from soulslab.arena.window.stage.mesh import Mesh, texture_of
-from soulslab.arena.window.stage.mood import Rgb
+from soulslab.arena.window.stage.atmosphere import Rgb
+from soulslab.arena.window.stage.baked_mesh import Mesh, texture_of
 
 DIED: Rgb = (0.68, 0.09, 0.08)
 WON: Rgb = (0.95, 0.80, 0.42)
 _PALE: Rgb = (0.85, 0.82, 0.76)
-#: The end of a fight: ticks until its words appear, and until they are all there.
+#: End of a fight: ticks until its text appears, and until it is fully visible.
 _WAIT_TICKS, _FADE_TICKS = 20, 50
 _BANNER_TICKS, _BANNER_FADE_TICKS = 150, 30
 _DARK = (0.02, 0.02, 0.025)
 
 
 class Screens:
-    """What comes over the whole picture.
+    """Full-screen messages.
 
     Args:
-        layer: To lie on.
-        boss_name: Shown while a fight loads.
+        layer: Parent layer.
+        boss_name: Name shown while a fight loads.
     """
 
     def __init__(self, layer: Layer, boss_name: str) -> None:
@@ -39,7 +39,7 @@ class Screens:
         self._stage = ""
 
     def show(self, game: LiveFight) -> None:
-        """Show what belongs to the stage that the game is at."""
+        """Show the message of the game's present stage."""
         self._lost.show(game.stage_ticks if game.stage == "lost" else -1)
         self._won.show(game.stage_ticks if game.stage == "won" else -1)
         self._banner.show(game)
@@ -52,7 +52,7 @@ class Screens:
 
 
 class _End:
-    """Words over a dark band that fade in."""
+    """A text on a dark band that fades in."""
 
     def __init__(self, layer: Layer, text: str, colour: Rgb) -> None:
         self._node: NodePath = layer.node.attachNewNode(text)
@@ -63,7 +63,7 @@ class _End:
         self._ticks = -1
 
     def show(self, ticks: int) -> None:
-        """Show how it looks so many ticks after the end; -1 hides it."""
+        """Show its state a number of ticks after the end; -1 hides it."""
         if ticks == self._ticks:
             return
         self._ticks = ticks
@@ -77,7 +77,7 @@ class _End:
 
 
 def _band(parent: NodePath, half_width: float) -> None:
-    """Make a dark band with soft edges: one sheet, for where two meet a software renderer would draw both."""
+    """Make a dark band with soft edges as one mesh: a software renderer would draw the overlap of two meshes twice."""
     across = np.abs(np.linspace(-1.0, 1.0, 64))
     image = np.zeros((64, 8, 4), np.uint8)
     image[..., 3] = np.rint(205 * np.clip((1.0 - across) / 0.55, 0.0, 1.0))[:, None]
@@ -90,7 +90,7 @@ def _band(parent: NodePath, half_width: float) -> None:
 
 
 class _Banner:
-    """The change of phase."""
+    """Banner of the change of phase."""
 
     def __init__(self, layer: Layer) -> None:
         self._title = title(layer.node, "SECOND PHASE", _PALE, 0.14)
@@ -101,7 +101,7 @@ class _Banner:
         self._since = 0
 
     def show(self, game: LiveFight) -> None:
-        """Show it for a while after the phase has changed."""
+        """Show it for some time after the change of phase."""
         phase = int(game.duel.phase)
         if game.n_fights != self._n_fights or phase < self._phase:
             self._n_fights, self._phase, self._since = game.n_fights, phase, game.n_ticks - _BANNER_TICKS

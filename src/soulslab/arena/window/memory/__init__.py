@@ -1,1 +1,1 @@
-"""The game's state in its own memory, laid out as a profile says: `synthesise` and `ProfileMemory`."""
+"""The state of the game in its own memory, in the layout of a profile: `synthesise` and `ProfileMemory`."""

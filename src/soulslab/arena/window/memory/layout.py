@@ -1,4 +1,4 @@
-"""From a profile to a memory in which that profile finds everything.
+"""Layout of a memory in which a profile finds everything it describes.
 
 ::
 
@@ -6,44 +6,45 @@
     layout.places["player.hp"]     # region and offset
     layout.content(PROGRAM, starts)
 
-There are three regions: the program (headers, code, its own cells), a heap that lasts, and a heap with what belongs to
-one fight: all that is reached through the same cell of the program as something of the player or the boss. Only where
-the regions start is left open.
+There are three regions: the program (headers, code, its own cells), a permanent heap, and a heap with the objects of
+one fight: all objects that are reached through the same cell of the program as an attribute of the player or the boss.
+Only the addresses of the regions are left open.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 import msgspec
 
-from soulslab.arena.window.memory.code import CodePlan
-from soulslab.arena.window.memory.code_numbers import put_numbers
-from soulslab.arena.window.memory.constants import constants_of
-from soulslab.arena.window.memory.objects import Objects, fighters
-from soulslab.arena.window.memory.placing import PAGE, place_heap, place_program
-from soulslab.arena.window.memory.program import CODE, ProgramSection, headers
-from soulslab.arena.window.memory.spaces import Space
-from soulslab.arena.window.memory.truth import Told, Truth, tell
-from soulslab.errors import LayoutError
-from soulslab.siphon.profile import Attribute, Profile
+from soulslab.arena.window.memory.code_plan import CodePlan, put_numbers
+from soulslab.arena.window.memory.memory_space import Claim, Space
+from soulslab.arena.window.memory.objects import Objects, fight_attributes
+from soulslab.arena.window.memory.placement import PAGE, place_heap, place_program
+from soulslab.arena.window.memory.program_headers import CODE, ProgramSection, headers
+from soulslab.arena.window.memory.resolved_profile import ResolvedProfile, VariantChoice, resolve_profile
+from soulslab.config.checking import join_place
+from soulslab.errors import InvalidValueError, LayoutError
+from soulslab.siphon.attributes.value_codecs import Codec
+from soulslab.siphon.profile import NUMBER_CODES, Attribute, Profile
 from soulslab.siphon.profile.facts import with_numbers
 
 PROGRAM, LASTING, FIGHT = range(3)
 Starts = tuple[int, int, int]
 """Address of each region."""
-#: How many numbers are tried for the offsets that the code holds; the first are in nobody's way, or hardly ever.
+#: Number of attempts with different numbers for the code offsets; the first ones rarely conflict with other facts.
 N_ATTEMPTS = 32
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """Where something is.
+    """Position in a region.
 
     Attributes:
         region: `PROGRAM`, `LASTING` or `FIGHT`.
-        offset: In it.
+        offset: Offset in the region.
     """
 
     region: int
@@ -51,11 +52,11 @@ class Place(msgspec.Struct, frozen=True, order=True):
 
 
 class Pointer(msgspec.Struct, frozen=True):
-    """A cell that holds an address.
+    """A cell that contains an address.
 
     Attributes:
-        at: Where it is.
-        to: What it leads to.
+        at: Position of the cell.
+        to: Position that it points to.
     """
 
     at: Place
@@ -63,16 +64,16 @@ class Pointer(msgspec.Struct, frozen=True):
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory as a profile says.
+    """A memory layout for a profile.
 
     Attributes:
-        sizes: Bytes of each region.
-        attributes: Those that the version has, as they are laid out: with what is true, and numbers for names.
-        places: Of each attribute.
-        pointers: All of them.
-        constants: Bytes that are there from the start: code, ids, and something plausible where nothing is bound.
-        objects: Start and end of each object of the heaps, by region; [] for the program.
-        sections: Of the program.
+        sizes: Size of each region in bytes.
+        attributes: Attributes of the chosen version, with the resolved variants and numeric offsets.
+        places: Position of each attribute.
+        pointers: All pointers.
+        constants: Initial bytes: code, ids, and plausible values for attributes that no quantity is bound to.
+        objects: Start and end of each object on the heaps, by region; empty for the program.
+        sections: Sections of the program.
         resources: Start and size of the program's resources; zeros for none.
     """
 
@@ -86,13 +87,13 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     resources: tuple[int, int]
 
     @property
-    def doors(self) -> tuple[Pointer, ...]:
-        """The pointers that lead into a fight from outside; they are null while the game loads."""
+    def fight_pointers(self) -> tuple[Pointer, ...]:
+        """Pointers that lead from outside to objects of a fight; they are null while the game loads."""
         return tuple(one for one in self.pointers if one.to.region == FIGHT and one.at.region != FIGHT)
 
     @property
     def code_pages(self) -> tuple[tuple[int, int], ...]:
-        """Start and end of the pages of the program that hold code and nothing that changes."""
+        """Start and end of the program's pages that contain code but no cell."""
         cells = [
             place.offset
             for place in (*self.places.values(), *(one.at for one in self.pointers))
@@ -106,11 +107,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         return tuple((start, end) for start, end in pages if not any(start <= cell < end for cell in cells))
 
     def content(self, region: int, starts: Starts) -> Iterator[tuple[int, bytes]]:
-        """Yield what is in a region at the start of a fight: offsets and bytes, the later over the earlier.
+        """Yield the initial content of a region as (offset, bytes); later pieces overwrite earlier ones.
 
         Args:
-            region: Which.
-            starts: Where the regions are.
+            region: `PROGRAM`, `LASTING` or `FIGHT`.
+            starts: Address of each region.
         """
         if region == PROGRAM:
             yield 0, headers(starts[PROGRAM], self.sizes[PROGRAM], self.sections, self.resources)
@@ -122,20 +123,23 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
                 yield pointer.at.offset, struct.pack("<Q", starts[pointer.to.region] + pointer.to.offset)
 
 
-def synthesise(profile: Profile, truth: Truth | None = None) -> Layout:
-    """Lay out a memory in which a profile finds everything.
+def synthesise(profile: Profile, choice: VariantChoice | None = None) -> Layout:
+    """Create a memory layout in which a profile finds everything it describes.
 
     Args:
-        profile: Of any game; attributes that its ``[duel]`` table binds hold the fight, the others a constant.
-        truth: What is true where the profile leaves it open; None for the first version and each attribute's own facts.
+        profile: Profile of any game. Attributes that its ``[duel]`` table binds hold the fight, the others a constant.
+        choice: Choice of a version and of variants; None for the first version and the first variants.
+
+    Returns:
+        The layout.
 
     Raises:
-        LayoutError: Two facts of the profile exclude each other, or one cannot be; the message names the places.
+        LayoutError: Two facts of the profile contradict each other, or one is impossible; the message has the places.
     """
-    truth = truth or Truth()
-    profile, plan, objects = _objects(tell(profile, truth), truth)
+    choice = choice or VariantChoice()
+    profile, plan, objects = _objects(resolve_profile(profile, choice), choice)
     roots = list(objects.roots())
-    lasting, fight = _heap_spaces(roots, objects, fighters((profile.duel or {}).get("attributes", {})))
+    lasting, fight = _heap_spaces(roots, objects, fight_attributes((profile.duel or {}).get("attributes", {})))
     program = place_program(profile, plan, objects)
     origins = {one: Place(PROGRAM, start) for one, start in program.starts.items()}
     sizes = [program.size]
@@ -173,30 +177,30 @@ def synthesise(profile: Profile, truth: Truth | None = None) -> Layout:
     )
 
 
-def _objects(told: Told, truth: Truth) -> tuple[Profile, CodePlan, Objects]:
-    """Return the profile with numbers for names, its code and its objects; try other numbers if some are in the way."""
+def _objects(resolved: ResolvedProfile, choice: VariantChoice) -> tuple[Profile, CodePlan, Objects]:
+    """Return the profile with numeric offsets, its code and its objects; retry with other numbers after conflicts."""
     for attempt in range(N_ATTEMPTS):
-        plan = CodePlan(told.profile)
-        found = put_numbers(plan, told.profile, truth.code_offsets, attempt)
-        profile = with_numbers(told.profile, found)
-        wrong = with_numbers(msgspec.structs.replace(told.profile, attributes=told.wrong), found).attributes
+        plan = CodePlan(resolved.profile)
+        found = put_numbers(plan, resolved.profile, choice.code_offsets, attempt)
+        profile = with_numbers(resolved.profile, found)
+        wrong = with_numbers(msgspec.structs.replace(resolved.profile, attributes=resolved.wrong), found).attributes
         try:
             objects = Objects(profile, plan)
-            for place in (one for one in wrong if one in told.must_fail):
-                objects.refute(place, wrong[place])
+            for place in (one for one in wrong if one in resolved.must_fail):
+                objects.make_variant_fail(place, wrong[place])
         except LayoutError:
             if not found or attempt == N_ATTEMPTS - 1:
                 raise
             continue
-        for place in (one for one in wrong if one not in told.must_fail):
-            with suppress(LayoutError):  # nobody tries them once the true one is found
-                objects.refute(place, wrong[place])
+        for place in (one for one in wrong if one not in resolved.must_fail):
+            with suppress(LayoutError):  # they are never tried, because the chosen variant is found first
+                objects.make_variant_fail(place, wrong[place])
         return profile, plan, objects
     raise AssertionError("there is at least one attempt")
 
 
 def _heap_spaces(roots: Sequence[Space], objects: Objects, moving: set[str]) -> tuple[list[Space], list[Space]]:
-    """Return the objects on the heap: those that last, and those of one fight."""
+    """Return the objects on the heap: the permanent ones, and those of one fight."""
     fighting = {id(space) for name, (space, _) in objects.places.items() if name in moving}
     lasting: list[Space] = []
     fight: list[Space] = []
@@ -205,3 +209,42 @@ def _heap_spaces(roots: Sequence[Space], objects: Objects, moving: set[str]) -> 
             behind = list(target.reachable())
             (fight if any(id(one) in fighting for one in behind) else lasting).extend(behind)
     return lasting, fight
+
+
+def constants_of(profile: Profile, spaces: Sequence[Space]) -> Iterator[tuple[Space, int, bytes]]:
+    """Yield a plausible number for each position that only attributes without a quantity use.
+
+    Text, flags and plain bytes stay 0, which is plausible.
+
+    Raises:
+        LayoutError: No number that can be stored lies in the range, or in all of several ranges.
+    """
+    by_place = {join_place("attributes", name): attribute for name, attribute in profile.attributes.items()}
+    for space in spaces:
+        wanting: dict[int, list[Claim]] = {}
+        for claim in space.claims:
+            if isinstance(claim.storage, tuple) and claim.storage[0] in NUMBER_CODES and claim.owner in by_place:
+                wanting.setdefault(claim.offset, []).append(claim)
+        for offset, claims in wanting.items():
+            if not any(claim.meaning for claim in claims):
+                yield space, offset, _plausible([(claim.owner, by_place[claim.owner]) for claim in claims])
+
+
+def _plausible(wanting: Sequence[tuple[str, Attribute]]) -> bytes:
+    """Return the bytes of a number that is in all the ranges."""
+    place, attribute = wanting[0]
+    ranges = [one.range for _, one in wanting if one.range is not None]
+    low, high = max(one[0] for one in ranges), min(one[1] for one in ranges)
+    one = msgspec.structs.replace(attribute, length=1, range=(low, high))
+    codec = Codec(place, one)
+    is_whole = attribute.type not in ("f32", "f64") and attribute.scale == 1.0
+    ends = (math.ceil(low), math.floor(high)) if is_whole else (low, high)
+    for value in (0 if is_whole else 0.0, *ends):
+        try:
+            return codec.encode(value)
+        except InvalidValueError:
+            continue  # try the next value
+    other = next((name for name, _ in wanting[1:]), "")
+    what = attribute.type if attribute.scale == 1.0 else f"{attribute.type} times {attribute.scale:g}"
+    where = f"in its range and in that of {other}, which is at the same place" if other else "in its range"
+    raise LayoutError(f"no {what} is {where}; no plausible value can be stored", place=place, other=other)

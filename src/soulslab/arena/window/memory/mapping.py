@@ -1,4 +1,4 @@
-"""Mapping memory at addresses that we choose, which Python's ``mmap`` does not let us (Linux: man 2 mmap)."""
+"""Memory mappings at chosen addresses, which Python's ``mmap`` does not support (Linux: man 2 mmap)."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import mmap
 import os
 from pathlib import Path
 
-from soulslab.arena.window.memory.program import PREFERRED_BASE
+from soulslab.arena.window.memory.program_headers import PREFERRED_BASE
 from soulslab.errors import LayoutError
 
 _NO_REPLACE, _NO_RESERVE = 0x100000, 0x4000
 _READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
-#: Where else a program may go if something is in the way.
+#: Alternative base addresses of a program if the preferred one is not free.
 _BASE_STEP, _N_BASES = 0x1_0000_0000, 64
 _FAILED = ctypes.c_void_p(-1).value
 
 
 class Mapping:
-    """Memory of this process.
+    """Mapped memory of this process.
 
     Attributes:
         start: Its address.
-        size: In bytes.
+        size: Its size in bytes.
     """
 
     def __init__(self, start: int, size: int) -> None:
@@ -31,22 +31,22 @@ class Mapping:
         self.size = size
 
     def write(self, offset: int, data: bytes) -> None:
-        """Write bytes; the caller sees to it that they lie inside."""
+        """Write bytes. The caller ensures that they are inside the mapping."""
         ctypes.memmove(self.start + offset, data, len(data))
 
     def fill(self, offset: int, size: int, byte: int) -> None:
-        """Write the same byte so many times."""
+        """Fill a range with one byte value."""
         ctypes.memset(self.start + offset, byte, size)
 
     def protect(self, start: int, end: int) -> None:
-        """Let pages be read and run, but no longer written by this process, as code is.
+        """Make pages readable and executable but not writable, as code is.
 
         Args:
-            start: Offset of the first.
-            end: Offset behind the last.
+            start: Offset of the first page.
+            end: Offset after the last page.
         """
         libc, address, size = _libc(), ctypes.c_void_p(self.start + start), ctypes.c_size_t(end - start)
-        # Where the file's system allows no programs, code that is never run may as well only be read.
+        # If the file's system is mounted noexec, read-only pages are sufficient, because the code is never executed.
         if libc.mprotect(address, size, mmap.PROT_READ | mmap.PROT_EXEC) and libc.mprotect(
             address, size, mmap.PROT_READ
         ):
@@ -61,14 +61,14 @@ class Mapping:
 
 
 def map_program(path: Path, size: int) -> Mapping:
-    """Map a file, made anew and as sparse as memory, where programs lie; it bears its name in ``/proc/PID/maps``.
+    """Map a new, sparse file at an address of programs; its name appears in ``/proc/PID/maps``.
 
-    What is written to the memory stays there: the file remains empty, and it is unlinked at once. So nothing is left of
-    it however the game ends, and what is mapped still bears its name.
+    The mapping is private: the file stays empty and is unlinked at once, so no file is left behind however the game
+    ends. The mapping keeps the name.
 
     Raises:
         LayoutError: No address is free for it.
-        OSError: The file cannot be made, or the system does not map it.
+        OSError: The file cannot be created or mapped.
     """
     with path.open("wb+") as file:
         path.unlink()
@@ -78,15 +78,15 @@ def map_program(path: Path, size: int) -> Mapping:
             start = _mmap(PREFERRED_BASE + i * _BASE_STEP, size, flags, file.fileno())
             if start == PREFERRED_BASE + i * _BASE_STEP:
                 return Mapping(start, size)
-            Mapping(start, size if start else 0).close()  # Linux before 4.17 takes the address for a mere wish
-    raise LayoutError(f"no address is free for {size} bytes of {path.name}; start the game in a process of its own")
+            Mapping(start, size if start else 0).close()  # before Linux 4.17 the address is only a hint
+    raise LayoutError(f"no address is free for {size} bytes of {path.name}; start the game in a separate process")
 
 
 def map_heap(size: int) -> Mapping:
-    """Map memory that is zero, wherever the system likes; pages that nothing touches take no memory.
+    """Map zeroed memory at any address; pages that are not touched take no memory.
 
     Raises:
-        OSError: The system gives none.
+        OSError: The memory cannot be mapped.
     """
     if not size:
         return Mapping(0, 0)
@@ -95,7 +95,7 @@ def map_heap(size: int) -> Mapping:
 
 
 def _mmap(address: int, size: int, flags: int, file: int) -> int:
-    """Return where it was mapped; 0 if the address was taken."""
+    """Return the address of a new mapping; 0 if the address was not free."""
     libc = _libc()
     start = libc.mmap(address, size, _READ_WRITE, flags, file, 0)
     if start == _FAILED:

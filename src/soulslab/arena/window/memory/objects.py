@@ -1,36 +1,36 @@
-"""From a profile to the spaces that it needs: the program's cells, the objects behind them, lists of entities."""
+"""Objects that a profile describes: cells of the program, the objects that they point to, and lists of entities."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from soulslab.arena.window.memory.code import CodePlan
-from soulslab.arena.window.memory.spaces import POINTER_SIZE, Claim, Space
-from soulslab.arena.window.memory.truth import NO_POINTER, no_values
+from soulslab.arena.window.memory.code_plan import CodePlan
+from soulslab.arena.window.memory.memory_space import POINTER_SIZE, Claim, Space
+from soulslab.arena.window.memory.resolved_profile import NO_POINTER, no_values
 from soulslab.config.checking import join_place
 from soulslab.errors import LayoutError
 from soulslab.siphon.attributes.value_codecs import size_of
 from soulslab.siphon.profile import NUMBER_CODES, Attribute, Entity, Profile
 from soulslab.siphon.profile.facts import numbers
 
-#: Of each list: null pointers and other entities stand before and behind those that are looked for.
-N_BEFORE, N_BEHIND = 2, 1
+#: Number of null pointers and other entities in each list before and after the entities of the profile.
+N_BEFORE, N_AFTER = 2, 1
 
 
 class Objects:
-    """All spaces of a profile.
+    """All memory spaces of a profile.
 
     Args:
-        profile: What has to be found.
+        profile: The profile.
         plan: Its code.
 
     Attributes:
-        program: What lies at fixed offsets from the program's base.
+        program: Cells at fixed offsets from the program's base.
         places: Space and offset of each attribute.
-        fixed: Space, offset, and the bytes there: ids of entities, and what ways that are wrong find.
+        fixed: Space, offset, and bytes: ids of entities, and values that make other variants fail.
 
     Raises:
-        LayoutError: Two facts exclude each other, or one is impossible.
+        LayoutError: Two facts contradict each other, or one is impossible.
     """
 
     def __init__(self, profile: Profile, plan: CodePlan) -> None:
@@ -55,11 +55,11 @@ class Objects:
             yield block.space
             yield from block.operands.values()
 
-    def refute(self, place: str, way: Attribute) -> None:
-        """See to it that a way leads to no value; where it parts from all that is true, to a pointer that is none.
+    def make_variant_fail(self, place: str, way: Attribute) -> None:
+        """Make a variant of an attribute fail: with an invalid pointer where its path leaves the others, or a value.
 
         Raises:
-            LayoutError: What it leads to is wanted by others.
+            LayoutError: Other facts need the bytes that it reads.
         """
         steps = numbers(way.offsets)
         if way.entity:
@@ -75,7 +75,7 @@ class Objects:
                 return
             space, start = target, 0
         problem = LayoutError(
-            f"finds a value in whatever is there, as it is {way.type}; it cannot be wrong", place=place
+            f"finds a value in any bytes, because its type is {way.type}; it cannot be made to fail", place=place
         )
         for offset, data in no_values(way):
             try:
@@ -87,19 +87,19 @@ class Objects:
         raise problem
 
     def _fix(self, space: Space, offset: int, data: bytes, place: str) -> None:
-        """Let bytes be there that are no value."""
+        """Store bytes that are not a valid value."""
         space.claim(Claim(offset, len(data), ("no value", data), "", place))
         self.fixed.append((space, offset, data))
 
     def _base(self, name: str) -> tuple[Space, int]:
-        """Return where a base is, its pointer followed."""
+        """Return the position of a base after following its pointer."""
         space, offset = self._cell(name)
         if self._profile.bases[name].is_pointer:
             return space.pointer(offset, join_place("bases", name)), 0
         return space, offset
 
     def _cell(self, name: str) -> tuple[Space, int]:
-        """Return where a base is, its pointer not followed."""
+        """Return the position of a base without following its pointer."""
         base, place = self._profile.bases[name], join_place("bases", name)
         if base.offset is None:
             block, start = self._plan.matches[place]
@@ -110,7 +110,7 @@ class Objects:
                 offset = base.instruction_end - base.displacement_at - 4
         elif base.module:
             raise LayoutError(
-                f"counts from {base.module!r}; only the program itself can be laid out, not its libraries",
+                f"is relative to {base.module!r}; only the program itself can be laid out, not its libraries",
                 place=f"{place}.module",
             )
         else:
@@ -135,7 +135,7 @@ class Objects:
     # --- lists of entities ----------------------------------------------------------------------------------
 
     def _find_lists(self) -> None:
-        """Find which entities are in one list, and lead the chains to their begins."""
+        """Find the entities that share a list, and create the pointers to the lists."""
         self._begins: dict[str, Space] = {}
         for name, entity in self._profile.entities.items():
             place = join_place("entities", name)
@@ -144,7 +144,7 @@ class Objects:
             self._lists.setdefault((id(self._begins[name]), entity.stride), []).append(name)
 
     def _fill_list(self, names: list[str]) -> None:
-        """Put the entities of a list into it, with others and with null pointers, and set its end."""
+        """Fill a list with its entities, other entities and null pointers, and set its end."""
         entities = [self._profile.entities[name] for name in names]
         first = self._begins[names[0]]
         stride = entities[0].stride
@@ -153,18 +153,19 @@ class Objects:
         for i in range(N_BEFORE):
             used = self._slot(first, used, stride, names[0]) + 1
             if i % 2:
-                self._stranger(first.pointer((used - 1) * stride, join_place("entities", names[0])), entities, names, i)
+                other = first.pointer((used - 1) * stride, join_place("entities", names[0]))
+                self._add_other_entity(other, entities, names, i)
         for name, entity in zip(names, entities, strict=True):
             key = (entity.id_offsets, entity.id_type, entity.id)
             if key not in objects:
                 used = self._slot(first, used, stride, name) + 1
                 objects[key] = first.pointer((used - 1) * stride, join_place("entities", name))
-                self._identify(objects[key], entity, entity.id, name)
+                self._write_id(objects[key], entity, entity.id, name)
             self._entities[name] = objects[key]
-        for i in range(N_BEHIND):
+        for i in range(N_AFTER):
             used = self._slot(first, used, stride, names[0]) + 1
-            stranger = first.pointer((used - 1) * stride, join_place("entities", names[0]))
-            self._stranger(stranger, entities, names, N_BEFORE + i)
+            other = first.pointer((used - 1) * stride, join_place("entities", names[0]))
+            self._add_other_entity(other, entities, names, N_BEFORE + i)
         for name, entity in zip(names, entities, strict=True):
             place = join_place("entities", name)
             space, offset = self._follow(self._base(entity.base), entity.end, place)
@@ -172,15 +173,15 @@ class Objects:
 
     @staticmethod
     def _slot(first: Space, used: int, stride: int, name: str) -> int:
-        """Return the next place in a list that nothing else has taken."""
+        """Return the next free position in a list."""
         while not first.is_free(used * stride, POINTER_SIZE):
             used += 1
         if used > 4096:
-            raise LayoutError("its list has no room", place=join_place("entities", name))
+            raise LayoutError("its list has no free position", place=join_place("entities", name))
         return used
 
-    def _stranger(self, space: Space, entities: Sequence[Entity], names: Sequence[str], number: int) -> None:
-        """Give another entity an id that is none of those that are looked for."""
+    def _add_other_entity(self, space: Space, entities: Sequence[Entity], names: Sequence[str], number: int) -> None:
+        """Give an additional entity an id that differs from the ids in the profile."""
         done: set[tuple[object, ...]] = set()
         for name, entity in zip(names, entities, strict=True):
             key = (entity.id_offsets, entity.id_type)
@@ -188,10 +189,10 @@ class Objects:
                 continue
             done.add(key)
             other = _another_id(entity, {one.id for one in entities}, number)
-            self._identify(space, entity, other, name)
+            self._write_id(space, entity, other, name)
 
-    def _identify(self, space: Space, entity: Entity, number: int, name: str) -> None:
-        """Put an id where an entity carries it."""
+    def _write_id(self, space: Space, entity: Entity, number: int, name: str) -> None:
+        """Write the id of an entity."""
         place = join_place("entities", name)
         space, offset = self._follow((space, 0), entity.id_offsets, place)
         size = _SIZES[entity.id_type]
@@ -200,13 +201,13 @@ class Objects:
 
 
 def _another_id(entity: Entity, taken: set[int], number: int) -> int:
-    """Return an id near an entity's that nobody looks for: games number what belongs together alike."""
+    """Return an unused id near an entity's, because games give related entities similar ids."""
     size = _SIZES[entity.id_type]
     low, n = (0 if entity.id_type[0] == "u" else -(1 << (8 * size - 1))), 1 << 8 * size
     others = (low + (entity.id - low + 1 + 10 * number + step) % n for step in range(n))
     other = next((one for one in others if one not in taken), None)
     if other is None:
-        raise LayoutError(f"no {entity.id_type} is left for an entity that nobody looks for", place="entities")
+        raise LayoutError(f"no unused {entity.id_type} is left for an additional entity", place="entities")
     return other
 
 
@@ -214,7 +215,7 @@ _SIZES = {name: {"b": 1, "h": 2, "i": 4, "q": 8, "f": 4, "d": 8}[code.lower()] f
 
 
 def _claims(offset: int, attribute: Attribute, meaning: str, owner: str) -> Iterator[Claim]:
-    """Yield what an attribute wants; of a vector, each number."""
+    """Yield the claims of an attribute; a vector has one for each number."""
     kind = attribute.type
     if kind in NUMBER_CODES:
         size = _SIZES[kind]
@@ -227,6 +228,6 @@ def _claims(offset: int, attribute: Attribute, meaning: str, owner: str) -> Iter
         yield Claim(offset, size_of(attribute), kind, meaning, owner)
 
 
-def fighters(attributes: Mapping[str, str]) -> set[str]:
-    """Return the attributes that hold something of the player or the boss: while the game loads they are not there."""
+def fight_attributes(attributes: Mapping[str, str]) -> set[str]:
+    """Return the attributes of the player or the boss, which do not exist while the game loads."""
     return {name for quantity, name in attributes.items() if quantity.startswith(("player.", "boss."))}

@@ -1,7 +1,7 @@
-"""The fight as the bytes of its attributes, one behind the other, so that all are compared and copied at once.
+"""The fight as the packed bytes of its attributes, so that all of them are compared and copied at once.
 
-Bytes are copied in words as long as their place allows: a word is written in one go, so that who reads a running game
-never sees half of a number.
+Bytes are copied in the largest words that their alignment allows. A word is written at once, so a reader of a running
+game never sees half of a number.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ class PackedField:
     """An attribute that holds a quantity.
 
     Args:
-        name: Of the attribute.
-        attribute: What the profile says of it.
-        quantity: What it holds.
-        place: Where it is.
+        name: Name of the attribute.
+        attribute: The attribute in the profile.
+        quantity: Name of the quantity.
+        place: Position in memory.
         encode: `Binding.encoder` of the quantity.
 
     Attributes:
-        name: See above.
-        place: See above.
-        size: Bytes.
-        width: Bytes of the words that it is written in.
-        mask: The bits of its byte that are its own, for flags; else 0.
-        codes: What `struct` packs it with.
-        is_vector: It is several numbers.
-        at: Where it is among the packed bytes.
+        name: Name of the attribute.
+        place: Position in memory.
+        size: Number of bytes.
+        width: Number of bytes of the words that it is written in.
+        mask: Mask of its bits within its byte, for flags; otherwise 0.
+        codes: Format codes of `struct`.
+        is_vector: Whether it has several numbers.
+        at: Position in the packed bytes.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class PackedField:
         self.codes = number * attribute.length if number else "B" if self.size == 1 else f"{self.size}s"
         self.is_vector = bool(number) and attribute.length > 1
         item = struct.calcsize(f"<{number}") if number else self.size
-        # The largest word that neither begins nor ends within a number or a text.
+        # The largest word whose boundaries are not inside a number or a text.
         self.width = math.gcd(place.offset, item, 8)
         self.at = 0
         self._texts: dict[str, bytes] = {}
 
     def check(self, game: LiveFight) -> None:
-        """Check that it can hold whatever its quantity may become in the fights of a game.
+        """Check that it can hold all values of its quantity in the fights of a game.
 
         Raises:
             LayoutError: It cannot.
@@ -80,7 +80,7 @@ class PackedField:
                 raise self.misfit(value, stored)
 
     def fits(self, stored: Any) -> bool:
-        """Tell whether its type can hold what `getter` gave."""
+        """Return whether its type can hold a value that `getter` returned."""
         try:
             struct.pack(f"<{self.codes}", *(stored if isinstance(stored, list) else [stored]))
         except (struct.error, OverflowError):
@@ -92,17 +92,17 @@ class PackedField:
         what = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
         as_stored = "" if what == stored else f", stored as {stored!r}"
         return LayoutError(
-            f"a {self._attribute.type} cannot hold {what!r}{as_stored}, which {self._quantity} may become; give it a "
+            f"a {self._attribute.type} cannot hold {what!r}{as_stored}, a possible value of {self._quantity}; use a "
             "wider type",
             place=join_place("attributes", self.name),
             other=join_place("duel.attributes", self._quantity),
         )
 
     def getter(self, get: Callable[[LiveFight], Any] | None = None) -> Callable[[LiveFight], Any]:
-        """Return what reads it from a fight, ready to be stored: a number, bytes, or a list of numbers.
+        """Return a function that reads its value from a fight: a number, bytes, or a list of numbers.
 
         Args:
-            get: What returns the quantity; by default the fight's own.
+            get: Function that returns the quantity; by default that of the quantity itself.
         """
         get, encode, kind = get or self._facts.get, self._encode, self._attribute.type
         if kind in ("utf8", "utf16"):
@@ -122,7 +122,7 @@ class PackedField:
         """Return the value of stored bytes.
 
         Raises:
-            ImplausibleValueError: It lies outside the attribute's range.
+            ImplausibleValueError: The value is outside the attribute's range.
         """
         codec = self._codec
         if not codec.is_number:
@@ -135,7 +135,7 @@ class PackedField:
         return value
 
     def _stored(self, value: float) -> float | int:
-        """Return a number as it is stored."""
+        """Return a number in its stored form."""
         quotient = value / self._attribute.scale
         if self._attribute.type in ("f32", "f64"):
             return quotient
@@ -148,7 +148,7 @@ class PackedField:
             stored = value.encode(encoding)
             if len(stored) > self.size:
                 raise LayoutError(
-                    f"has {self.size} bytes, and {value!r}, which {self._quantity} may become, needs {len(stored)}",
+                    f"has {self.size} bytes, but {value!r}, a possible value of {self._quantity}, needs {len(stored)}",
                     place=f"{join_place('attributes', self.name)}.length",
                     other=join_place("duel.attributes", self._quantity),
                 )
@@ -160,17 +160,17 @@ class Packing:
     """All attributes that hold a quantity, packed: words of 8 bytes first, then shorter ones.
 
     Args:
-        binding: Which attributes hold what.
-        layout: Where they are.
-        game: Whose fights they hold.
+        binding: Attribute of each quantity.
+        layout: Position of each attribute.
+        game: Game whose fights are packed.
 
     Attributes:
-        fields: In the order of their bytes.
-        size: Bytes of all; flags that share a byte share it here, too.
-        groups: Of each width: the width, and where its bytes begin and end.
+        fields: The attributes, in the order of their bytes.
+        size: Number of packed bytes; flags that share a byte in memory also share one here.
+        groups: Width, first byte and end of the packed words of each width.
 
     Raises:
-        LayoutError: An attribute cannot hold what its quantity may become.
+        LayoutError: An attribute cannot hold all values of its quantity.
     """
 
     def __init__(self, binding: Binding, layout: Layout, game: LiveFight) -> None:
@@ -192,12 +192,12 @@ class Packing:
         self.groups = [(w, begin, end) for (w, end), begin in zip(ends, begins, strict=False) if end > begin]
 
     def pack(self, game: LiveFight, into: bytearray, known: bytearray) -> None:
-        """Write the packed bytes of a fight.
+        """Pack the attributes of a fight.
 
         Args:
             game: The fight.
-            into: (size,) bytes to write to.
-            known: (size,) the bytes that are in memory; foreign bits of flags are taken from there.
+            into: (size,) bytes, the result.
+            known: (size,) the bytes in memory, from which the unbound bits of flags are copied.
 
         Raises:
             LayoutError: An attribute cannot hold its quantity.
@@ -211,7 +211,7 @@ class Packing:
         try:
             self._struct.pack_into(into, 0, *values)
         except (struct.error, OverflowError) as error:
-            raise self._misfit(game, error) from error
+            raise self._unfit_error(game, error) from error
         for at, mask, flags in self._flags:
             bits = known[at] & ~mask
             for flag in flags:
@@ -222,9 +222,9 @@ class Packing:
         """Return the address of each word of a group, divided by its width.
 
         Args:
-            width: Of the group.
-            begin: Where its packed bytes begin.
-            end: Where they end.
+            width: Width of the group.
+            begin: First packed byte of the group.
+            end: End of its packed bytes.
             starts: Address of each region.
         """
         words = np.zeros((end - begin) // width, np.int64)
@@ -235,7 +235,7 @@ class Packing:
         return words
 
     def changed(self, found: bytearray, known: bytearray) -> Iterator[tuple[str, Value | ImplausibleValueError]]:
-        """Yield the attributes whose bytes differ, with what was found; an error where that cannot be."""
+        """Yield the attributes whose bytes differ, with the found value, or an error if it is not plausible."""
         for field in self.fields:
             part = slice(field.at, field.at + field.size)
             new, old = found[part], known[part]
@@ -249,7 +249,7 @@ class Packing:
                 yield field.name, error
 
     def _assign(self) -> None:
-        """Give each field its place among the packed bytes; flags of one byte get the same."""
+        """Assign each field its position in the packed bytes; flags of one byte share a position."""
         shared: dict[Place, tuple[int, int, list[Callable[[LiveFight], int]]]] = {}
         for field in self.fields:
             if not field.mask:
@@ -267,7 +267,7 @@ class Packing:
             self.size += field.size
         self._flags = list(shared.values())
 
-    def _misfit(self, game: LiveFight, error: Exception) -> LayoutError:
+    def _unfit_error(self, game: LiveFight, error: Exception) -> LayoutError:
         """Return the error for the first attribute that cannot hold its quantity."""
         for field in self.fields:
             stored = field.getter()(game)

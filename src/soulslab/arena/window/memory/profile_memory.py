@@ -1,4 +1,4 @@
-"""The memory of the game's process, as a profile says: the fight is published to it, and writes are taken from it."""
+"""The memory of the game's process in the layout of a profile: it publishes the fight and applies foreign writes."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from numpy.typing import NDArray
 
 from soulslab.arena.binding import Binding
 from soulslab.arena.live_fight import LiveFight
-from soulslab.arena.window.memory.fight_view import FightView
 from soulslab.arena.window.memory.layout import FIGHT, LASTING, PROGRAM, Starts, synthesise
 from soulslab.arena.window.memory.mapping import Mapping, map_heap, map_program
 from soulslab.arena.window.memory.packing import Packing
-from soulslab.arena.window.memory.truth import Truth
+from soulslab.arena.window.memory.resolved_profile import VariantChoice
+from soulslab.arena.window.plain_records import FightView
 from soulslab.errors import ImplausibleValueError, InvalidValueError
 from soulslab.siphon.profile import Profile
 
-#: What objects of a fight that is over hold: no pointer, and no plausible number (0xDD is what debuggers of Windows
-#: fill freed memory with).
-RUBBISH = 0xDD
+#: Fill byte of the objects of past fights: neither a pointer nor a plausible number (debuggers on Windows fill freed
+#: memory with 0xDD).
+FREED_BYTE = 0xDD
 _NULL = bytes(8)
 
 _log = logging.getLogger(__name__)
 
 
 class ProfileMemory:
-    """The memory of a game, mapped in this process (`soulslab.arena.window.game.GameMemory`).
+    """The memory of a game, mapped in this process (`soulslab.arena.window.game_loop.GameMemory`).
 
     Args:
-        profile: What can be found in it.
-        binding: Which attributes hold the fight.
-        game: Whose fights they will be.
-        folder: Where the file of the program is made; it must not hold another game's of the same name.
-        truth: What is true where the profile leaves it open; None for the first version and each attribute's own facts.
+        profile: Profile that defines the layout.
+        binding: Attribute of each quantity.
+        game: Game whose fights are published.
+        folder: Folder of the program's file; it must not contain another file of the same name.
+        choice: Choice of a version and of variants; None for the first version and the first variants.
 
     Attributes:
-        layout: What lies where.
+        layout: Layout of the memory.
 
     Raises:
-        LayoutError: The profile cannot be laid out, or an attribute cannot hold what its quantity may become.
-        OSError: The system does not map it.
+        LayoutError: The profile cannot be laid out, or an attribute cannot hold all values of its quantity.
+        OSError: The memory cannot be mapped.
     """
 
     def __init__(
-        self, profile: Profile, binding: Binding, game: LiveFight, folder: Path, truth: Truth | None = None
+        self, profile: Profile, binding: Binding, game: LiveFight, folder: Path, choice: VariantChoice | None = None
     ) -> None:
-        self.layout = layout = synthesise(profile, truth)
+        self.layout = layout = synthesise(profile, choice)
         self._binding = binding
         self._packing = Packing(binding, layout, game)
         with ExitStack() as undo:
@@ -62,7 +62,7 @@ class ProfileMemory:
 
             self._program = own(map_program(folder / profile.process.executable, layout.sizes[PROGRAM]))
             self._lasting = own(map_heap(layout.sizes[LASTING]))
-            #: The objects of a fight lie in one, those of the next in the other.
+            #: The objects of a fight are in one of them, those of the next fight in the other.
             self._heaps = [own(map_heap(layout.sizes[FIGHT])) for _ in range(2)]
             self._fill(self._program, PROGRAM)
             for pages in layout.code_pages:
@@ -73,17 +73,17 @@ class ProfileMemory:
         self._wanted, self._known, self._found = bytearray(size), bytearray(size), bytearray(size)
         self._groups: list[_Group] = []
         self._n_fights = 0
-        self._has_doors_open = False
+        self._has_fight = False
         self._view: FightView | None = None
         self._open_heap()
 
     @property
     def starts(self) -> Starts:
-        """Where the regions of the layout are now."""
+        """Present address of each region of the layout."""
         return self._program.start, self._lasting.start, self._heaps[0].start
 
     def take_writes(self, game: LiveFight) -> None:
-        """Bring what somebody wrote into the fight; what cannot be is put back at the next `publish`."""
+        """Apply values that other processes wrote; invalid values are overwritten at the next `publish`."""
         for group in self._groups:
             group.gather()
         if self._found == self._known:
@@ -96,10 +96,10 @@ class ProfileMemory:
                     raise value
                 self._binding.apply(game, {name: value})
             except (ImplausibleValueError, InvalidValueError) as error:
-                _log.warning("what was written is put back: %s", error)
+                _log.warning("an invalid value that was written is reverted: %s", error)
 
     def publish(self, game: LiveFight) -> None:
-        """Bring the fight into memory; only what has changed is written.
+        """Write the fight to memory; only bytes that have changed are written.
 
         Raises:
             LayoutError: An attribute cannot hold its quantity.
@@ -109,34 +109,34 @@ class ProfileMemory:
             view = self._view = FightView(game)
         view.refresh()
         if game.n_fights != self._n_fights:
-            self._move()
+            self._move_to_new_heap()
             self._n_fights = game.n_fights
         self._packing.pack(cast("LiveFight", view), self._wanted, self._known)
         if self._wanted != self._known:
             for group in self._groups:
                 group.scatter()
             self._known[:] = self._wanted
-        if (game.stage == "loading") is self._has_doors_open:
-            self._set_doors(is_open=game.stage != "loading")
+        if (game.stage == "loading") is self._has_fight:
+            self._set_fight_pointers(is_open=game.stage != "loading")
 
     def close(self) -> None:
-        """Unmap all of it; a second call does nothing."""
-        # The views on the memory go first: nothing may read what is no longer mapped.
+        """Unmap all memory; a second call does nothing."""
+        # Release the views first, so that no unmapped memory is read.
         self._groups = []
         for mapping in (self._program, self._lasting, *self._heaps):
             mapping.close()
 
-    def _move(self) -> None:
-        """Make the objects of a new fight where those of the last one are not, and spoil those."""
+    def _move_to_new_heap(self) -> None:
+        """Create the objects of a new fight on the other heap, and overwrite those of the last fight."""
         self._heaps.reverse()
         old = self._heaps[1]
         for start, end in self.layout.objects[FIGHT]:
-            old.fill(start, end - start, RUBBISH)
+            old.fill(start, end - start, FREED_BYTE)
         self._open_heap()
-        self._set_doors(is_open=False)
+        self._set_fight_pointers(is_open=False)
 
     def _open_heap(self) -> None:
-        """Fill the heap of the fight, and point there."""
+        """Initialise the heap of the fight, and set up the words that are copied there."""
         heap = self._heaps[0]
         for start, end in self.layout.objects[FIGHT]:
             heap.fill(start, end - start, 0)
@@ -150,44 +150,44 @@ class ProfileMemory:
         for group in self._groups:
             group.gather()
         for field in self._packing.fields:
-            # What somebody has just written elsewhere is not known yet, and so not lost.
+            # Elsewhere, a value that was written just now differs from the known bytes and is applied later.
             if field.place.region == FIGHT or not self._n_fights:
                 part = slice(field.at, field.at + field.size)
                 self._known[part] = self._found[part]
 
     def _fill(self, mapping: Mapping, region: int) -> None:
         pieces = list(self.layout.content(region, self.starts))
-        # The program's headers are written last: who attaches meanwhile sees no program, and not half of one.
+        # The program's headers are written last, so that a process that attaches meanwhile finds no incomplete program.
         n_headers = int(region == PROGRAM)
         for offset, data in pieces[n_headers:]:
             mapping.write(offset, data)
-        for place in {pointer.at for pointer in self.layout.doors}:
+        for place in {pointer.at for pointer in self.layout.fight_pointers}:
             if place.region == region:
                 mapping.write(place.offset, _NULL)
         for offset, data in pieces[:n_headers]:
             mapping.write(offset, data)
 
-    def _set_doors(self, *, is_open: bool) -> None:
-        """Set the pointers that lead to the objects of a fight; null while there are none."""
+    def _set_fight_pointers(self, *, is_open: bool) -> None:
+        """Set the pointers to the objects of a fight, or make them null while there is no fight."""
         mappings = (self._program, self._lasting, self._heaps[0])
-        for pointer in self.layout.doors:
+        for pointer in self.layout.fight_pointers:
             address = self.starts[pointer.to.region] + pointer.to.offset
             mappings[pointer.at.region].write(pointer.at.offset, struct.pack("<Q", address) if is_open else _NULL)
-        self._has_doors_open = is_open
+        self._has_fight = is_open
 
 
 class _Group:
-    """Words of one width, wherever they are.
+    """Words of one width, at any addresses.
 
     Args:
-        width: Bytes of a word.
-        words: (n,) address of each, divided by the width.
+        width: Number of bytes of a word.
+        words: (n,) address of each word, divided by the width.
         parts: The packed bytes that are wanted, known and found.
     """
 
     def __init__(self, width: int, words: NDArray[np.int64], parts: list[memoryview]) -> None:
         self._wanted, self._known, self._found = (np.frombuffer(part, f"<u{width}") for part in parts)
-        # One array over all of them; only the words themselves are ever touched.
+        # One array over the whole range; only the words themselves are accessed.
         self._first = first = int(words.min())
         n = int(words.max()) + 1 - first
         span = (ctypes.c_uint8 * (n * width)).from_address(first * width)
@@ -199,7 +199,7 @@ class _Group:
         self._memory.take(self._words, out=self._found, mode="clip")
 
     def scatter(self) -> None:
-        """Write the words that are wanted and not there."""
+        """Write the words whose wanted value differs from the known one."""
         changed = (self._wanted != self._known).nonzero()[0]
         if len(changed):
             self._memory[self._words[changed]] = self._wanted[changed]

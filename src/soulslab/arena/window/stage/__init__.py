@@ -1,1 +1,1 @@
-"""Where the fight takes place: ground, ruins, sky, weather, and the camera that looks at it."""
+"""The surroundings of the fight: ground, ruins, sky, weather, and the camera."""

@@ -1,4 +1,4 @@
-"""The floor and what lies around it: earth behind the wall, and rock that drops away at the cliff."""
+"""The floor and its surroundings: earth behind the wall, and the rock of the cliff."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import numpy as np
 from panda3d.core import NodePath
 
 from soulslab.arena.boss_file import Ground
-from soulslab.arena.window.stage.mesh import Floats, Mesh, texture_of
-from soulslab.arena.window.stage.mood import Mood
+from soulslab.arena.window.stage.atmosphere import Atmosphere
+from soulslab.arena.window.stage.baked_mesh import Floats, Mesh, texture_of
 from soulslab.arena.window.stage.textures import medallion, noise, slabs
 
-#: Radius of the picture in the middle, but no more than this share of the floor's.
+#: Radius of the medallion at the centre, and its upper bound as a share of the floor's radius.
 MEDALLION_M, _MEDALLION_SHARE = 5.0, 0.5
-#: The wall stands where the player's body touches it; its centre stops at the floor's radius.
+#: Gap between floor and wall: the player's centre stops at the floor's radius, its body at the wall.
 WALL_GAP_M = 0.5
-#: Edge of the earth behind the wall.
+#: Outer radius of the earth behind the wall.
 OUTSIDE_M = 30.0
 CLIFF_DEPTH_M = 16.0
 N_BRAZIERS = 6
-#: A picture of slabs shows two by two of them.
+#: A texture of slabs shows two by two of them.
 _SLABS_M, _RING_M = 3.6, 2.5
 _N_COLUMNS = 54
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where what stands, from the floor's centre, in m.
+    """Positions of the parts of the ground, relative to the floor's centre.
 
     Attributes:
-        radius_m: Of the floor.
-        cliff_rad: Direction of the cliff's middle.
-        half_rad: Half the angle that it takes up; 0 for none.
+        radius_m: Radius of the floor.
+        cliff_rad: Direction of the middle of the cliff.
+        half_rad: Half the angular width of the cliff; 0 for no cliff.
     """
 
     radius_m: float
@@ -41,12 +41,12 @@ class Place(msgspec.Struct, frozen=True):
 
     @property
     def has_wall(self) -> bool:
-        """Whether a wall is left beside the cliff."""
+        """Whether there is a wall beside the cliff."""
         return self.half_rad < math.pi - 0.1
 
     @property
     def medallion_m(self) -> float:
-        """Radius of the picture in the middle."""
+        """Radius of the medallion at the centre."""
         return min(MEDALLION_M, _MEDALLION_SHARE * self.radius_m)
 
     @property
@@ -55,7 +55,7 @@ class Place(msgspec.Struct, frozen=True):
         return self.cliff_rad + self.half_rad, self.cliff_rad + math.tau - self.half_rad
 
     def braziers(self) -> list[tuple[float, float]]:
-        """Return where the fires burn, along the wall; nowhere without one."""
+        """Return the positions of the fires along the wall; empty without a wall."""
         if not self.has_wall:
             return []
         first, last = self.wall_rad
@@ -69,42 +69,42 @@ def place_of(ground: Ground) -> Place:
     return Place(ground.radius_m, ground.cliff_rad, ground.cliff_width_rad / 2)
 
 
-def light_at(points: Floats, place: Place, mood: Mood) -> Floats:
-    """Return the light that falls on points of the floor, (..., 3): a pool in the middle, and the fires' warmth.
+def light_at(points: Floats, place: Place, atmosphere: Atmosphere) -> Floats:
+    """Return the light on points of the floor, (..., 3): brightest at the centre, and warm near the fires.
 
     Args:
-        points: (..., 2 or 3) from the floor's centre, in m.
-        place: Where the fires are.
-        mood: Their colour, and how dark the rim is.
+        points: (..., 2 or 3) relative to the floor's centre, in m.
+        place: Positions of the fires.
+        atmosphere: Colours, and the darkness of the rim.
     """
     x, y = points[..., 0], points[..., 1]
     r = np.hypot(x, y) / place.radius_m
-    light = (1.0 - mood.shade * np.clip(r, 0, 1.6) ** 2)[..., None] * np.ones(3)
+    light = (1.0 - atmosphere.shade * np.clip(r, 0, 1.6) ** 2)[..., None] * np.ones(3)
     for fire_x, fire_y in place.braziers():
         near = np.exp(-((x - fire_x) ** 2 + (y - fire_y) ** 2) / 14.0)
-        light = light + 0.75 * near[..., None] * np.array(mood.fire)
+        light = light + 0.75 * near[..., None] * np.array(atmosphere.fire)
     return np.clip(light, 0.0, 1.0)
 
 
-def build_ground(parent: NodePath, ground: Ground, mood: Mood) -> None:
+def build_ground(parent: NodePath, ground: Ground, atmosphere: Atmosphere) -> None:
     """Build floor, earth and cliff below a node at the floor's centre."""
     place = place_of(ground)
-    stone = texture_of(slabs(mood))
-    _floor(place, mood).node(parent, "floor", stone)
-    _medallion(place, mood).node(parent, "medallion", texture_of(medallion(mood), repeats=False))
-    edge = _edge(place, mood)
+    stone = texture_of(slabs(atmosphere))
+    _floor(place, atmosphere).node(parent, "floor", stone)
+    _medallion(place, atmosphere).node(parent, "medallion", texture_of(medallion(atmosphere), repeats=False))
+    edge = _edge(place, atmosphere)
     edge.node(parent, "edge")
 
 
 def lip_m(angles: Floats, place: Place) -> Floats:
-    """Return how far the floor reaches at angles: to the wall, or to the cliff's broken lip."""
+    """Return the extent of the floor at angles: to the wall, or to the irregular edge of the cliff."""
     off = np.abs(np.angle(np.exp(1j * (angles - place.cliff_rad))))
     wobble = 0.22 * np.sin(17 * angles) + 0.13 * np.sin(41 * angles + 1)
     return np.where(off < place.half_rad, place.radius_m + 0.1 + wobble, place.radius_m + WALL_GAP_M)
 
 
 def _columns(place: Place) -> Floats:
-    """Angles of the floor's columns, closed, with the cliff's corners among them."""
+    """Return the angles of the floor's columns, closed, including the corners of the cliff."""
     angles = place.cliff_rad + np.linspace(0.0, math.tau, _N_COLUMNS + 1)
     if place.half_rad > 0.0:
         corners = place.cliff_rad + np.array([place.half_rad, math.tau - place.half_rad])
@@ -113,12 +113,12 @@ def _columns(place: Place) -> Floats:
 
 
 def _polar(radii: Floats, angles: Floats, z: Floats | float) -> Floats:
-    """Points (M, N, 3) of rings by columns, seen from above."""
+    """Return the points (M, N, 3) of rings by columns, seen from above."""
     r, angle = np.broadcast_arrays(radii, angles)
     return np.stack([r * np.cos(angle), r * np.sin(angle), np.broadcast_to(z, r.shape)], axis=-1)
 
 
-def _floor(place: Place, mood: Mood) -> Mesh:
+def _floor(place: Place, atmosphere: Atmosphere) -> Mesh:
     mesh = Mesh()
     angles = _columns(place)
     n_rings = max(round((place.radius_m - place.medallion_m) / _RING_M), 1)
@@ -126,41 +126,41 @@ def _floor(place: Place, mood: Mood) -> Mesh:
     for i in range(n_rings):
         outer = lip_m(angles, place) if i == n_rings - 1 else np.full_like(angles, edges[i + 1])
         points = _polar(np.stack([np.full_like(angles, edges[i]), outer]), angles, 0.0)
-        # Whole slabs only, each ring turned by another part of one.
+        # Only whole slabs; each ring is turned by a different part of a slab.
         n_slabs = max(round(math.tau * edges[i + 1] / _SLABS_M), 1)
         u = (angles - place.cliff_rad) / math.tau * n_slabs + 0.37 * i
         v = np.stack([np.full_like(u, i), i + (outer - edges[i]) / (edges[i + 1] - edges[i])])
-        mesh.grid(points, light_at(points, place, mood), np.stack([np.broadcast_to(u, v.shape), v], axis=-1))
+        mesh.grid(points, light_at(points, place, atmosphere), np.stack([np.broadcast_to(u, v.shape), v], axis=-1))
     return mesh
 
 
-def _medallion(place: Place, mood: Mood) -> Mesh:
+def _medallion(place: Place, atmosphere: Atmosphere) -> Mesh:
     mesh = Mesh()
     angles = _columns(place)
     points = _polar(np.array([[0.01], [place.medallion_m]]), angles[None, :], 0.0)
-    mesh.grid(points, light_at(points, place, mood), points[..., :2] / (2 * place.medallion_m) + 0.5)
+    mesh.grid(points, light_at(points, place, atmosphere), points[..., :2] / (2 * place.medallion_m) + 0.5)
     return mesh
 
 
-def _edge(place: Place, mood: Mood) -> Mesh:
-    """Earth behind the wall down to the haze, and the faces of the cliff."""
+def _edge(place: Place, atmosphere: Atmosphere) -> Mesh:
+    """Build the earth behind the wall up to the haze, and the faces of the cliff."""
     mesh = Mesh()
-    haze, abyss = np.array(mood.abyss), np.array(mood.abyss) * 0.8
+    haze, abyss = np.array(atmosphere.abyss), np.array(atmosphere.abyss) * 0.8
     first, last = place.wall_rad
     angles = np.linspace(first, last, 41)
     radii = place.radius_m + np.array([[WALL_GAP_M], [4.0], [12.0], [OUTSIDE_M]])
     bumps = noise((8, 64), 61, 1.2)[:4, :41]
     points = _polar(radii, angles[None, :], np.array([[0.0], [0.25], [0.6], [-4.0]]) + 0.3 * bumps * (radii > radii[0]))
-    earth = np.array(mood.stone) * 0.42 * (1 + 0.08 * bumps[..., None])
+    earth = np.array(atmosphere.stone) * 0.42 * (1 + 0.08 * bumps[..., None])
     share = np.array([0.0, 0.12, 0.5, 1.0])[:, None, None]
     mesh.grid(points, earth * (1 - share) + haze * share)
     if place.half_rad > 0.0:
-        _cliff(mesh, place, np.array(mood.stone), abyss)
+        _cliff(mesh, place, np.array(atmosphere.stone), abyss)
     return mesh
 
 
 def _cliff(mesh: Mesh, place: Place, stone: Floats, abyss: Floats) -> None:
-    """Add rock below the lip, and both ends of the earth where it breaks off."""
+    """Add the rock below the edge, and both ends of the earth at the cliff."""
     angles = place.cliff_rad + np.linspace(-place.half_rad, place.half_rad, 31)
     inside = np.clip(angles, place.cliff_rad - place.half_rad + 1e-3, place.cliff_rad + place.half_rad - 1e-3)
     down = np.array([0.0, -0.5, -2.5, -6.0, -CLIFF_DEPTH_M])[:, None]

@@ -1,4 +1,4 @@
-"""Stone and sky, painted by formula when the game starts; the same in every game, and read only."""
+"""Textures of stone and sky, painted by formulas at the start of the game; reproducible and read-only."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.window.stage.kept_picture import kept_picture
-from soulslab.arena.window.stage.mesh import Floats
-from soulslab.arena.window.stage.mood import Mood
+from soulslab.arena.window.stage.atmosphere import Atmosphere
+from soulslab.arena.window.stage.baked_mesh import Floats
+from soulslab.arena.window.stage.picture_cache import cached_picture
 
 SLAB_PX = 512
 MEDALLION_PX = 512
 BRICK_PX = 256
-#: Panorama: all around, and from below the horizon to above it.
+#: Panorama: the full circle, from below the horizon to above it.
 SKY_PX = (2048, 512)
 SKY_LOW_RAD, SKY_HIGH_RAD = -0.9, 0.9
 
 
 def noise(shape: tuple[int, int], seed: int, slope: float = 1.5, stretch: float = 1.0) -> Floats:
-    """Return smooth noise that repeats seamlessly, mean 0 and variance 1.
+    """Return smooth, seamlessly repeating noise with mean 0 and variance 1.
 
     Args:
         shape: (H, W).
-        seed: Of the noise.
-        slope: How fast amplitudes fall with frequency; more is smoother.
-        stretch: How much longer than high its grains are.
+        seed: Seed of the noise.
+        slope: Decrease of the amplitudes with frequency; a larger slope gives smoother noise.
+        stretch: Ratio of the grains' width to their height.
     """
     rng = np.random.default_rng(seed)
     white = np.fft.rfft2(rng.standard_normal(shape).astype(np.float32))
@@ -40,9 +40,9 @@ def noise(shape: tuple[int, int], seed: int, slope: float = 1.5, stretch: float 
     return np.asarray(field / field.std())
 
 
-@kept_picture
-def slabs(mood: Mood) -> NDArray[np.uint8]:
-    """Return worn flagstones, (H, W, 3): two rows of two, each row set off by half a stone."""
+@cached_picture
+def slabs(atmosphere: Atmosphere) -> NDArray[np.uint8]:
+    """Return worn flagstones, (H, W, 3): two rows of two, each row offset by half a stone."""
     n = SLAB_PX
     v, u = np.mgrid[0:n, 0:n].astype(np.float32) / n
     rough, fine = noise((n, n), 1, 1.5), noise((n, n), 2, 0.9)
@@ -52,25 +52,25 @@ def slabs(mood: Mood) -> NDArray[np.uint8]:
     stone = np.floor(along) % 2 + 2 * row
     edge = np.minimum(0.5 - np.abs(along % 1 - 0.5), 0.5 - np.abs(v * 2 % 1 - 0.5))
     light = np.array([0.80, 0.72, 0.76, 0.84])[stone.astype(int)] + 0.035 * rough + 0.045 * fine
-    # Cracks run where two fields of noise cross zero.
+    # There are cracks where two noise fields cross zero.
     crack = np.clip(1 - np.abs(noise((n, n), 4, 1.7)) / 0.02, 0, 1) * (rough > 0.2)
     light = light * (1 - 0.35 * crack)
     joint = np.clip((edge - 0.012 - 0.004 * fine) / 0.02, 0, 1)
     bevel = np.clip(1 - np.abs(edge - 0.04) / 0.02, 0, 1)
     light = light * (0.42 + 0.58 * joint) + 0.05 * bevel
     grown = np.clip(1.1 - edge / 0.07 + 0.45 * rough, 0, 1) * np.clip(0.55 + 0.5 * noise((n, n), 5, 1.6), 0, 1)
-    return _stone(light, mood, np.clip(grown, 0, 0.75))
+    return _stone(light, atmosphere, np.clip(grown, 0, 0.75))
 
 
-@kept_picture
-def medallion(mood: Mood) -> NDArray[np.uint8]:
-    """Return the round picture in the floor's middle, (H, W, 3): rings, and a sun of sixteen rays, in worn brass."""
+@cached_picture
+def medallion(atmosphere: Atmosphere) -> NDArray[np.uint8]:
+    """Return the medallion at the floor's centre, (H, W, 3): rings, and a sun of sixteen rays, in worn brass."""
     n = MEDALLION_PX
     y, x = np.mgrid[-1.0 : 1.0 : n * 1j, -1.0 : 1.0 : n * 1j].astype(np.float32)
     r, angle = np.hypot(x, y), np.arctan2(y, x)
     rough, fine = noise((n, n), 11, 1.5), noise((n, n), 12, 0.9)
     light = 0.76 + 0.05 * rough + 0.045 * fine
-    # Sixteen stones in each of two rings, with joints.
+    # Two rings of sixteen stones with joints.
     for inner, outer, turn in ((0.34, 0.66, 0.0), (0.66, 1.0, 0.5)):
         wedge = (angle / math.tau * 16 + turn) % 1
         across = (0.5 - np.abs(wedge - 0.5)) * math.tau * r / 16
@@ -79,19 +79,19 @@ def medallion(mood: Mood) -> NDArray[np.uint8]:
         shade = 0.05 * np.sin(np.floor(angle / math.tau * 16 + turn) * 12.9)
         light = np.where(inside, (light + shade) * (0.45 + 0.55 * np.clip(gap / 0.012, 0, 1)), light)
     light = np.where(r > 0.985, 0.30, light)
-    picture = _stone(light, mood, np.clip(0.3 * rough - 0.1, 0, 0.5)).astype(np.float32)
+    picture = _stone(light, atmosphere, np.clip(0.3 * rough - 0.1, 0, 0.5)).astype(np.float32)
     beat = np.abs((angle / math.tau * 16) % 1 - 0.5) * 2
     ray = np.clip((0.34 + 0.30 * beat - r) * 40, 0, 1) * np.clip((r - 0.20) * 60, 0, 1)
     rings = np.clip(1 - np.abs(np.abs(r - 0.80) - 0.045) / 0.012, 0, 1) + np.clip(1 - np.abs(r - 0.965) / 0.016, 0, 1)
     glyphs = (np.abs(r - 0.80) < 0.03) & (np.sin(angle * 48) * np.sin(angle * 18 + 1.0) > 0.15)
     brass = np.clip(ray + rings + 0.8 * glyphs, 0, 1) * np.clip(0.72 + 0.3 * rough, 0, 0.95)
-    metal = np.array([196.0, 158.0, 92.0]) * (0.80 + 0.10 * fine[..., None]) * np.array(mood.stone)
+    metal = np.array([196.0, 158.0, 92.0]) * (0.80 + 0.10 * fine[..., None]) * np.array(atmosphere.stone)
     return _bytes(picture * (1 - brass[..., None]) + metal * brass[..., None])
 
 
-@kept_picture
-def bricks(mood: Mood) -> NDArray[np.uint8]:
-    """Return masonry, (H, W, 3), four courses high."""
+@cached_picture
+def bricks(atmosphere: Atmosphere) -> NDArray[np.uint8]:
+    """Return masonry, (H, W, 3), with four courses."""
     n = BRICK_PX
     v, u = np.mgrid[0:n, 0:n].astype(np.float32) / n
     rough, fine = noise((n, n), 21, 1.4), noise((n, n), 22, 0.9)
@@ -102,22 +102,23 @@ def bricks(mood: Mood) -> NDArray[np.uint8]:
     edge = np.minimum((0.5 - np.abs(along % 1 - 0.5)) * 2, 0.5 - np.abs(v * 4 % 1 - 0.5))
     light = 0.70 + 0.09 * shade + 0.05 * rough + 0.06 * fine
     light *= 0.45 + 0.55 * np.clip((edge - 0.03) / 0.06, 0, 1)
-    return _stone(light, mood, np.clip(0.35 * rough - 0.15, 0, 0.5))
+    return _stone(light, atmosphere, np.clip(0.35 * rough - 0.15, 0, 0.5))
 
 
-@kept_picture
-def sky(mood: Mood, cliff_rad: float) -> NDArray[np.uint8]:
-    """Return the panorama, (H, W, 3): column 0 looks along x, columns go to the left; row 0 is highest."""
+@cached_picture
+def sky(atmosphere: Atmosphere, cliff_rad: float) -> NDArray[np.uint8]:
+    """Return the panorama, (H, W, 3): column 0 is along x, columns continue to the left; row 0 is the highest."""
     width, height = SKY_PX
     azimuth = np.arange(width, dtype=np.float32) / width * math.tau
     elevation = np.linspace(SKY_HIGH_RAD, SKY_LOW_RAD, height, dtype=np.float32)[:, None]
-    zenith, horizon, abyss = (np.array(colour, np.float32) for colour in (mood.zenith, mood.horizon, mood.abyss))
+    colours = (atmosphere.zenith, atmosphere.horizon, atmosphere.abyss)
+    zenith, horizon, abyss = (np.array(colour, np.float32) for colour in colours)
     up = np.clip(elevation / SKY_HIGH_RAD, 0, 1) ** 0.55
     picture = (horizon * (1 - up[..., None]) + zenith * up[..., None]) * np.ones((1, width, 1), np.float32)
-    picture = _clouds(picture, mood, elevation)
-    picture = _glow(picture, mood, azimuth - cliff_rad, elevation)
+    picture = _clouds(picture, atmosphere, elevation)
+    picture = _glow(picture, atmosphere, azimuth - cliff_rad, elevation)
     for layer, (height_rad, jag, near) in enumerate(((0.10, 0.035, 0.25), (0.055, 0.03, 0.5), (0.015, 0.022, 0.75))):
-        picture = _ridge(picture, mood, elevation, (layer, height_rad, jag, near))
+        picture = _ridge(picture, atmosphere, elevation, (layer, height_rad, jag, near))
     depth = np.clip(-(elevation + 0.02) / 0.30, 0, 1) ** 0.7
     mist = noise((height, width), 35, 1.7, 4.0)
     sea = abyss * (1.0 + 0.07 * mist[..., None]) * (1 - 0.45 * np.clip(-elevation / 0.9, 0, 1)[..., None])
@@ -125,32 +126,35 @@ def sky(mood: Mood, cliff_rad: float) -> NDArray[np.uint8]:
     return _bytes((picture * (1 - cover) + sea * cover) * 255)
 
 
-def _clouds(picture: Floats, mood: Mood, elevation: Floats) -> Floats:
+def _clouds(picture: Floats, atmosphere: Atmosphere, elevation: Floats) -> Floats:
     height, width = SKY_PX[1], SKY_PX[0]
     field = noise((height, width), 31, 1.6, 3.5)
-    cover = np.clip((field + 2.2 * mood.clouds - 1.3) * 0.7, 0, 1) * np.clip(elevation / 0.12, 0, 1)
-    edge = np.clip(1 - np.abs(field + 2.2 * mood.clouds - 1.2) / 0.5, 0, 1)[..., None]
-    zenith, horizon, glow = (np.array(colour, np.float32) for colour in (mood.zenith, mood.horizon, mood.glow))
+    cover = np.clip((field + 2.2 * atmosphere.clouds - 1.3) * 0.7, 0, 1) * np.clip(elevation / 0.12, 0, 1)
+    edge = np.clip(1 - np.abs(field + 2.2 * atmosphere.clouds - 1.2) / 0.5, 0, 1)[..., None]
+    colours = (atmosphere.zenith, atmosphere.horizon, atmosphere.glow)
+    zenith, horizon, glow = (np.array(colour, np.float32) for colour in colours)
     colour = (0.55 * zenith + 0.45 * horizon) * 0.95 + 0.16 * edge * glow
     share = 0.65 * cover[..., None]
     return np.asarray(picture * (1 - share) + colour * share)
 
 
-def _glow(picture: Floats, mood: Mood, azimuth: Floats, elevation: Floats) -> Floats:
-    """Add sun or moon, and its light in the air around it."""
-    aside = np.angle(np.exp(1j * (azimuth - mood.glow_rad))).astype(np.float32)[None, :]
-    away = np.hypot(aside * np.cos(elevation), elevation - mood.glow_height_rad)
-    size = mood.glow_size_rad
+def _glow(picture: Floats, atmosphere: Atmosphere, azimuth: Floats, elevation: Floats) -> Floats:
+    """Add sun or moon, and its glow in the air around it."""
+    aside = np.angle(np.exp(1j * (azimuth - atmosphere.glow_rad))).astype(np.float32)[None, :]
+    away = np.hypot(aside * np.cos(elevation), elevation - atmosphere.glow_height_rad)
+    size = atmosphere.glow_size_rad
     disc = np.clip((size - away) / 0.006 + 0.5, 0, 1)
     spots = 1 - 0.10 * np.clip(noise((SKY_PX[1], SKY_PX[0]), 33, 1.2), 0, 2)
     halo = 0.50 * np.exp(-away / (1.6 * size)) + 0.30 * np.exp(-((away / 0.55) ** 2))
-    glow = np.array(mood.glow, np.float32)
+    glow = np.array(atmosphere.glow, np.float32)
     picture = picture + glow * (0.85 * halo)[..., None]
     return np.asarray(picture * (1 - disc[..., None]) + (glow * spots[..., None]) * disc[..., None])
 
 
-def _ridge(picture: Floats, mood: Mood, elevation: Floats, layer: tuple[int, float, float, float]) -> Floats:
-    """Paint a row of mountains, spires among them; nearer ones are darker and less hazy."""
+def _ridge(
+    picture: Floats, atmosphere: Atmosphere, elevation: Floats, layer: tuple[int, float, float, float]
+) -> Floats:
+    """Paint a range of mountains with spires; nearer ranges are darker and less hazy."""
     number, height_rad, jag, near = layer
     width = SKY_PX[0]
     line = height_rad + jag * noise((8, width), 40 + number, 1.25, 1 / 200)[0]
@@ -161,9 +165,9 @@ def _ridge(picture: Floats, mood: Mood, elevation: Floats, layer: tuple[int, flo
             roof = tall * (1.35 - 0.9 * abs(offset) / half)
             column = (middle + offset) % width
             line[column] = max(line[column], height_rad + roof)
-    horizon, zenith = np.array(mood.horizon, np.float32), np.array(mood.zenith, np.float32)
+    horizon, zenith = np.array(atmosphere.horizon, np.float32), np.array(atmosphere.zenith, np.float32)
     rock = (0.65 * zenith + 0.35 * horizon) * 0.75
-    # Haze lies at the foot.
+    # The foot of the range is hazy.
     depth = np.clip((line[None, :] - elevation) / 0.16, 0, 1)[..., None]
     colour = rock * near + horizon * (1 - near)
     colour = colour * (1 - 0.75 * depth) + horizon * 0.92 * (0.75 * depth)
@@ -171,10 +175,10 @@ def _ridge(picture: Floats, mood: Mood, elevation: Floats, layer: tuple[int, flo
     return np.asarray(picture * (1 - inside) + colour * inside)
 
 
-def _stone(light: Floats, mood: Mood, grown: Floats) -> NDArray[np.uint8]:
-    """Colour a field of light as stone, overgrown where ``grown`` says so."""
-    grey = light[..., None] * np.array(mood.stone, np.float32)
-    moss = (0.35 + 0.65 * light[..., None]) * np.array(mood.moss, np.float32)
+def _stone(light: Floats, atmosphere: Atmosphere, grown: Floats) -> NDArray[np.uint8]:
+    """Colour a brightness field as stone, with moss where ``grown`` is high."""
+    grey = light[..., None] * np.array(atmosphere.stone, np.float32)
+    moss = (0.35 + 0.65 * light[..., None]) * np.array(atmosphere.moss, np.float32)
     return _bytes((grey * (1 - grown[..., None]) + moss * grown[..., None]) * 255)
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import msgspec
 from gymnasium.vector import AutoresetMode
 
-from soulslab.arena.state import Record
+from soulslab.arena.records import Record
 from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info, check_render_mode
 from soulslab.envs.game.session_holder import SessionHolder

@@ -1,7 +1,7 @@
 """Which actions are open, by what can be seen: the animation, how long it lasts, and the stamina.
 
-The same rule as `soulslab.arena.player.write_mask`, in seconds as SoulsGym has it, for times that are read of a game
-need not lie on the ticks of the built-in fight. At those both agree to the last one.
+The same rule as `soulslab.arena.player_rules.write_mask`, in seconds as SoulsGym has it, for times that are read of a
+game need not lie on the ticks of the built-in fight. At those both agree to the last one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, N_DIRECTIONS, NOTHING
 
 #: Who falls can do nothing; the animations of a fall begin so.

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from soulslab.arena.state import DECISION_S, MAX_DECISIONS
+from soulslab.arena.records import DECISION_S, MAX_DECISIONS
 from soulslab.envs.game.timing import TimingOptions
 from soulslab.envs.rewards import check_reward_function, reward_weights
 from soulslab.envs.tasks.duel.duel_actions import ActionMode, Actions

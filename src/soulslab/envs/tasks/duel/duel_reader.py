@@ -11,8 +11,8 @@ from soulslab.arena.binding import Binding
 from soulslab.arena.duel_state import DUEL_STATE, MAX_ANIMATION_S
 from soulslab.arena.features import BOSS_BIN, BOSS_BINS, CAMERA_BACK_M, CAMERA_COS, CAMERA_SIN, CAMERA_UP_M
 from soulslab.arena.geometry import direction
-from soulslab.arena.knight import load_knight
-from soulslab.arena.state import Record
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.records import Record
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS, UNKNOWN_ANIMATION
 from soulslab.envs.tasks.duel.duel_scenario import Scenario, Vitals
 from soulslab.errors import ProfileError

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from soulslab.arena.boss_file import Boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 
 Pose: TypeAlias = tuple[float, float, float, float]
 """x, y, height (m) and angle (rad)."""

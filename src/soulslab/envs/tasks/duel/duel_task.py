@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.state import Record
+from soulslab.arena.records import Record
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
 from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.game.task import EpisodeRequest, TaskStep

@@ -11,7 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 import numpy as np
 
-from soulslab.arena.state import Record
+from soulslab.arena.records import Record
 from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.tasks.duel.duel_game import DuelGame
 from soulslab.envs.tasks.duel.reset_states import ResetLog

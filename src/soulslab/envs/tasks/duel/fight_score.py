@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena import state as st
-from soulslab.arena.boss import MAX_STREAK
+from soulslab.arena import records as st
+from soulslab.arena.boss_rules import MAX_STREAK
 from soulslab.arena.duel_state import DUEL_STATE
+from soulslab.arena.records import REWARD_TERMS, Record
 from soulslab.arena.simulator import CENTRE_FREE_M
-from soulslab.arena.state import REWARD_TERMS, Record
 from soulslab.arena.vocabulary import FIRST_ROLL, HEAVY_ATTACK, LIGHT_ATTACK
 from soulslab.envs.rewards import Reward, Transition, call_reward, reward_weights
 from soulslab.envs.tasks.duel.duel_scenario import Scenario

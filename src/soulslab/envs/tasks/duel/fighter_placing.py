@@ -16,7 +16,7 @@ from soulslab.envs.tasks.duel.duel_scenario import Pose, Scenario, Vitals
 from soulslab.envs.tasks.duel.reset_states import ResetState, Seen
 from soulslab.envs.tasks.duel.respawn import is_writable
 
-#: The player may start up to this far from a drawn pose, along x and y each (as `soulslab.arena.duel`).
+#: The player may start up to this far from a drawn pose, along x and y each (as `soulslab.arena.duel_rules`).
 JITTER_M = 0.5
 #: Fighters that stand this near to where they were put have arrived.
 NEAR_M = 0.5

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from soulslab.arena.live_fight import STAGES
-from soulslab.arena.state import Record
+from soulslab.arena.records import Record
 from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.tasks.duel.duel_game import DuelGame
 from soulslab.envs.tasks.duel.duel_scenario import Scenario

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from soulslab.arena.state import Record
+from soulslab.arena.records import Record
 from soulslab.envs.tasks.duel.duel_game import DuelGame
 from soulslab.envs.tasks.duel.fighter_placing import LOCK_ON_KEY
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.envs.game.connect import ConnectOptions, GameStart, hold_session
 from soulslab.envs.game.option_parsing import parse_options
 from soulslab.envs.registration import ARENA_ID

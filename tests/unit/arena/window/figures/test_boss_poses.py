@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from soulslab.arena.boss import IDLE, TURN_LEFT_90, WALK_BACK, WALK_FRONT, WALK_LEFT, WALK_RIGHT
 from soulslab.arena.boss_file import BOSS_DIR, boss_names, load_boss, parse_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.boss_rules import IDLE, TURN_LEFT_90, WALK_BACK, WALK_FRONT, WALK_LEFT, WALK_RIGHT
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import STAGES, LiveFight, LiveFightOptions
-from soulslab.arena.state import ATTACKING, PARRIED, ROAMING, STAGGERED, THROWN
+from soulslab.arena.records import ATTACKING, PARRIED, ROAMING, STAGGERED, THROWN
 from soulslab.arena.window.figures.boss_builds import figure_of
-from soulslab.arena.window.figures.boss_moves import styles_of
 from soulslab.arena.window.figures.boss_poses import boss_pose, strike_now
+from soulslab.arena.window.figures.ribbons import tendril_line
 from soulslab.arena.window.figures.rig import free_palm_of, place_parts, tip_of
-from soulslab.arena.window.figures.strikes import BY_WEAPON, Strike, Style, cocked
-from soulslab.arena.window.figures.tendril import tendril_line
+from soulslab.arena.window.figures.strike_styles import styles_of
+from soulslab.arena.window.figures.strikes import BY_WEAPON, Strike, Style, wind_up_pose
 
 KNOCK_BACKS = list(load_knight().knock_backs)
 
@@ -142,8 +142,8 @@ def test_wind_ups_differ(name: str) -> None:
     figure = figure_of(load_boss(name, KNOCK_BACKS))
     styles: list[Style] = ["sweep", "overhead", "thrust", "spin", "slam", "throw", "ram", "grab", "breath", "burst"]
     styles += ["lash"]
-    poses = {style: cocked(figure.rest, Strike(style, 0.0, 1.2, 2.0, -1.0)) for style in styles}
-    poses["sweep"] = cocked(figure.rest, Strike("sweep", 0.0, 1.2, 2.0, 1.0))
+    poses = {style: wind_up_pose(figure.rest, Strike(style, 0.0, 1.2, 2.0, -1.0)) for style in styles}
+    poses["sweep"] = wind_up_pose(figure.rest, Strike("sweep", 0.0, 1.2, 2.0, 1.0))
     tips = {style: np.array(tip_of(figure.build, pose)) for style, pose in poses.items()}
     origins = {
         style: np.array([place[3] for place in place_parts(figure.build, pose)[0]]) for style, pose in poses.items()

@@ -8,10 +8,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from soulslab.arena.blow import half_arc
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import STAGES, LiveFight, LiveFightOptions
-from soulslab.arena.motion import half_arc
 from soulslab.arena.window.figures.knight_poses import KNIGHT, knight_pose, player_strike
 from soulslab.arena.window.figures.rig import PARTS, place_parts, tip_of
 

@@ -10,13 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import boss_names, load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
-from soulslab.arena.state import ATTACKING, PARRIED, ROAMING, THROWN
-from soulslab.arena.window.figures.boss import BossFigure
+from soulslab.arena.records import ATTACKING, PARRIED, ROAMING, THROWN
 from soulslab.arena.window.figures.effects import Effects
-from soulslab.arena.window.figures.knight import KnightFigure
-from soulslab.arena.window.figures.shadow import Shadow
+from soulslab.arena.window.figures.figure_nodes import BossFigure, KnightFigure, Shadow
 from support.offscreen import Offscreen
 
 

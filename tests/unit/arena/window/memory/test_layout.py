@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from soulslab.arena.window.memory.layout import FIGHT, LASTING, PROGRAM, synthesise
-from soulslab.arena.window.memory.truth import Truth
+from soulslab.arena.window.memory.resolved_profile import VariantChoice
 from soulslab.errors import EntityNotFoundError, LayoutError
 from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
@@ -27,7 +27,7 @@ def test_what_a_random_profile_asks_for_is_found_and_can_be_written(profile, dat
     assume(not list(find_mistakes(profile)))
     true = {name: data.draw(st.integers(0, len(one.alternatives))) for name, one in profile.attributes.items()}
     try:
-        layout, _, _, table = attach(profile, Truth(ways=true))
+        layout, _, _, table = attach(profile, VariantChoice(variants=true))
     except LayoutError as error:
         assert re.match(r"bases|attributes|entities|code_offsets", error.place)
         assume(False)
@@ -161,7 +161,7 @@ def test_what_belongs_to_a_fight_lies_behind_doors():
         "beside": FIGHT,
         "speed": LASTING,
     }
-    assert [door.at.region for door in layout.doors] == [PROGRAM]
+    assert [door.at.region for door in layout.fight_pointers] == [PROGRAM]
 
 
 # --- what cannot be ---------------------------------------------------------------------------------------------

@@ -8,12 +8,12 @@ import pytest
 
 from soulslab.arena.binding import Binding
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.quantities import QUANTITIES
-from soulslab.arena.window.memory.fight_view import FightView
-from soulslab.arena.window.memory.profile_memory import RUBBISH, ProfileMemory
-from soulslab.arena.window.memory.truth import Truth
+from soulslab.arena.window.memory.profile_memory import FREED_BYTE, ProfileMemory
+from soulslab.arena.window.memory.resolved_profile import VariantChoice
+from soulslab.arena.window.plain_records import FightView
 from soulslab.errors import EntityNotFoundError, LayoutError, PointerError, UndecidedAttributeError
 from soulslab.games import dark_souls_3, elden_ring
 from soulslab.games.arena import PROFILE_PATH
@@ -189,7 +189,7 @@ def test_a_fight_is_found_by_other_facts_if_those_are_true(play):
     profile = load_profile(elden_ring.PROFILE_PATH)
     all_ways = {name: variants_of(one) for name, one in profile.attributes.items()}
     other = {name: i for name, ways in all_ways.items() for i, way in enumerate(ways) if way.offsets[0] == MAIN_PLAYER}
-    played = play(profile, Truth(ways=other))
+    played = play(profile, VariantChoice(variants=other))
     played.game.restart()
     played.turn()
     for use in (lambda: played.table.read("player.hp"), lambda: played.table.write({"player.hp": 5})):
@@ -219,7 +219,7 @@ def test_each_fight_has_new_objects_and_spoils_the_old(game, play):
     played.reach("fighting")
     for name, address in before.items():
         assert played.table.address_of(name) != address
-        assert played.process.read(address, 4) == bytes([RUBBISH] * 4)
+        assert played.process.read(address, 4) == bytes([FREED_BYTE] * 4)
     check_same(played)
     played.game.restart()
     played.reach("fighting")
@@ -291,20 +291,18 @@ def test_a_number_is_stored_as_the_attribute_says(play, stored, fields, wanted):
 @pytest.mark.parametrize(
     ("stored", "quantity", "fields", "problem"),
     [
-        ("i8", "boss.hp", {}, "a i8 cannot hold 1037.0, which boss.hp may become; give it a wider type"),
-        ("u8", "player.sp", {"scale": 0.01}, "cannot hold .*, stored as .*, which player.sp may become"),
-        ("i8", "boss.position", {"length": 3}, r"cannot hold \[.*\], stored as \[.*\], which boss.position may"),
-        ("u8", "camera.direction", {"length": 3}, "which camera.direction may become"),
-        ("u8", "boss.animation", {}, "cannot hold 'Attack3000', stored as -1, which boss.animation may become"),
-        ("u16", "fight.tick", {}, "which fight.tick may become"),
-        ("i32", "fight.digest", {}, "cannot hold 4294967295, which fight.digest may become"),
-        ("utf16", "player.animation", {"length": 38}, "has 38 bytes, and 'RollingMediumSelftra', .* needs 40"),
-        ("utf16", "boss.animation", {"length": 36}, "has 36 bytes, and 'TurnBattle_Right180', .* needs 38"),
+        ("i8", "boss.hp", {}, "a i8 cannot hold 1037.0, a possible value of boss.hp; use a wider type"),
+        ("u8", "player.sp", {"scale": 0.01}, "cannot hold .*, stored as .*, a possible value of player.sp"),
+        ("i8", "boss.position", {"length": 3}, r"cannot hold \[.*\], stored as .*, a possible value of boss.position"),
+        ("u8", "camera.direction", {"length": 3}, "a possible value of camera.direction"),
+        ("u8", "boss.animation", {}, "cannot hold 'Attack3000', stored as -1, a possible value of boss.animation"),
+        ("u16", "fight.tick", {}, "a possible value of fight.tick"),
+        ("i32", "fight.digest", {}, "cannot hold 4294967295, a possible value of fight.digest"),
+        ("utf16", "player.animation", {"length": 38}, "has 38 bytes, but 'RollingMediumSelftra', .* needs 40"),
+        ("utf16", "boss.animation", {"length": 36}, "has 36 bytes, but 'TurnBattle_Right180', .* needs 38"),
     ],
 )
-def test_an_attribute_that_may_not_hold_its_quantity_is_told_before_anything_is_mapped(
-    tmp_path, stored, quantity, fields, problem
-):
+def test_a_too_small_attribute_is_reported_before_anything_is_mapped(tmp_path, stored, quantity, fields, problem):
     profile = one(stored, quantity, bounds=None if stored == "utf16" else (0, 100), **fields)
     binding = Binding(profile.duel, profile.attributes)
     game = LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions())

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 
 from soulslab.arena.binding import Binding
 from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.quantities import QUANTITIES
 from soulslab.arena.window.memory.profile_memory import ProfileMemory

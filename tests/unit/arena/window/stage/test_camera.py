@@ -9,7 +9,7 @@ import pytest
 from panda3d.core import Camera, NodePath, Point2, Point3
 
 from soulslab.arena.boss_file import boss_names, load_boss
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.vocabulary import ACTIONS
 from soulslab.arena.window.stage.camera import CameraRig

@@ -11,7 +11,7 @@ from gymnasium.wrappers import FrameStackObservation, RecordEpisodeStatistics, T
 
 from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.arena.features import FEATURE_NAMES
-from soulslab.arena.relative import RELATIVE_NAMES
+from soulslab.arena.relative_features import RELATIVE_NAMES
 from soulslab.arena.vocabulary import LIGHT_ATTACK, NOTHING
 from soulslab.envs.game.timing import StepTimes
 from soulslab.envs.registration import ARENA_LIVE_ID

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from soulslab.arena.state import ATTACKING
+from soulslab.arena.records import ATTACKING
 from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.tasks.duel.episode import EpisodeSettings
 from soulslab.envs.tasks.duel.fighter_placing import JITTER_M, draw_start, forcing_hp, refill

@@ -9,11 +9,11 @@ from soulslab.arena.binding import Binding
 from soulslab.arena.boss_file import boss_names, load_boss
 from soulslab.arena.duel_state import DUEL_FIELDS
 from soulslab.arena.features import write_state
-from soulslab.arena.knight import load_knight
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions, buttons_of
-from soulslab.arena.player import is_open
+from soulslab.arena.player_rules import is_open
 from soulslab.arena.quantities import QUANTITIES
-from soulslab.arena.state import TICKS_PER_DECISION, TICKS_PER_S
+from soulslab.arena.records import TICKS_PER_DECISION, TICKS_PER_S
 from soulslab.arena.vocabulary import ACTIONS, NOTHING
 from soulslab.envs.tasks.duel.duel_reader import NEEDED, DuelReader
 from soulslab.envs.tasks.duel.duel_scenario import Vitals, scenario_of

@@ -7,7 +7,7 @@ from gymnasium.wrappers import TimeLimit
 
 from soulslab.arena.boss_file import boss_names
 from soulslab.arena.live_fight import BUTTONS
-from soulslab.arena.state import MAX_DECISIONS
+from soulslab.arena.records import MAX_DECISIONS
 from soulslab.arena.vocabulary import ACTIONS, LIGHT_ATTACK, NOTHING
 from soulslab.envs.arena import ArenaEnv
 from soulslab.envs.tasks.duel.duel_options import DuelOptions

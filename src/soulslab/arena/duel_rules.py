@@ -1,0 +1,154 @@
+"""Rules of a duel: its start, one tick in the order of the rules, and the replay of a step tick by tick.
+
+The simulator plays the six ticks of a decision in one call. For smooth pictures, the ticks are replayed on a copy of
+the duel from before the step. The generator is part of the record, so the copy draws the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from soulslab.arena.boss_rules import boss_strike, boss_tick, hurt_boss, projectiles_tick
+from soulslab.arena.geometry import direction, turn_towards, uniform
+from soulslab.arena.kernel import kernel, rule
+from soulslab.arena.player_rules import is_open, keep_on_floor, player_tick, press
+from soulslab.arena.records import ATTACKING, PHASE_2, ROAMING, TICKS_PER_DECISION, TICKS_PER_S, Record, Table
+from soulslab.arena.vocabulary import BOSS_ANIMATIONS, NOTHING
+
+_IDLE = BOSS_ANIMATIONS.index("IdleBattle")
+
+# Lock-on: its range, how fast the camera follows the boss, and when the lock is restored.
+LOCK_RANGE_M = 28.0
+RELOCK_RANGE_M = 24.0
+RELOCK_TICKS = TICKS_PER_S // 2
+LOST_COS = math.cos(1.2)
+RELOCK_COS = math.cos(0.35)
+FOLLOW_COS, FOLLOW_SIN = math.cos(4.5 / TICKS_PER_S), math.sin(4.5 / TICKS_PER_S)
+SEARCH_COS, SEARCH_SIN = math.cos(2.5 / TICKS_PER_S), math.sin(2.5 / TICKS_PER_S)
+
+#: Largest offset of a random start from the drawn pose, along x and along y.
+START_JITTER_M = 0.5
+#: The boss's first pause, in ticks.
+FIRST_PAUSE = TICKS_PER_S
+
+
+@kernel
+def duel_tick(d: Record, f: Record, action: int, is_first: bool) -> None:
+    """Advance a duel by 1/60 s.
+
+    Args:
+        d: The duel's record.
+        f: The fight's record; then the fight's tables.
+        action: The action whose keys are held. Moves act on each tick, other actions on the key press.
+        is_first: Whether this is the tick of the key press.
+    """
+    d.tick += 1
+    if is_first:
+        press(d, f, action)
+    ux, uy, distance = direction(d.b_x - d.p_x, d.b_y - d.p_y, d.p_fx, d.p_fy)
+    player_tick(d, f, action, ux, uy)
+    boss_tick(d, f, ux, uy, distance)
+    ux, uy, distance = _keep_apart(d, f)
+    player_strike(d, f, ux, uy, distance)
+    if d.b_mode == ATTACKING:
+        boss_strike(d, f, ux, uy, distance)
+    if d.n_projectiles > 0:
+        projectiles_tick(d, f)
+    _camera_tick(d, ux, uy, distance)
+
+
+@rule
+def _keep_apart(d: Record, f: Record) -> tuple[float, float, float]:
+    """Separate player and boss, keep both on the floor; return the direction and the distance to the boss."""
+    contact = f.p_radius + f.b_radius
+    ux, uy, distance = direction(d.b_x - d.p_x, d.b_y - d.p_y, d.p_fx, d.p_fy)
+    if distance < contact and not d.p_falling:
+        d.p_x -= ux * (contact - distance)
+        d.p_y -= uy * (contact - distance)
+    keep_on_floor(d, f)
+    bx, by = d.b_x - f.centre_x, d.b_y - f.centre_y
+    b2 = bx * bx + by * by
+    if b2 > f.radius * f.radius:
+        scale = f.radius / math.sqrt(b2)
+        d.b_x, d.b_y = f.centre_x + bx * scale, f.centre_y + by * scale
+    return direction(d.b_x - d.p_x, d.b_y - d.p_y, d.p_fx, d.p_fy)
+
+
+@rule
+def player_strike(d: Record, f: Record, ux: float, uy: float, distance: float) -> None:
+    """Hit the boss with the player's attack, once per attack."""
+    a = f.animations[d.p_anim]
+    if (
+        a.active_from <= d.p_ticks < a.active_to
+        and d.p_has_hit == 0
+        and distance - f.p_radius - f.b_radius <= a.reach
+        and d.p_fx * ux + d.p_fy * uy >= a.cos_half
+    ):
+        d.p_has_hit = 1
+        hurt_boss(d, f, a.damage, a.poise_damage)
+
+
+@rule
+def _camera_tick(d: Record, ux: float, uy: float, distance: float) -> None:
+    """Turn the camera to the boss; release the lock if it cannot follow, and restore it when it can."""
+    ahead = d.c_fx * ux + d.c_fy * uy
+    if d.lock_on:
+        if distance > LOCK_RANGE_M or ahead < LOST_COS:
+            d.lock_on = 0
+            d.lock_off_ticks = 0
+        d.c_fx, d.c_fy = turn_towards(d.c_fx, d.c_fy, ux, uy, FOLLOW_COS, FOLLOW_SIN)
+    else:
+        d.lock_off_ticks += 1
+        d.c_fx, d.c_fy = turn_towards(d.c_fx, d.c_fy, ux, uy, SEARCH_COS, SEARCH_SIN)
+        if d.lock_off_ticks >= RELOCK_TICKS and distance < RELOCK_RANGE_M and ahead > RELOCK_COS:
+            d.lock_on = 1
+
+
+@rule
+def begin(d: Record, f: Record) -> None:
+    """Initialise a fight in a record that is blank except for its generator."""
+    d.phase = 2 if f.mode == PHASE_2 else 1
+    if f.random_pose:
+        d.start_pose = int(uniform(d) * f.n_poses)
+        pose = f.poses[d.start_pose]
+        d.p_x = pose[0] + (2.0 * uniform(d) - 1.0) * START_JITTER_M
+        d.p_y = pose[1] + (2.0 * uniform(d) - 1.0) * START_JITTER_M
+    else:
+        d.start_pose = -1
+        d.p_x, d.p_y = f.player_pose[0], f.player_pose[1]
+    d.p_z = f.floor
+    d.b_x, d.b_y = f.boss_pose[0], f.boss_pose[1]
+    # Lock-on turns player and boss to each other before the fight begins, so the angles of the poses are not used.
+    ux, uy, _ = direction(d.b_x - d.p_x, d.b_y - d.p_y, 1.0, 0.0)
+    d.p_fx, d.p_fy, d.c_fx, d.c_fy, d.p_dx, d.p_dy = ux, uy, ux, uy, ux, uy
+    d.b_fx, d.b_fy = -ux, -uy
+    d.lock_on = 1
+    d.p_hp, d.p_sp, d.p_anim = f.p_max_hp, f.p_max_sp, f.idle
+    d.b_hp = f.phase_two_hp if f.mode == PHASE_2 else f.b_max_hp
+    d.b_poise = f.b_max_poise
+    d.b_mode, d.b_move, d.b_anim = ROAMING, -1, _IDLE
+    d.b_wait = FIRST_PAUSE + int(uniform(d) * FIRST_PAUSE)
+    d.s_killed_by = -1
+
+
+def replay_ticks(before: Table, fight: Record, action: int, n_ticks: int) -> Iterator[Record]:
+    """Replay the ticks of a step.
+
+    Args:
+        before: (1,) `DUEL`, a copy of the duel from before the step; it is advanced in place.
+        fight: The fight's record.
+        action: The action of the step. In a step of several decisions, the later ones do nothing.
+        n_ticks: Number of ticks to play; the whole step is the difference of ``tick`` after and before it.
+
+    Yields:
+        The `DUEL` record after each tick, the same object each time. Fields that change once per step or decision
+        (``over``, ``won``, ``decision``, the statistics of the fight) stay unchanged.
+    """
+    duel = before[0]
+    if not is_open(duel, fight, action):
+        action = NOTHING
+    for k in range(n_ticks):
+        held = action if k < TICKS_PER_DECISION else NOTHING
+        duel_tick(duel, fight, held, k % TICKS_PER_DECISION == 0)
+        yield duel

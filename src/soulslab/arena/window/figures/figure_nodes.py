@@ -1,0 +1,236 @@
+"""Nodes of the figures: the knight, the boss, and their shadows.
+
+A figure is one solid whose parts are positioned by the rig. panda3d transforms the vertices. With the software renderer
+this takes half the time of one node per part, and less than transforming them with numpy.
+
+A shadow is planar: it shows the nodes of a figure, flattened onto the floor along the direction of the light.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from panda3d.core import GeomNode, LMatrix4f, NodePath, OmniBoundingVolume, UserVertexTransform
+
+from soulslab.arena.blow import ease
+from soulslab.arena.boss_file import Boss
+from soulslab.arena.live_fight import LiveFight
+from soulslab.arena.records import THROWN, Record
+from soulslab.arena.window.figures.boss_builds import figure_of
+from soulslab.arena.window.figures.boss_mesh import boss_meshes, growth_meshes
+from soulslab.arena.window.figures.boss_poses import boss_pose
+from soulslab.arena.window.figures.knight_mesh import knight_meshes
+from soulslab.arena.window.figures.knight_poses import KNIGHT, knight_pose, knock_back_of
+from soulslab.arena.window.figures.pose import Pose
+from soulslab.arena.window.figures.rig import PARTS, WEAPON_PART, Build, Place, place_parts
+from soulslab.arena.window.figures.solid_mesh import Colour, Joints, Mesh, geometry
+from soulslab.arena.window.figures.strike_styles import styles_of
+from soulslab.arena.window.plain_records import RecordCopier
+
+#: After a hit, a figure has another colour for this long, by these factors.
+FLASH_TICKS = 5
+BOSS_FLASH = (1.6, 1.45, 1.25, 1.0)
+KNIGHT_FLASH = (1.9, 0.75, 0.7, 1.0)
+#: Share of the move of the phase change after which the growth has its full size.
+GROWN_SHARE = 0.7
+#: Ticks in which the knight turns to the direction of a roll, and in which it turns back.
+TURN_TICKS = 4
+#: Distance above the floor in m, which avoids z-fighting.
+LIFT_M = 0.012
+#: Remaining height of the flattened figure. It is not 0, because panda3d inverts the matrix.
+FLATNESS = 1e-4
+
+
+class Body:
+    """The node of a figure.
+
+    Args:
+        parent: Parent node; its axes are those of the world.
+        build: Proportions.
+        meshes: Solids of the parts, in units of the build, by their names in `soulslab.arena.window.figures.rig.PARTS`.
+        grown: Additional solids of some parts, which `show_growth` makes visible.
+
+    Attributes:
+        root: Node at the figure's feet that faces its direction, the parent of all its nodes.
+    """
+
+    def __init__(
+        self, parent: NodePath, build: Build, meshes: Mapping[str, Mesh], grown: Mapping[str, Mesh] | None = None
+    ) -> None:
+        self.build = build
+        self.root = parent.attachNewNode("figure")
+        self._parts, _ = self._attach("body", meshes)
+        self._growing, self._grown = self._attach("growth", grown or {})
+        self._growth = 0.0
+        self._grown.hide()
+
+    def stand(self, place: tuple[float, float, float], facing: tuple[float, float]) -> None:
+        """Set the figure's position, and its facing as a direction on the ground."""
+        self.root.setPosHpr(*place, math.degrees(math.atan2(-facing[0], facing[1])), 0.0, 0.0)
+
+    def show_growth(self, share: float) -> None:
+        """Set the size of the additional solids, as a share of 0 (hidden) to 1, from the next `show` on."""
+        if (share > 0.0) != (self._growth > 0.0):
+            (self._grown.show if share > 0.0 else self._grown.hide)()
+        self._growth = share
+
+    def show(self, pose: Pose) -> None:
+        """Set the pose."""
+        places, stretch = place_parts(self.build, pose)
+        for number, joint in self._parts:
+            joint.setMatrix(_matrix(places[number], stretch if number == WEAPON_PART else 1.0))
+        if self._growth > 0.0:
+            for number, joint in self._growing:
+                joint.setMatrix(LMatrix4f.scaleMat(self._growth) * _matrix(places[number], 1.0))
+
+    def _attach(self, name: str, meshes: Mapping[str, Mesh]) -> tuple[list[tuple[int, UserVertexTransform]], NodePath]:
+        """Attach solids as one node; return the transforms of the parts with their numbers, and the node."""
+        numbers = [number for number, part in enumerate(PARTS) if part in meshes]
+        solids = [meshes[PARTS[number]].solid(self.build.scale_m) for number in numbers]
+        node = GeomNode(name)
+        joints = Joints([len(vertices) for vertices, _ in solids])
+        if solids:
+            starts = np.cumsum([0, *(len(vertices) for vertices, _ in solids[:-1])])
+            triangles = [triangles + start for (_, triangles), start in zip(solids, starts, strict=True)]
+            vertices = np.concatenate([vertices for vertices, _ in solids])
+            node.addGeom(geometry(vertices, np.concatenate(triangles), joints=joints, is_dynamic=True))
+        # The bounds of a flattened shadow would cull parts of it, and both fighters are nearly always visible.
+        node.setBounds(OmniBoundingVolume())
+        node.setFinal(True)
+        return list(zip(numbers, joints.transforms, strict=True)), self.root.attachNewNode(node)
+
+
+def _matrix(place: Place, stretch: float) -> LMatrix4f:
+    (rx, ry, rz), (ax, ay, az), (ux, uy, uz), (x, y, z) = place
+    return LMatrix4f(
+        *(rx, ry, rz, 0.0), *(stretch * ax, stretch * ay, stretch * az, 0.0), *(ux, uy, uz, 0.0), *(x, y, z, 1.0)
+    )
+
+
+class BossFigure:
+    """A boss.
+
+    Args:
+        parent: Parent node; its axes are those of the world.
+        boss: The boss.
+
+    Attributes:
+        root: Node of the figure, for its shadow.
+    """
+
+    def __init__(self, parent: NodePath, boss: Boss) -> None:
+        self._figure = figure_of(boss)
+        self._styles = styles_of(boss)
+        self._body = Body(parent, self._figure.build, boss_meshes(self._figure), growth_meshes(self._figure))
+        self._records = RecordCopier()
+        self.root = self._body.root
+
+    def show(self, game: LiveFight) -> None:
+        """Show the present pose."""
+        d, f = self._records.copy(game)
+        self._body.stand((float(d.b_x), float(d.b_y), float(f.floor)), (float(d.b_fx), float(d.b_fy)))
+        self._body.show_growth(_growth(d, f))
+        self._body.show(boss_pose(self._figure, self._styles, d, f, game.stage, game.stage_ticks))
+        if game.stage == "fighting" and is_hit(d, f):
+            self.root.setColorScale(BOSS_FLASH)
+        else:
+            self.root.clearColorScale()
+
+
+def is_hit(d: Record, f: Record) -> bool:
+    """Return whether the boss was hit within the last ticks."""
+    if d.b_mode == THROWN:
+        return 0 <= d.b_ticks - f.riposte_hit < FLASH_TICKS
+    a = f.animations[d.p_anim]
+    return bool(d.p_has_hit and 0 <= d.p_ticks - a.active_from < FLASH_TICKS)
+
+
+def _growth(d: Record, f: Record) -> float:
+    """Return the size of the growth of the second phase, 0 to 1."""
+    if d.phase == 2:
+        return 1.0
+    if d.b_move >= 0 and d.b_move == f.phase_two_move:
+        return min(float(d.b_ticks) / (GROWN_SHARE * float(f.moves[d.b_move].duration)), 1.0)
+    return 0.0
+
+
+class KnightFigure:
+    """The player's knight.
+
+    Args:
+        parent: Parent node; its axes are those of the world.
+
+    Attributes:
+        root: Node of the figure, for its shadow.
+    """
+
+    def __init__(self, parent: NodePath) -> None:
+        self._body = Body(parent, KNIGHT, knight_meshes(KNIGHT))
+        self._records = RecordCopier()
+        self.root = self._body.root
+
+    def show(self, game: LiveFight) -> None:
+        """Show the present pose."""
+        d, f = self._records.copy(game)
+        self._body.stand((float(d.p_x), float(d.p_y), float(d.p_z)), _facing(d, f))
+        self._body.show(knight_pose(d, f, game.stage, game.stage_ticks))
+        if game.stage == "fighting" and d.p_ticks < FLASH_TICKS and knock_back_of(d, f) is not None:
+            self.root.setColorScale(KNIGHT_FLASH)
+        else:
+            self.root.clearColorScale()
+
+
+def _facing(d: Record, f: Record) -> tuple[float, float]:
+    """Return the facing of the figure: in a roll, the direction of the roll."""
+    fx, fy = float(d.p_fx), float(d.p_fy)
+    if d.p_anim != f.rolling:
+        return fx, fy
+    turn = math.atan2(fx * d.p_dy - fy * d.p_dx, fx * d.p_dx + fy * d.p_dy)
+    a = f.animations[d.p_anim]
+    left = (int(a.duration) - int(d.p_ticks)) / max(int(a.duration) - int(a.advance_to), 1)
+    turn *= ease(int(d.p_ticks) / TURN_TICKS) * ease(left)
+    c, s = math.cos(turn), math.sin(turn)
+    return fx * c - fy * s, fx * s + fy * c
+
+
+class Shadow:
+    """The shadow of a figure.
+
+    It is a second instance of the figure's nodes, so it needs no update for a picture.
+
+    Args:
+        parent: Parent node of the figure; its axes are those of the world.
+        figure_root: Root node of the figure (`KnightFigure.root`, `BossFigure.root`).
+        light: Direction of the light, z below 0.
+        floor_m: Height of the floor.
+        colour: Colour of the ground in the shadow. It is opaque, because overlapping parts would darken each other.
+    """
+
+    def __init__(
+        self,
+        parent: NodePath,
+        figure_root: NodePath,
+        light: tuple[float, float, float],
+        floor_m: float,
+        colour: Colour,
+    ) -> None:
+        x, y, z = light
+        slant_x, slant_y = -x / z, -y / z
+        self.root = parent.attachNewNode("shadow")
+        # A point at height z is projected to the intersection of the floor and the ray of light through it.
+        height = floor_m + LIFT_M - FLATNESS * floor_m
+        self.root.setMat(
+            LMatrix4f(
+                *(1.0, 0.0, 0.0, 0.0),
+                *(0.0, 1.0, 0.0, 0.0),
+                *(slant_x, slant_y, FLATNESS, 0.0),
+                *(-slant_x * floor_m, -slant_y * floor_m, height, 1.0),
+            )
+        )
+        figure_root.instanceTo(self.root)
+        self.root.setColor(*colour, 1.0, 2)
+        self.root.setColorScaleOff(2)
+        self.root.setLightOff(2)
+        self.root.setBin("fixed", -10)

@@ -1,0 +1,289 @@
+"""Key logs: the input of each tick of a game, from which the game can be replayed exactly.
+
+A log is a text file with one JSON object per line: a `Header`, then a `Ticks` object at least once per second, and a
+`State` object whenever another process wrote to the game's memory, which the keys do not explain. A log that was cut
+off can be replayed up to its last complete line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, BinaryIO, Final, Literal, TypeAlias, cast
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from soulslab.arena.duel_limits import find_impossible_field
+from soulslab.arena.live_fight import HISTORY_TICKS, LiveFight, Stage
+from soulslab.arena.records import DUEL, TICKS_PER_S
+from soulslab.config.input_files import read_bytes
+from soulslab.errors import KeyLogError
+
+FORMAT: Final = 1
+#: Version of the rules: that of the environment ids, as in ``soulslab/Arena-v0``.
+RULES: Final = 0
+Phase: TypeAlias = Literal["1", "2", "full"]
+#: Longest interval between two writes of the log, each of which contains a digest of the fight.
+CHECK_TICKS: Final = TICKS_PER_S
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="soulslab key log"):
+    """First line of a log: the fight that was played.
+
+    Attributes:
+        format: Version of the file format.
+        rules: Version of the rules.
+        rules_digest: `LiveFight.rules_digest`, of boss, phase, poses and knight.
+        boss: Name of a shipped boss, or the path of a boss file.
+        phase: ``"1"``, ``"2"`` or ``"full"``.
+        random_pose: Whether the player's start pose was drawn.
+        seed: Seed of the first fight; None if it started from a generator state.
+        generator: State of the generator before the first fight, if there is no seed.
+        first_tick: Number of ticks of the game before the first one of the log.
+    """
+
+    format: int = FORMAT
+    rules: int = RULES
+    rules_digest: int
+    boss: str
+    phase: Phase
+    random_pose: bool
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+    generator: Annotated[int, Meta(ge=0)] | None = None
+    first_tick: Annotated[int, Meta(ge=0, lt=2**53)] = 0
+
+
+class Ticks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="ticks"):
+    """The input of consecutive ticks.
+
+    Attributes:
+        runs: Run-length encoded codes (`LiveFight.history`), as (number of ticks, code).
+        stages: Ticks (counted as `LiveFight.n_ticks`) at which a stage began; for people and other programs.
+        digest: `LiveFight.digest` after the last of these ticks; None if unknown.
+    """
+
+    runs: tuple[tuple[Annotated[int, Meta(ge=1, le=2**31)], Annotated[int, Meta(ge=0, le=255)]], ...]
+    stages: tuple[tuple[int, Stage], ...] = ()
+    digest: int | None = None
+
+
+class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="state"):
+    """The complete state of a fight after another process wrote to the game's memory.
+
+    Attributes:
+        duel: Bytes of the `DUEL` record.
+        no_death: `LiveFight.no_death`.
+        no_gravity: `LiveFight.no_gravity`.
+        no_attack: `LiveFight.no_attack`.
+        next_seed: `LiveFight.next_seed`.
+    """
+
+    duel: bytes
+    no_death: bool
+    no_gravity: bool
+    no_attack: bool
+    next_seed: int | None
+
+    @staticmethod
+    def of(game: LiveFight) -> State:
+        """Return the present state of a game."""
+        return State(
+            duel=game.duel.tobytes(),
+            no_death=game.no_death,
+            no_gravity=game.no_gravity,
+            no_attack=game.no_attack,
+            next_seed=game.next_seed,
+        )
+
+    def bring_into(self, game: LiveFight) -> None:
+        """Set the state of a game.
+
+        Raises:
+            ValueError: This state cannot occur in a fight; nothing has changed.
+        """
+        records = np.frombuffer(self.duel, DUEL)
+        wrong = find_impossible_field(records, game.fight)
+        if wrong:
+            raise ValueError(f"this state cannot occur in a fight: {wrong}")
+        record = records[0]
+        for name in DUEL.names or ():
+            game.duel[name] = record[name]
+        game.no_death, game.no_gravity, game.no_attack = self.no_death, self.no_gravity, self.no_attack
+        game.next_seed = self.next_seed
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """A digest of a fight that was read from outside, such as by a recording of a running game.
+
+    Attributes:
+        tick: `LiveFight.n_ticks` at the time of reading, with an error of up to `slack_ticks`.
+        digest: `LiveFight.digest`.
+        slack_ticks: Uncertainty of ``tick``.
+    """
+
+    tick: int
+    digest: int
+    slack_ticks: int
+
+
+Line: TypeAlias = Ticks | State
+
+
+class KeyLog(msgspec.Struct, frozen=True, kw_only=True):
+    """A complete log.
+
+    Attributes:
+        source: Path of the file.
+        header: The fight that was played.
+        lines: Input and states.
+        checks: Digests of the fight, by tick.
+        generators: State of the generator before each later fight, by its number (the first fight is number 1).
+    """
+
+    source: Path
+    header: Header
+    lines: tuple[Line, ...]
+    checks: tuple[Check, ...] = ()
+    generators: dict[int, int] = {}
+
+    @property
+    def n_ticks(self) -> int:
+        """Number of ticks in the log."""
+        return sum(n for line in self.lines if isinstance(line, Ticks) for n, _ in line.runs)
+
+
+class KeyLogWriter:
+    """Writes the log of a running game.
+
+    Args:
+        path: The file, which must not exist.
+        game: The game, before its first tick.
+        boss: Name or path of its boss.
+
+    Raises:
+        KeyLogError: The file exists, or cannot be created.
+    """
+
+    def __init__(self, path: Path, game: LiveFight, boss: str) -> None:
+        self._path = path
+        self._codes: list[int] = []
+        self._stages: list[tuple[int, Stage]] = []
+        self._stage = game.stage
+        try:
+            self._file: BinaryIO = path.open("xb")
+        except FileExistsError as error:
+            raise KeyLogError(path, "already exists; choose another name, or remove the file") from error
+        except OSError as error:
+            raise KeyLogError(path, f"cannot be created: {error.strerror}") from error
+        options = game.options
+        self._write(
+            Header(
+                rules_digest=game.rules_digest,
+                boss=boss,
+                phase=cast("Phase", options.phase),
+                random_pose=options.random_pose,
+                seed=options.seed,
+            )
+        )
+
+    def tick(self, game: LiveFight) -> None:
+        """Log the tick that was just played."""
+        self._codes.append(int(game.history[game.n_ticks % HISTORY_TICKS]))
+        if game.stage != self._stage:
+            self._stage = game.stage
+            self._stages.append((game.n_ticks, game.stage))
+        if len(self._codes) >= CHECK_TICKS:
+            self.flush(game)
+
+    def wrote(self, game: LiveFight, digest: int) -> None:
+        """Log that another process wrote to the game's memory.
+
+        Args:
+            game: The game after the write.
+            digest: Digest of the game before the write.
+        """
+        self._flush(digest)
+        self._write(State.of(game))
+
+    def flush(self, game: LiveFight) -> None:
+        """Write all buffered ticks."""
+        self._flush(game.digest())
+
+    def close(self, game: LiveFight) -> None:
+        """Write the remaining ticks and close the file."""
+        self.flush(game)
+        self._file.close()
+
+    def _flush(self, digest: int) -> None:
+        if self._codes:
+            self._write(Ticks(runs=runs_of(self._codes), stages=tuple(self._stages), digest=digest))
+            self._codes.clear()
+            self._stages.clear()
+
+    def _write(self, line: Header | Line) -> None:
+        try:
+            self._file.write(msgspec.json.encode(line) + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise KeyLogError(self._path, f"cannot be written: {error.strerror}") from error
+
+
+def runs_of(codes: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return the run-length encoding of codes, as (number of ticks, code)."""
+    return tuple((len(list(same)), code) for code, same in groupby(codes))
+
+
+_MAX_BYTES: Final = 256 << 20
+_MAX_TICKS: Final = TICKS_PER_S * 3600 * 100
+_DAMAGE: Final = (msgspec.DecodeError, ValueError, RecursionError)  # ValueError: the text is not UTF-8
+_HEADER = msgspec.json.Decoder(Header)
+_LINE: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Ticks | State)
+
+
+def read_key_log(path: Path) -> KeyLog:
+    """Read a log; if it was cut off, read it up to its last complete line.
+
+    Raises:
+        KeyLogError: The file cannot be read, is not a key log, or has another version.
+    """
+    texts = read_bytes(path, _MAX_BYTES, partial(KeyLogError, path)).split(b"\n")
+    # The text after the last line break is an incomplete line, or empty.
+    whole = texts[:-1]
+    header = _header(path, whole[0] if whole else texts[0])
+    lines, n_ticks = [], 0
+    for i, text in enumerate(whole[1:], start=2):
+        try:
+            line = _LINE.decode(text)
+        except _DAMAGE as error:
+            raise KeyLogError(path, f"line {i} is damaged: {error}") from error
+        if isinstance(line, State) and len(line.duel) != DUEL.itemsize:
+            raise KeyLogError(path, f"line {i} is damaged: a state of {len(line.duel)} bytes, not {DUEL.itemsize}")
+        lines.append(line)
+        n_ticks += sum(n for n, _ in line.runs) if isinstance(line, Ticks) else 0
+        if n_ticks > _MAX_TICKS:
+            raise KeyLogError(path, f"line {i} is damaged: it is more than {_MAX_TICKS} ticks after the first one")
+    return KeyLog(source=path, header=header, lines=tuple(lines))
+
+
+def _header(path: Path, text: bytes) -> Header:
+    try:
+        version = msgspec.json.decode(text, type=_Version)
+    except _DAMAGE as error:
+        raise KeyLogError(path, f"is not a key log: {error}") from error
+    if version.format != FORMAT:
+        raise KeyLogError(path, f"its format is {version.format}; this soulslab reads format {FORMAT}")
+    if version.rules != RULES:
+        raise KeyLogError(path, f"was played with rules version {version.rules}; this soulslab has version {RULES}")
+    try:
+        return _HEADER.decode(text)
+    except _DAMAGE as error:
+        raise KeyLogError(path, f"line 1 is damaged: {error}") from error
+
+
+class _Version(msgspec.Struct, frozen=True, tag="soulslab key log"):
+    format: int
+    rules: int

@@ -1,0 +1,284 @@
+"""Plan of the program's code: each pattern of a profile has as many matches as its facts require, and no others.
+
+A *block* is the code that is generated for one pattern. A pattern whose fixed bits are all fixed inside another block
+matches there, and gets no block. For the offsets that a profile reads from the code, numbers are chosen that the ranges
+and the patterns of the profile allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from soulslab.arena.window.memory.memory_space import Claim, Space
+from soulslab.config.checking import join_place
+from soulslab.errors import LayoutError
+from soulslab.siphon.profile import Base, CodeOffset, Profile
+from soulslab.siphon.profile.pattern import Pattern
+
+DISPLACEMENT_SIZE = 4
+#: Upper bound of the matches of a pattern; the scan rejects patterns with more.
+MAX_COPIES = 256
+N_BYTES = {"u8": 1, "i8": 1, "u32": 4, "i32": 4}
+#: Preferred alignment of the offsets, as of the fields of objects.
+ALIGNMENT = 4
+#: Number of candidates that are tried from the least one on; objects of games are smaller.
+MAX_TRIED = 2**16
+
+Sought = tuple[str, CodeOffset]
+"""Name and fact of a code offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seeker:
+    """A base or a code offset that is found by a pattern.
+
+    Attributes:
+        place: Its place in the profile.
+        pick: Index of the match that it uses.
+        lead: Number of wildcards before the core of its pattern.
+        length: Length of its pattern.
+    """
+
+    place: str
+    pick: int
+    lead: int
+    length: int
+
+
+@dataclass(eq=False, slots=True)
+class Wanted:
+    """A pattern without the wildcards at its ends, and the facts that use it.
+
+    Attributes:
+        core: The pattern from its first fixed bit to its last.
+        seekers: The facts that use it.
+        n_copies: Number of matches that are needed.
+        only: Place of a fact that allows only one match, or "".
+        matches: Block and position in it of each match of the core, in ascending order.
+    """
+
+    core: Pattern
+    seekers: list[Seeker] = field(default_factory=list)
+    n_copies: int = 1
+    only: str = ""
+    matches: list[tuple[Block, int]] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """Code for one pattern. Positions are relative to the start of its core.
+
+    Attributes:
+        owner: Place in the profile of the base that it was generated for.
+        core: Its fixed bits.
+        low: Position of its first byte, at most 0, as patterns may begin with wildcards.
+        high: Position after its last byte.
+        space: The memory around it, for bases that are relative to the match itself.
+        operands: Memory that the displacement at a position refers to. Its origin is the position at which a
+            displacement of 0 would have to end for the instruction to refer to it.
+        numbers: Bytes of the code offset at a position.
+    """
+
+    owner: str
+    core: Pattern
+    low: int
+    high: int
+    space: Space
+    operands: dict[int, Space] = field(default_factory=dict)
+    numbers: dict[int, bytes] = field(default_factory=dict)
+
+    def operand(self, position: int, owner: str) -> Space:
+        """Return the memory that a displacement refers to.
+
+        Raises:
+            LayoutError: Its bytes are fixed, or overlap another displacement.
+        """
+        if position not in self.operands:
+            masks = [self.core.masks[i] for i in range(position, position + 4) if 0 <= i < len(self.core)]
+            near = [other for other in self.operands if abs(other - position) < DISPLACEMENT_SIZE]
+            near += [at for at, data in self.numbers.items() if -len(data) < at - position < DISPLACEMENT_SIZE]
+            if any(masks) or near:
+                raise LayoutError(
+                    f"has its displacement where {self.owner} fixes the bytes; make one of the patterns longer",
+                    place=owner,
+                    other=self.owner,
+                )
+            self.operands[position] = Space(owner)
+        return self.operands[position]
+
+    def fits(self, position: int, data: bytes) -> bool:
+        """Return whether these bytes are possible: they have to equal all bits that the pattern or a number fixes."""
+        for i, byte in enumerate(data, start=position):
+            mask, value = (self.core.masks[i], self.core.values[i]) if 0 <= i < len(self.core) else (0, 0)
+            others = [other[i - at] for at, other in self.numbers.items() if at <= i < at + len(other)]
+            if byte & mask != value or any(other != byte for other in others):
+                return False
+        return True
+
+
+class CodePlan:
+    """The blocks, and the match in them for each base and each code offset.
+
+    Args:
+        profile: The profile with the patterns.
+
+    Attributes:
+        wanted: The patterns; a pattern that may contain others comes before them.
+        blocks: In ascending order of their addresses.
+        matches: Block and position of the match of each fact with a pattern, by its place in the profile.
+
+    Raises:
+        LayoutError: A pattern that must match once also matches inside several others, or has a pick.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.blocks: list[Block] = []
+        self.matches: dict[str, tuple[Block, int]] = {}
+        self.wanted = sorted(_wanted(profile), key=lambda one: (-len(one.core), -_n_bits(one.core)))
+        for one in self.wanted:
+            self._place(one)
+        order = {id(block): index for index, block in enumerate(self.blocks)}
+        for one in self.wanted:
+            one.matches.sort(key=lambda match: (order[id(match[0])], match[1]))
+            for seeker in one.seekers:
+                block, position = one.matches[seeker.pick]
+                start = position - seeker.lead
+                block.low, block.high = min(block.low, start), max(block.high, start + seeker.length)
+                self.matches[seeker.place] = (block, start)
+        for block in self.blocks:
+            block.space.claim(Claim(block.low, block.high - block.low, "code", "its code", block.owner))
+
+    def _place(self, one: Wanted) -> None:
+        """Find the matches of a pattern in the existing blocks; add blocks for the missing ones."""
+        one.matches = [(block, shift) for block in self.blocks for shift in _forced(one.core, block.core)]
+        place = one.seekers[0].place
+        if one.only and len(one.matches) > 1:
+            holders = [block.owner for block, _ in one.matches]
+            raise LayoutError(
+                f"must match once, but the code of {' and '.join(holders)} also matches it; give it a pick, "
+                f"or make its pattern longer",
+                place=one.only,
+                other=holders[0],
+            )
+        for _ in range(one.n_copies - len(one.matches)):
+            block = Block(place, one.core, 0, len(one.core), Space(f"the code of {place}"))
+            self.blocks.append(block)
+            one.matches.append((block, 0))
+
+
+def _wanted(profile: Profile) -> list[Wanted]:
+    """Return the patterns of a profile; patterns that differ only by wildcards at their ends are merged."""
+    found: dict[Pattern, Wanted] = {}
+    picked: dict[Pattern, str] = {}
+    for place, fact in _facts(profile):
+        pattern = Pattern.parse(fact.pattern)
+        core, lead = _trimmed(pattern)
+        one = found.setdefault(core, Wanted(core))
+        one.seekers.append(Seeker(place, fact.pick or 0, lead, len(pattern)))
+        _count(one, place, fact.pick)
+        if fact.pick:
+            picked[core] = place
+        if one.only and core in picked:
+            raise LayoutError(
+                f"must match once, but {picked[core]} picks a later match of the same pattern",
+                place=one.only,
+                other=picked[core],
+            )
+    return list(found.values())
+
+
+def _facts(profile: Profile) -> Iterator[tuple[str, Base | CodeOffset]]:
+    """Yield the facts with a pattern, with their places."""
+    yield from ((join_place("bases", name), base) for name, base in profile.bases.items() if base.pattern)
+    yield from ((join_place("code_offsets", name), one) for name, one in profile.code_offsets.items())
+
+
+def _count(one: Wanted, place: str, pick: int | None) -> None:
+    """Update the number of matches that the facts need."""
+    if pick is None:
+        one.only = one.only or place
+    elif pick >= MAX_COPIES:
+        raise LayoutError(f"is {pick}; the maximum is {MAX_COPIES - 1}", place=f"{place}.pick")
+    one.n_copies = max(one.n_copies, (pick or 0) + 1)
+
+
+def _trimmed(pattern: Pattern) -> tuple[Pattern, int]:
+    """Return a pattern without the wildcards at its ends, and the number of those at its start."""
+    fixed = [i for i, mask in enumerate(pattern.masks) if mask]
+    first, last = fixed[0], fixed[-1] + 1
+    return Pattern(pattern.values[first:last], pattern.masks[first:last]), first
+
+
+def _n_bits(pattern: Pattern) -> int:
+    return sum(mask.bit_count() for mask in pattern.masks)
+
+
+def _forced(inner: Pattern, outer: Pattern) -> Iterator[int]:
+    """Yield the positions in one pattern at which each of its matches necessarily contains a match of another."""
+    for shift in range(len(outer) - len(inner) + 1):
+        values, masks = outer.values[shift : shift + len(inner)], outer.masks[shift : shift + len(inner)]
+        if all(
+            mask & have == mask and value == bits & mask
+            for value, mask, bits, have in zip(inner.values, inner.masks, values, masks, strict=True)
+        ):
+            yield shift
+
+
+def put_numbers(plan: CodePlan, profile: Profile, given: Mapping[str, int], attempt: int) -> dict[str, int]:
+    """Choose a number for each code offset.
+
+    Args:
+        plan: The code; the numbers become part of its blocks.
+        profile: The profile with the code offsets.
+        given: Required values of some code offsets.
+        attempt: Index into the possible numbers, because some of them conflict with other facts.
+
+    Returns:
+        The value of each code offset as it will be found.
+
+    Raises:
+        LayoutError: No number is possible.
+    """
+    places: dict[tuple[int, int], tuple[Block, int, list[Sought]]] = {}
+    for name, fact in profile.code_offsets.items():
+        block, start = plan.matches[join_place("code_offsets", name)]
+        at = start + fact.at
+        places.setdefault((id(block), at), (block, at, []))[2].append((name, fact))
+    found: dict[str, int] = {}
+    for block, at, sought in places.values():
+        possible = _possible(block, at, sought, given)
+        number = possible[attempt % len(possible)]
+        # The longest number contains the bytes of the others.
+        block.numbers[at] = max((_stored(number, fact) for _, fact in sought), key=len)
+        found |= {name: number + fact.adjust for name, fact in sought}
+    return found
+
+
+def _possible(block: Block, at: int, sought: Sequence[Sought], given: Mapping[str, int]) -> list[int]:
+    """Return the numbers that are possible at a position, multiples of the alignment first."""
+    low = max(max(fact.range[0], given.get(name, fact.range[0])) - fact.adjust for name, fact in sought)
+    high = min(min(fact.range[1], given.get(name, fact.range[1])) - fact.adjust for name, fact in sought)
+    fit = [number for number in range(low, min(high, low + MAX_TRIED) + 1) if _fits(number, block, at, sought)]
+    if not fit:
+        name, others = sought[0][0], [join_place("code_offsets", name) for name, _ in sought[1:]]
+        raise LayoutError(
+            f"no number in its range{' and in that of ' + others[0] if others else ''} fits the code around it",
+            place=f"{join_place('code_offsets', name)}.range",
+            other=others[0] if others else block.owner,
+        )
+    return sorted(fit, key=lambda number: number % ALIGNMENT != 0)
+
+
+def _fits(number: int, block: Block, at: int, sought: Sequence[Sought]) -> bool:
+    """Return whether the code can contain a number such that all its readers read it."""
+    try:
+        stored = [_stored(number, fact) for _, fact in sought]
+    except OverflowError:
+        return False
+    longest = max(stored, key=len)
+    return all(longest.startswith(data) for data in stored) and block.fits(at, longest)
+
+
+def _stored(number: int, fact: CodeOffset) -> bytes:
+    return number.to_bytes(N_BYTES[fact.type], "little", signed=fact.type[0] == "i")

@@ -1,0 +1,212 @@
+"""The panda3d window, opened with the parts of panda3d that the game needs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from panda3d.core import (
+    ButtonThrower,
+    Camera,
+    DataGraphTraverser,
+    EventQueue,
+    Filename,
+    FrameBufferProperties,
+    GraphicsEngine,
+    GraphicsPipe,
+    InputDevice,
+    InputDeviceManager,
+    InputDeviceNode,
+    MouseAndKeyboard,
+    NodePath,
+    WindowProperties,
+)
+
+from soulslab.arena.window.gamepad import PAD_PREFIX, PadState
+from soulslab.arena.window.renderer import no_display, open_pipe
+from soulslab.arena.window.settings import WindowSettings
+from soulslab.errors import WindowError
+
+#: Prefix of the events that report the position of a key, regardless of the character that it types.
+_PLACE_PREFIX = "raw-"
+_WINDOW_EVENT = "window-event"
+
+
+class ButtonEvent(msgspec.Struct, frozen=True):
+    """Press or release of a key, mouse button or pad button, with panda3d's name; keys are named by position."""
+
+    name: str
+    is_press: bool
+
+
+class Window:
+    """A window with a scene, and its input events.
+
+    Args:
+        settings: Its size and title, and the renderer.
+
+    Attributes:
+        root: Root node of the scene.
+        camera: Camera of the scene.
+        has_focus: Whether the window has the keyboard focus.
+        size_px: Present width and height.
+
+    Raises:
+        DisplayError: There is no display.
+    """
+
+    def __init__(self, settings: WindowSettings) -> None:
+        self._engine = GraphicsEngine.getGlobalPtr()
+        self._size_px = settings.size_px
+        properties = WindowProperties()
+        properties.setSize(*settings.size_px)
+        properties.setOrigin(0, 0)
+        properties.setTitle(settings.title)
+        buffers = FrameBufferProperties()
+        buffers.setRgbColor(True)
+        buffers.setDepthBits(16)
+        buffers.setBackBuffers(1)
+        pipe = open_pipe(settings.renderer)
+        window: Any = self._engine.makeOutput(pipe, "arena", 0, buffers, properties, GraphicsPipe.BFRequireWindow)
+        if window is None:
+            raise no_display(settings.renderer)
+        self._window = window
+        self._pipe = pipe
+        self.root = NodePath("root")
+        self.camera = self.root.attachNewNode(Camera("camera"))
+        self._window.setClearColor((0.5, 0.55, 0.6, 1.0))
+        self._window.makeDisplayRegion().setCamera(self.camera)
+        self._window.setWindowEvent(_WINDOW_EVENT)
+        self._input = _Input(window)
+        self.has_focus = False
+        self.size_px = (0, 0)
+        self._engine.openWindows()
+        # panda3d 1.10.16 corrupts the heap when it frees tinydisplay's state, so this reference keeps it alive.
+        window.getGsg().ref()
+        self._follow()
+        if settings.is_fullscreen:
+            self.toggle_fullscreen()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the window has not been closed.
+
+        panda3d does not detect that another program destroys the window (XDestroyWindow), which desktops do not do:
+        it treats the window as minimised, and the game continues. A session does detect it (`WindowGoneError`).
+        """
+        return not self._window.isClosed()
+
+    @property
+    def driver(self) -> str:
+        """Vendor and renderer that the driver reports."""
+        facts: Any = self._window.getGsg()
+        return f"{facts.getDriverVendor()} {facts.getDriverRenderer()}".strip()
+
+    def events(self) -> list[ButtonEvent]:
+        """Return the input events since the last call, without drawing."""
+        # panda3d processes X events only in a frame; one without an active window draws nothing and takes 3 us.
+        self._window.setActive(False)
+        self._engine.renderFrame()
+        self._window.setActive(True)
+        found, has_changed = self._input.take()
+        if has_changed:
+            self._follow()
+        return found
+
+    def pads(self) -> list[PadState]:
+        """Return the positions of the sticks and triggers of each pad."""
+        return self._input.pads()
+
+    def draw(self) -> None:
+        """Draw the scene."""
+        self._engine.renderFrame()
+        self._engine.flipFrame()
+
+    def toggle_fullscreen(self) -> None:
+        """Enter or leave full screen."""
+        properties = WindowProperties()
+        is_full = self._window.getProperties().getFullscreen()
+        properties.setFullscreen(not is_full)
+        screen_px = (self._pipe.getDisplayWidth(), self._pipe.getDisplayHeight())
+        properties.setSize(*(self._size_px if is_full else screen_px))
+        properties.setOrigin(0, 0)
+        self._window.requestProperties(properties)
+
+    def save_screenshot(self, folder: Path) -> Path:
+        """Save the present picture to a folder, with the time as its name; return its path.
+
+        Raises:
+            WindowError: It cannot be written.
+        """
+        path = folder / f"arena_{datetime.now():%Y-%m-%d_%H-%M-%S-%f}.png"
+        if not self._window.saveScreenshot(Filename.fromOsSpecific(str(path))):
+            raise WindowError(f"the screenshot cannot be written to {path}; start the game in a writable folder")
+        return path
+
+    def close(self) -> None:
+        """Close the window; a second call does nothing."""
+        self._engine.removeAllWindows()
+
+    def _follow(self) -> None:
+        """Update size and focus from the window's properties."""
+        properties = self._window.getProperties()
+        self.has_focus = properties.getForeground()
+        self.size_px = (properties.getXSize(), properties.getYSize())
+        if all(self.size_px):
+            self.camera.node().getLens().setAspectRatio(self.size_px[0] / self.size_px[1])
+
+
+class _Input:
+    """Input of keyboard, mouse and pads."""
+
+    def __init__(self, window: Any) -> None:
+        self._data = NodePath("data")
+        keyboard = self._data.attachNewNode(MouseAndKeyboard(window, 0, "keyboard"))
+        keyboard.attachNewNode(ButtonThrower("buttons"))
+        self._devices = InputDeviceManager.getGlobalPtr()
+        self._pads: dict[Any, NodePath] = {}
+        self._traverser = DataGraphTraverser()
+        self._queue = EventQueue.getGlobalEventQueue()
+
+    def take(self) -> tuple[list[ButtonEvent], bool]:
+        """Return the button events, and whether the properties of the window changed."""
+        self._devices.update()
+        self._find_pads()
+        self._traverser.traverse(self._data.node())
+        found, has_changed = [], False
+        while not self._queue.isQueueEmpty():
+            name = self._queue.dequeueEvent().getName()
+            if name == _WINDOW_EVENT:
+                has_changed = True
+            elif name.startswith((_PLACE_PREFIX, PAD_PREFIX, "mouse", "wheel")):
+                name = name.removeprefix(_PLACE_PREFIX)
+                is_release = name.endswith("-up") and name != "-up"
+                found.append(ButtonEvent(name.removesuffix("-up") if is_release else name, not is_release))
+        return found, has_changed
+
+    def pads(self) -> list[PadState]:
+        """Return the positions of the axes of the pads."""
+        axis = InputDevice.Axis
+        return [
+            PadState(
+                right=pad.findAxis(axis.left_x).value,
+                forward=pad.findAxis(axis.left_y).value,
+                left_trigger=pad.findAxis(axis.left_trigger).value,
+                right_trigger=pad.findAxis(axis.right_trigger).value,
+            )
+            for pad in self._pads
+        ]
+
+    def _find_pads(self) -> None:
+        """Open pads that were plugged in and close pads that were removed."""
+        here = set(self._devices.getDevices(InputDevice.DeviceClass.gamepad))
+        for pad in here - self._pads.keys():
+            node = self._data.attachNewNode(InputDeviceNode(pad, pad.name))
+            thrower = ButtonThrower("pad")
+            thrower.setPrefix(PAD_PREFIX)
+            node.attachNewNode(thrower)
+            self._pads[pad] = node
+        for pad in self._pads.keys() - here:
+            self._pads.pop(pad).removeNode()
