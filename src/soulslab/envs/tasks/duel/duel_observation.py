@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from soulslab.arena.duel_state import DUEL_FIELDS
 from soulslab.arena.features import features_of_state
-from soulslab.arena.relative_features import relative_of_state
 from soulslab.arena.records import Record
+from soulslab.arena.relative_features import relative_of_state
 from soulslab.envs.spaces import FIELD_KINDS, ROW_NAMES, DuelLimits, fields_space, row_space
 from soulslab.envs.tasks.duel.duel_scenario import Scenario
 from soulslab.envs.tasks.process.process_settings import Pixels
