@@ -349,7 +349,7 @@ def read_frame(path: Path, step: int) -> Pixels:
         file = reader.read(path, partial(_frame_unreadable, path, step), only=["frames"], rows=(step, step + 1))
     frames = file.items["frames"].values
     if frames is None or len(frames) != 1 or frames.dtype != np.uint8 or frames.ndim != _FRAME_AXES:
-        raise _frame_unreadable(path, step, "there is none")
+        raise _frame_unreadable(path, step, "the file does not contain it")
     frame: Pixels = frames[0]
     return frame
 

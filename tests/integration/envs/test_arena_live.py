@@ -38,7 +38,7 @@ def test_the_same_fight_as_in_the_simulator(judge, observation, skip_locked):
     check_fight(live, sim, 3)
 
 
-@pytest.mark.parametrize(("boss", "phase"), [("trickster", "2"), ("own.toml", "1")])
+@pytest.mark.parametrize(("boss", "phase"), [("own.toml", "1"), pytest.param("trickster", "2", marks=pytest.mark.long)])
 def test_the_same_fight_against_other_bosses(boss, phase, tmp_path, monkeypatch):
     # The boss file is relative to the working directory; the game starts in another folder.
     monkeypatch.chdir(tmp_path)

@@ -246,7 +246,7 @@ WRONG_FUNCTIONS = {
     "an attribute that does not exist": (lambda step: step.befor, "'befor'; did you mean 'before'?"),
     "the arguments of EldenGym": (lambda _obs, _info, _prev_info=None: 0.0, "must take one argument, a Transition"),
     "a single number": (lambda step: step.after["player_hp"].sum(), "must return an array of shape (1,), one reward"),
-    "an error of its own": (lambda _: 1 / 0, "ZeroDivisionError"),
+    "another error": (lambda _: 1 / 0, "ZeroDivisionError"),
     "nothing": (lambda _: None, "<lambda> "),
     "a word": (lambda _: "much", "must return an array of 1 numbers"),
     "a table": (lambda _: {"a": 1}, "must return an array of 1 numbers"),

@@ -1,4 +1,4 @@
-"""From what an agent gives to one of the 20 actions and to keys."""
+"""Conversion of the agent's actions to one of the 20 actions and to keys."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def chosen(*names, freedom=FREE):
 
 
 @given(st.integers(0, N_ACTIONS - 1), freedoms)
-def test_a_number_is_an_action_if_it_is_open(number, freedom):
+def test_a_number_is_an_action_if_it_is_allowed(number, freedom):
     mask = np.zeros(N_ACTIONS, np.bool_)
     n_open = freedom.write(mask)
     assert n_open == mask.sum()
@@ -37,7 +37,7 @@ def test_a_number_is_an_action_if_it_is_open(number, freedom):
 
 
 @given(downs, freedoms)
-def test_any_buttons_come_to_an_action_that_is_open(down, freedom):
+def test_any_buttons_map_to_an_allowed_action(down, freedom):
     actions = Actions("multi_binary")
     choice = actions.choose(np.array(down, np.int8), freedom)
     assert freedom.allows(choice.action)
@@ -47,7 +47,7 @@ def test_any_buttons_come_to_an_action_that_is_open(down, freedom):
     assert Actions("continuous").choose(np.array(down, np.float32), freedom) == choice
 
 
-def test_which_of_several_buttons_counts():
+def test_priority_of_several_buttons():
     assert chosen() == ("nothing", False)
     assert chosen("forward", "right") == ("forward+right", False)
     assert chosen("forward", "backward", "left") == ("left", False)
@@ -72,7 +72,7 @@ def test_the_threshold_of_continuous_actions():
 @pytest.mark.parametrize(
     "action", [3, [1, 0], [2] * 8, [-1] * 8, ["a"] * 8, [[1], [1, 2]], None, [np.nan] * 8], ids=str
 )
-def test_what_is_no_button(mode, action):
+def test_invalid_buttons(mode, action):
     with pytest.raises(InvalidActionError, match="is not in"):
         Actions(mode).choose(action, FREE)
 

@@ -1,4 +1,4 @@
-"""Demo episodes: fights from their first tick to their end, with nothing changed in the game."""
+"""Demo episodes: complete fights without changes to the game."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from soulslab.errors import ResetFailedError
 from support.live_duel import LiveDuel, profile_without
 
 KEYLESS = {"keys": ("restart",)}
-#: What the real games tell of themselves.
+#: Quantities that the real games do not have.
 BARE = {
     "quantities": ("game.stage", "fight.number", "fight.tick", "fight.seed", "fight.next_seed", "phase"),
     "keys": ("restart",),
@@ -21,7 +21,7 @@ def demo(live, **changes):
     return DemoEpisode(live.scenario, EpisodeSettings(**changes))
 
 
-def test_every_episode_begins_at_the_first_tick_of_a_fight_of_its_own():
+def test_every_episode_begins_at_the_first_tick_of_a_new_fight():
     live = LiveDuel()
     episode = demo(live)
     for number in (2, 3, 4):
@@ -51,7 +51,7 @@ def test_the_same_seed_gives_the_same_fight():
     assert first.b_x != other.b_x
 
 
-def test_games_that_were_just_started_do_not_fight_the_same():
+def test_newly_started_games_have_different_fights():
     rngs = [np.random.default_rng(i) for i in (1, 2)]
     lives = [LiveDuel(), LiveDuel()]
     for live, rng in zip(lives, rngs, strict=True):
@@ -76,7 +76,7 @@ def test_the_end_of_a_fight(stage, less):
     assert episode.log.n_game_restarts == 0
 
 
-def test_the_first_phase_alone_ends_where_the_second_would_begin():
+def test_an_episode_of_phase_1_ends_with_the_change_of_phase():
     live = LiveDuel(profile_without(**BARE), phase="1")
     episode = demo(live, phase="1")
     live.begin(episode)
@@ -84,7 +84,7 @@ def test_the_first_phase_alone_ends_where_the_second_would_begin():
     assert episode.verdict(live.look(episode)) == "won"
 
 
-def test_without_the_key_a_fight_that_goes_on_is_left_by_a_restart():
+def test_without_the_restart_key_a_running_fight_is_left_by_a_restart():
     live = LiveDuel(profile_without(**KEYLESS))
     episode = demo(live)
     live.begin(episode)
@@ -113,7 +113,7 @@ def test_a_reset_while_the_game_loads():
         assert episode.log.n_game_restarts == 0
 
 
-def test_a_game_that_does_not_heed_its_keys():
+def test_a_game_that_ignores_its_keys():
     live = LiveDuel()
     live.arena.is_deaf = live.arena.fight.no_attack = True
     episode = demo(live, max_retries=2)
@@ -129,7 +129,7 @@ def test_a_game_that_does_not_heed_its_keys():
 
 
 @pytest.mark.parametrize("fault", ["is_alive", "is_stalled"])
-def test_a_game_that_failed_is_started_again(fault):
+def test_a_failed_game_is_restarted(fault):
     live = LiveDuel()
     episode = demo(live)
     live.begin(episode)

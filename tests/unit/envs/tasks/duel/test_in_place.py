@@ -1,4 +1,4 @@
-"""Episodes within one fight of the game: health that we count, places, phases, and what can go wrong."""
+"""Episodes in place, within one fight of the game: counted health, positions, phases, and failures."""
 
 import math
 
@@ -16,7 +16,7 @@ from soulslab.errors import ResetFailedError
 from soulslab.siphon.session import Step
 from support.live_duel import LiveDuel, profile_without
 
-#: What the real games do not have.
+#: Quantities that the real games do not have.
 BARE = {
     "quantities": (
         *("game.stage", "fight.number", "fight.tick", "fight.seed", "fight.next_seed", "phase"),
@@ -32,7 +32,7 @@ def in_place(live, **changes):
 
 
 def fought(live, n=40, **changes):
-    """Return an episode that has begun, after some decisions of it."""
+    """Return an episode after some decisions."""
     episode = in_place(live, **changes)
     live.begin(episode)
     for _ in range(n):
@@ -43,7 +43,7 @@ def fought(live, n=40, **changes):
 
 
 def check_start(live, episode, state):
-    """Both stand where they start, locked on each other, in full health, and nothing is held."""
+    """Check that both fighters are at their start poses, locked on, with full health, and that no key is held."""
     fight, scenario = live.arena.fight, live.scenario
     start = scenario.player_pose if episode.start_pose < 0 else scenario.player_poses_random[episode.start_pose]
     reach = 0.2 if episode.start_pose < 0 else JITTER_M * math.sqrt(2) + 0.2
@@ -59,7 +59,7 @@ def check_start(live, episode, state):
 
 
 @GAMES
-def test_a_reset_puts_both_back_without_another_fight(less):
+def test_a_reset_moves_both_fighters_back_without_a_new_fight(less):
     live = LiveDuel(profile_without(**less))
     episode = fought(live)
     for _ in range(3):
@@ -72,7 +72,7 @@ def test_a_reset_puts_both_back_without_another_fight(less):
     assert episode.log.n_game_restarts == episode.log.n_retries == 0
 
 
-def test_the_start_is_drawn_with_a_jitter():
+def test_the_start_pose_has_random_jitter():
     live = LiveDuel()
     rng = np.random.default_rng(3)
     starts = [draw_start(live.scenario, rng, is_random=True) for _ in range(200)]
@@ -89,11 +89,11 @@ def test_the_start_is_drawn_with_a_jitter():
 
 
 @pytest.mark.parametrize("unknown", [("player_pose",), ("boss_pose",), ("player_pose", "boss_pose")])
-def test_whose_start_is_not_known_stays_where_it_is(unknown):
+def test_a_fighter_without_a_start_pose_is_not_moved(unknown):
     live = LiveDuel()
     live.scenario = msgspec.structs.replace(live.scenario, **dict.fromkeys(unknown), player_poses_random=())
     episode = in_place(live)
-    live.begin(episode)  # the first one is another fight, with a seed
+    live.begin(episode)  # the first reset begins a new fight, with a seed
     for who, place in (("player", (150.0, 600.0)), ("boss", (140.0, 585.0))):
         live.game.write({f"{who}.position": np.array((*place, live.scenario.floor_m))})
     live.begin(episode)
@@ -101,7 +101,7 @@ def test_whose_start_is_not_known_stays_where_it_is(unknown):
     starts["boss_pose"] = (live.duel.b_x, live.duel.b_y), (140.0, 585.0)
     for name, (place, before) in starts.items():
         known = getattr(live.scenario, name)
-        # Before it rests the boss may walk some way.
+        # The boss may walk before it rests.
         assert math.dist(place, known[:2] if known else before) < (0.5 if known else 8.0)
     assert (live.duel.p_hp, live.duel.lock_on) == (live.scenario.player_max_hp, 1)
 
@@ -117,7 +117,7 @@ def test_random_starts_follow_the_seed():
     assert starts[0] == starts[2] != starts[1]
 
 
-def test_a_seed_makes_the_whole_episode_the_same():
+def test_a_seed_determines_the_complete_episode():
     live = LiveDuel()
     episode = in_place(live)
 
@@ -134,8 +134,8 @@ def test_a_seed_makes_the_whole_episode_the_same():
 
 @pytest.mark.parametrize("who", ["player", "boss"])
 @GAMES
-def test_losses_are_counted_while_the_game_s_health_is_topped_up(who, less):
-    """Blow after blow, until the count is at its end; the game's own fight goes on."""
+def test_losses_are_counted_while_the_health_is_restored(who, less):
+    """Many blows, until the counted health is 0; the fight of the game continues."""
     live = LiveDuel(profile_without(**less))
     episode = in_place(live, phase="1")
     before = live.begin(episode)
@@ -153,15 +153,15 @@ def test_losses_are_counted_while_the_game_s_health_is_topped_up(who, less):
     assert live.duel[record] > goal + blow
 
 
-def test_a_blow_that_would_have_killed_has():
+def test_a_deadly_blow_counts_as_a_death():
     live = LiveDuel()
     episode = fought(live, n=1)
-    live.duel.p_hp = 1.0  # where the game stops, as the player cannot die
+    live.duel.p_hp = 1.0  # the lowest health in the game, because the player cannot die
     state = live.look(episode)
     assert (state.player_hp, episode.verdict(state)) == (0.0, "lost")
 
 
-def test_a_game_whose_player_dies_all_the_same_loses_the_episode_and_comes_round():
+def test_a_death_in_the_game_loses_the_episode_and_the_reset_recovers():
     live = LiveDuel(profile_without(**BARE))
     episode = fought(live, n=1)
     live.duel.p_hp = 0.0
@@ -171,7 +171,7 @@ def test_a_game_whose_player_dies_all_the_same_loses_the_episode_and_comes_round
     assert episode.log.n_respawns == 1
 
 
-def test_where_time_runs_on_little_is_topped_up():
+def test_in_real_time_only_low_health_is_restored():
     live = LiveDuel()
     episode = fought(live, n=1)
     live.arena.fight.no_attack = True
@@ -188,7 +188,7 @@ def test_where_time_runs_on_little_is_topped_up():
     assert (live.duel.p_hp, live.duel.b_hp) == (live.scenario.player_max_hp, live.scenario.boss_max_hp)
 
 
-def test_what_heals_is_counted_too_but_not_what_was_topped_up():
+def test_healing_is_counted_but_restored_health_is_not():
     live = LiveDuel()
     episode = fought(live, n=1)
     live.arena.fight.no_attack = True
@@ -204,7 +204,7 @@ def test_what_heals_is_counted_too_but_not_what_was_topped_up():
 
 
 def hurt_boss_down(live, episode):
-    """Take the first phase's health, and play until the second has begun; return the states."""
+    """Remove the health of the first phase, and play until the second has begun; return the states."""
     states = []
     for _ in range(200):
         live.duel.b_hp = max(live.duel.b_hp - 60, live.scenario.phase_two_hp if live.duel.phase == 1 else 1)
@@ -233,7 +233,7 @@ def test_both_phases():
 
 
 @pytest.mark.parametrize("keys", [(), ("restart",)])
-def test_the_first_phase_is_only_to_be_had_in_another_fight(keys):
+def test_the_first_phase_needs_a_new_fight(keys):
     live = LiveDuel(profile_without(keys=keys))
     episode = in_place(live)
     live.begin(episode)
@@ -246,7 +246,7 @@ def test_the_first_phase_is_only_to_be_had_in_another_fight(keys):
     assert episode.log.n_game_restarts == 0
 
 
-def test_a_change_of_phase_that_was_on_its_way_is_noticed():
+def test_a_change_of_phase_that_has_begun_is_detected():
     live = LiveDuel()
     episode = in_place(live)
     live.begin(episode)
@@ -277,19 +277,19 @@ def test_the_second_phase_alone(less):
         live.look(episode, 1.0, ("forward",))
 
 
-def test_the_forcing_health_brings_the_second_phase_and_survives_a_blow():
+def test_the_forcing_health_starts_the_second_phase_and_survives_a_blow():
     live = LiveDuel()
     assert 300 < forcing_hp(live.scenario) < live.scenario.phase_two_hp
 
 
 @pytest.mark.parametrize("keys", [(), ("restart",)])
-def test_a_change_that_nobody_saw_is_followed_by_another_fight(keys):
+def test_an_unobserved_change_of_phase_is_followed_by_a_new_fight(keys):
     live = LiveDuel(profile_without(quantities=("phase",), keys=keys))
     episode = in_place(live)
     live.begin(episode)
     live.duel.b_hp = live.scenario.phase_two_hp
     live.look(episode, 1 / 60)
-    live.game.session.clock.advance(10.0)  # nobody looks, as between two episodes
+    live.game.session.clock.advance(10.0)  # without reads, as between two episodes
     assert live.duel.phase == 2
     number = live.arena.fight.n_fights
     check_start(live, episode, live.begin(episode))
@@ -298,7 +298,7 @@ def test_a_change_that_nobody_saw_is_followed_by_another_fight(keys):
 
 
 @pytest.mark.parametrize("is_forcing", [False, True])
-def test_a_boss_that_dies_in_the_game_is_beaten_and_not_brought_back(is_forcing):
+def test_a_boss_that_dies_in_the_game_is_beaten_and_not_revived(is_forcing):
     live = LiveDuel(profile_without(quantities=("game.stage", "fight.number", "fight.tick"), keys=("restart",)))
     episode = in_place(live)
     live.begin(episode)
@@ -306,7 +306,7 @@ def test_a_boss_that_dies_in_the_game_is_beaten_and_not_brought_back(is_forcing)
         live.duel.b_hp = live.scenario.phase_two_hp
         live.look(episode, 0.0)
         assert live.arena.fight.duel.b_hp < live.scenario.phase_two_hp
-    # A blow is greater than what was left; the fight's own rules know no such blow in the first phase.
+    # The blow exceeds the remaining health, which the rules of the fight do not allow in the first phase.
     live.duel.phase, live.duel.b_hp = 2, 0.0
     state = live.look(episode, 0.0)
     assert episode.verdict(state) == "won"
@@ -316,7 +316,7 @@ def test_a_boss_that_dies_in_the_game_is_beaten_and_not_brought_back(is_forcing)
     assert live.arena.fight.n_fights == number + 1
 
 
-def test_a_boss_that_dies_in_a_reset_is_not_brought_back():
+def test_a_boss_that_dies_in_a_reset_is_not_revived():
     live = LiveDuel()
     live.begin(in_place(live))
     live.duel.b_hp = 0.0
@@ -327,7 +327,7 @@ def test_a_boss_that_dies_in_a_reset_is_not_brought_back():
     assert live.duel.b_hp == live.scenario.boss_max_hp
 
 
-# --- what goes wrong --------------------------------------------------------------------------------------------
+# --- failures ---------------------------------------------------------------------------------------------------
 
 
 def test_a_fall_is_a_loss_and_the_reset_puts_the_player_back():
@@ -342,7 +342,7 @@ def test_a_fall_is_a_loss_and_the_reset_puts_the_player_back():
     assert live.arena.fight.n_fights == number
 
 
-def test_a_step_down_is_no_loss_where_a_fall_need_not_kill():
+def test_a_small_fall_is_not_a_loss():
     live = LiveDuel()
     live.scenario = msgspec.structs.replace(live.scenario, is_fall_deadly=False)
     episode = fought(live, n=1)
@@ -354,7 +354,7 @@ def test_a_step_down_is_no_loss_where_a_fall_need_not_kill():
     assert episode.verdict(live.look(episode, 0.0)) == "lost"
 
 
-def test_a_lock_that_has_no_key_stays_lost():
+def test_without_the_key_a_lost_lock_on_remains_lost():
     live = LiveDuel(profile_without(keys=("lock_on",)))
     episode = fought(live, n=1)
     for _ in range(2 * UNLOCKED_LOOKS):
@@ -364,7 +364,7 @@ def test_a_lock_that_has_no_key_stays_lost():
 
 
 @pytest.mark.parametrize("position", [(1e3, 1e3, -68.8), (142.0, 594.0, 200.0), (142.0, 594.0, -1e3)])
-def test_a_player_that_was_put_out_of_bounds_is_brought_back(position):
+def test_a_player_out_of_bounds_is_moved_back(position):
     live = LiveDuel()
     episode = fought(live, n=1)
     live.game.write({"player.position": np.array(position)})
@@ -372,7 +372,7 @@ def test_a_player_that_was_put_out_of_bounds_is_brought_back(position):
     check_start(live, episode, live.begin(episode))
 
 
-def test_a_lock_that_was_lost_is_asked_for():
+def test_a_lost_lock_on_is_requested():
     live = LiveDuel()
     episode = fought(live, n=1)
     assert episode.presses == ()
@@ -385,7 +385,7 @@ def test_a_lock_that_was_lost_is_asked_for():
     assert episode.presses == ()
 
 
-def test_who_is_pushed_after_the_placing_is_put_back():
+def test_a_fighter_that_is_pushed_after_the_placing_is_moved_back():
     live = LiveDuel()
     episode = fought(live)
     write, n_pushes = live.game.write, []
@@ -404,7 +404,7 @@ def test_who_is_pushed_after_the_placing_is_put_back():
     assert episode.log.n_retries == 0
 
 
-def test_a_boss_that_never_rests_is_left():
+def test_a_boss_that_never_rests_is_left_by_a_new_fight():
     live = LiveDuel()
     episode = fought(live, n=1)
     tick, fight = live.arena.fight.tick, live.arena.fight
@@ -435,7 +435,7 @@ def test_a_reset_while_the_game_loads_waits_for_it():
 
 
 @pytest.mark.parametrize("fault", ["is_alive", "is_stalled"])
-def test_a_game_that_failed_is_started_again(fault):
+def test_a_failed_game_is_restarted(fault):
     live = LiveDuel()
     episode = fought(live, n=5)
     setattr(live.arena, fault, fault == "is_stalled")
@@ -444,7 +444,7 @@ def test_a_game_that_failed_is_started_again(fault):
     assert live.game.session.info.n_starts == 2
 
 
-def test_what_cannot_be_reached_says_everything():
+def test_the_error_of_a_failed_reset_has_all_reasons():
     live = LiveDuel()
     episode = in_place(live, max_retries=1)
     started = live.arena
@@ -457,7 +457,7 @@ def test_what_cannot_be_reached_says_everything():
     assert live.game.holder.is_lost
 
 
-def test_what_was_held_is_let_go():
+def test_held_keys_are_released():
     live = LiveDuel()
     episode = fought(live, n=1)
     assert live.arena.fight.no_death

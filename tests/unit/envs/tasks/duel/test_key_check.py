@@ -1,4 +1,4 @@
-"""Keys that do nothing are found before the first episode."""
+"""The check that each key has an effect, before the first episode."""
 
 import numpy as np
 import pytest
@@ -11,13 +11,13 @@ from support.live_env import live_env
 
 
 def bind(arena, **keys):
-    """Have a game listen to other keys than its profile says."""
+    """Bind the keys of a game differently from its profile."""
     own = {name: key for key, name in arena._buttons.items()} | keys
     arena._buttons = {key: name for name, key in own.items()}
 
 
 def checked(keys=None, **options):
-    """Return an environment that checks its keys, whose game may listen to others."""
+    """Return an environment that checks its keys, with a game whose bindings may differ."""
     env = live_env(check_keys=True, **options)
     fights = env.fights
 
@@ -31,7 +31,7 @@ def checked(keys=None, **options):
 
 
 @pytest.mark.parametrize("episodes", ["demo", "in_place"])
-def test_keys_that_are_right_pass_once_and_leave_the_first_episode_as_it_is(episodes):
+def test_correct_keys_are_checked_once_without_effect_on_the_episode(episodes):
     env, plain = checked(episodes=episodes, random_pose=True), live_env(episodes=episodes, random_pose=True)
     ours, theirs = env.reset(seed=5)[0], plain.reset(seed=5)[0]
     if episodes == "demo":
@@ -51,20 +51,20 @@ def test_keys_that_are_right_pass_once_and_leave_the_first_episode_as_it_is(epis
     ("button", "key"),
     [("forward", "Z"), ("left", "F1"), ("roll", "ENTER"), ("light_attack", "X"), ("parry", "TAB")],
 )
-def test_a_key_that_is_bound_otherwise_is_named(button, key, episodes):
+def test_the_error_names_a_key_with_another_binding(button, key, episodes):
     env = checked({button: key}, episodes=episodes)
     own = env.profile.keys[button]
     with pytest.raises(EnvironmentUsageError) as caught:
         env.reset(seed=5)
     assert f"keys without an effect in the game: {button} (key {own}). Bind them" in str(caught.value)
     assert "check_keys=False" in str(caught.value)
-    # It is checked again, until it is right.
+    # The check is repeated until the keys are correct.
     bind(env.fights.arena, **{button: own})
     env.reset(seed=5)
     env.step(NOTHING)
 
 
-def test_a_game_that_hears_no_key_at_all_is_told_as_such():
+def test_a_game_that_receives_no_key_has_its_own_error():
     env = checked()
     arena = env.session.arena
     arena.is_deaf = True
@@ -102,7 +102,7 @@ def test_only_the_keys_of_the_actions_are_checked():
     assert env.profile.keys["parry"] not in pressed
 
 
-def test_it_is_a_choice():
+def test_the_check_can_be_turned_off():
     env = live_env()
     env.session.arena.is_deaf = True
     env.reset()

@@ -1,4 +1,4 @@
-"""The state of a duel from readings, also of games that tell less than the built-in one."""
+"""The state of a duel from readings, including games with fewer quantities than the built-in one."""
 
 import math
 
@@ -21,7 +21,7 @@ from soulslab.games.arena import PROFILE_PATH
 from soulslab.siphon.profile import load_profile
 from support.players import script
 
-#: A look is taken each 0.1 s: nothing is known more precisely where the game does not tell.
+#: Time between two reads, which is the accuracy of times that the game does not provide.
 LOOK_S = 0.1
 VITALS = Vitals(load_knight().vitals.hp, load_knight().vitals.sp)
 ROLL_BACK = ACTIONS.index(("backward", "roll"))
@@ -34,7 +34,7 @@ def reader_of(boss, without=()):
 
 
 class Watched:
-    """A fight whose every decision is read; the truth beside it."""
+    """A fight that is read after every decision, with the true state."""
 
     def __init__(self, name="judge", seed=0, without=(), phase="full"):
         self.boss = load_boss(name, list(load_knight().knock_backs))
@@ -64,7 +64,7 @@ class Watched:
 
 
 @pytest.mark.parametrize("boss", boss_names())
-def test_the_state_is_the_simulator_s(boss):
+def test_the_state_equals_that_of_the_simulator(boss):
     watched = Watched(boss, seed=4)
     for state in watched.decisions(4):
         for field in DUEL_FIELDS:
@@ -72,7 +72,7 @@ def test_the_state_is_the_simulator_s(boss):
 
 
 @pytest.mark.parametrize("boss", boss_names())
-def test_walks_and_turns_in_a_row_are_told_but_for_what_comes_between_two_looks(boss):
+def test_consecutive_walks_and_turns_are_detected_except_between_two_reads(boss):
     off_s = []
     for seed in range(6):
         watched = Watched(boss, seed)
@@ -83,7 +83,7 @@ def test_walks_and_turns_in_a_row_are_told_but_for_what_comes_between_two_looks(
     assert np.mean(np.array(off_s) >= LOOK_S) < 0.01
 
 
-def test_where_the_game_does_not_tell_how_long_an_animation_lasts():
+def test_a_game_without_animation_times():
     watched = Watched(without=("player.animation_time", "boss.animation_time"))
     durations = []
     for action in (NOTHING, NOTHING, ROLL_BACK, NOTHING, NOTHING):
@@ -96,7 +96,7 @@ def test_where_the_game_does_not_tell_how_long_an_animation_lasts():
     assert watched.reader.state.player_animation_duration == 0.0
 
 
-def test_where_the_game_does_not_tell_its_phase():
+def test_a_game_without_a_phase():
     watched = Watched(without=("phase",))
     watched.game.duel.b_hp = watched.game.fight.phase_two_hp - 1.0
     watched.game.no_death = True
@@ -114,7 +114,7 @@ def test_where_the_game_does_not_tell_its_phase():
     assert watched.reader.state.phase == 1
 
 
-def test_where_the_game_does_not_tell_its_camera():
+def test_a_game_without_a_camera():
     watched = Watched(without=("camera.position", "camera.direction", "lock_on"))
     for state in watched.decisions(1, 50):
         if watched.truth.lock_on:
@@ -125,14 +125,14 @@ def test_where_the_game_does_not_tell_its_camera():
         assert state.camera_pose[2] == pytest.approx(watched.truth.camera_pose[2])
 
 
-def test_animations_that_nobody_knows():
+def test_unknown_animations():
     watched = Watched()
     read = {name: QUANTITIES[name].get(watched.game) for name in watched.reader.quantities}
     watched.reader.take(read | {"player.animation": "#31", "boss.animation": "Attack1500"}, 1.0)
     assert (watched.reader.state.player_animation, watched.reader.state.boss_animation) == (-1, -1)
 
 
-def test_it_reads_no_more_than_it_needs():
+def test_only_needed_quantities_are_read():
     reader = reader_of(load_boss("judge", list(load_knight().knock_backs)), without=("phase", "game.tick"))
     assert set(NEEDED) < set(reader.quantities)
     assert not {"phase", "game.tick", "player.no_death"} & set(reader.quantities)

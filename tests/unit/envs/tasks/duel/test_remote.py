@@ -1,4 +1,4 @@
-"""A duel whose game is behind a server."""
+"""A duel with a game behind a server."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from support.players import script
 
 @pytest.fixture
 def server():
-    """A server that has the fight."""
+    """A server with the fight."""
     running = serve(FakeArenaSession, ServerOptions(address="127.0.0.1:0"))
     yield running
     running.stop()

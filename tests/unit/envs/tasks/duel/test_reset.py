@@ -1,4 +1,4 @@
-"""The reset's states: limits, keys that are pressed again, retries with reasons, and errors that say all of it."""
+"""The states of a reset: limits, repeated keys, retries with reasons, and errors."""
 
 import pytest
 
@@ -28,19 +28,19 @@ def state(is_reached, **changes):
     return ResetState(is_reached=is_reached, **{**facts, **changes})
 
 
-def test_a_state_that_holds_already_takes_no_time(duel):
+def test_a_state_that_is_already_reached_takes_no_time(duel):
     tick = duel.arena.fight.n_ticks
     seen = reach(duel.game, [state(lambda seen: seen["game.tick"] == tick)], Deadline(9))
     assert seen == {"game.tick": tick}
     assert duel.arena.fight.n_ticks == tick
 
 
-def test_a_state_is_looked_for_at_every_tick(duel):
+def test_a_state_is_checked_at_every_tick(duel):
     seen = reach(duel.game, [state(lambda seen: seen["game.tick"] == 17)], Deadline(9))
     assert seen["game.tick"] == duel.arena.fight.n_ticks == 17
 
 
-def test_states_come_one_after_another(duel):
+def test_states_are_reached_in_order(duel):
     order = []
 
     def passing(name, tick):
@@ -51,7 +51,7 @@ def test_states_come_one_after_another(duel):
     assert duel.arena.fight.n_ticks == 9
 
 
-def test_what_is_not_reached_says_what_was_waited_for_and_what_was_seen(duel):
+def test_the_error_has_the_condition_and_the_last_values(duel):
     waiting = state(lambda _: False, name="lock_on", waits_for="the lock", quantities=("lock_on", "player.position"))
     with pytest.raises(ResetFailedError) as caught:
         reach(duel.game, [waiting], Deadline(9))
@@ -62,18 +62,18 @@ def test_what_is_not_reached_says_what_was_waited_for_and_what_was_seen(duel):
     assert 60 <= duel.arena.fight.n_ticks <= 61
 
 
-def test_wall_time_ends_it_as_well(duel):
+def test_a_state_has_a_limit_in_wall_time(duel):
     with pytest.raises(WaitTimeoutError, match="it \\(state 'x' of the reset\\)"):
         reach(duel.game, [state(lambda _: False, limit_s=1e9)], Deadline(0.0))
 
 
-def test_quantities_that_the_game_does_not_have_are_left_out(duel):
+def test_quantities_that_the_game_does_not_have_are_omitted(duel):
     del duel.game.binding.attributes["phase"]
     seen = reach(duel.game, [state(lambda _: True, quantities=("phase", "lock_on"))], Deadline(9))
     assert seen == {"lock_on": True}
 
 
-def test_nothing_is_seen_of_a_game_that_loads_and_the_error_says_why(duel):
+def test_the_error_of_a_loading_game_has_the_reason(duel):
     duel.arena.fight.restart()
     found = []
     waiting = state(found.append, quantities=("player.hp",), limit_s=0.1)
@@ -83,7 +83,7 @@ def test_nothing_is_seen_of_a_game_that_loads_and_the_error_says_why(duel):
     assert isinstance(caught.value.__cause__, PointerError)
 
 
-def test_keys_are_pressed_at_once_and_again(duel):
+def test_keys_are_pressed_at_the_start_and_repeatedly(duel):
     waiting = state(lambda _: False, press=("roll",), again_s=0.5, limit_s=1.4)
     with pytest.raises(ResetFailedError):
         reach(duel.game, [waiting], Deadline(9))
@@ -93,7 +93,7 @@ def test_keys_are_pressed_at_once_and_again(duel):
     assert HOLD_S < 0.5
 
 
-def test_what_is_done_meanwhile_may_fail_while_the_game_loads(duel):
+def test_actions_during_a_wait_may_fail_while_the_game_loads(duel):
     duel.arena.fight.restart()
     names = []
 
@@ -107,7 +107,7 @@ def test_what_is_done_meanwhile_may_fail_while_the_game_loads(duel):
 
 
 class Attempts:
-    """Fails as it is told, then succeeds."""
+    """Raises the given errors, then succeeds."""
 
     def __init__(self, *errors):
         self.errors = list(errors)
@@ -129,7 +129,7 @@ def run(duel, *errors, retries=3, log=None):
     return attempts.calls, log
 
 
-def test_the_first_try_is_fresh_and_the_next_reset_s_is_not(duel):
+def test_only_the_first_attempt_of_the_first_reset_is_fresh(duel):
     log, attempts = ResetLog(), Attempts()
     runner = ResetRunner(log, 3, None)
     runner.run(duel.game, Deadline(20), attempts)
@@ -138,7 +138,7 @@ def test_the_first_try_is_fresh_and_the_next_reset_s_is_not(duel):
     assert (log.n_resets, log.n_retries, log.n_game_restarts) == (2, 0, 0)
 
 
-def test_a_state_that_was_not_reached_is_tried_again_and_then_with_a_new_game(duel):
+def test_a_state_is_retried_first_with_the_same_and_then_with_a_new_game(duel):
     calls, log = run(duel, failed(), failed("place"))
     assert calls == [(0, True), (1, False), (2, True)]
     assert log.reasons == {"settle": 1, "place": 1}
@@ -168,7 +168,7 @@ def test_the_final_error_has_all_reasons(duel):
     assert "gone" in str(caught.value)
 
 
-def test_a_start_that_no_step_can_look_at_is_tried_again(duel):
+def test_a_start_that_cannot_be_read_is_retried(duel):
     duel.game.looked_at = ("player.hp", "boss.hp", "lock_on")
     session, problems = duel.game.session, ["is a null pointer"]
     read = session.snapshot
@@ -185,7 +185,7 @@ def test_a_start_that_no_step_can_look_at_is_tried_again(duel):
 
 
 @pytest.mark.parametrize("who", ["player", "boss"])
-def test_who_is_dead_begins_no_episode(duel, who):
+def test_an_episode_does_not_begin_with_a_dead_fighter(duel, who):
     duel.game.looked_at = ("player.hp", "boss.hp")
     dead = {f"{who}.hp": 0.0}
     with pytest.raises(ResetFailedError, match="both to be alive") as caught:
@@ -194,7 +194,7 @@ def test_who_is_dead_begins_no_episode(duel, who):
     assert f"{who}.hp 0" in caught.value.saw
 
 
-def test_after_the_deadline_no_game_is_started_again(duel):
+def test_after_the_deadline_the_game_is_not_restarted(duel):
     log = ResetLog()
     with pytest.raises(ResetFailedError, match="gone"):
         ResetRunner(log, 3, None).run(duel.game, Deadline(0.0), Attempts(ProcessExitedError("gone", pid=1)))
@@ -202,13 +202,13 @@ def test_after_the_deadline_no_game_is_started_again(duel):
     assert duel.game.holder.is_lost, "the next reset brings a new one"
 
 
-def test_mistakes_are_not_tried_again(duel):
+def test_usage_errors_are_not_retried(duel):
     with pytest.raises(InvalidValueError):
         run(duel, InvalidValueError("hp", -1, "is out of range"))
     assert not duel.game.holder.is_lost
 
 
-def test_a_game_that_cannot_be_opened_is_no_matter_of_retries():
+def test_a_game_that_cannot_be_opened_is_not_retried():
     live = LiveDuel()
     live.game.holder.close()
 

@@ -1,4 +1,4 @@
-"""The live environment is the simulator: the same seed and actions, the same fight, through a session."""
+"""The live environment equals the simulator: the same seed and actions give the same fight."""
 
 import gymnasium
 import numpy as np
@@ -20,14 +20,14 @@ from support.same_fight import ALL_TERMS, check_fight, check_observation
 @pytest.mark.parametrize("skip_locked", [False, True])
 @pytest.mark.parametrize("phase", ["1", "2", "full"])
 @pytest.mark.parametrize("boss", boss_names())
-def test_whole_fights(boss, phase, skip_locked):
+def test_complete_fights(boss, phase, skip_locked):
     options = {"boss": boss, "phase": phase, "skip_locked": skip_locked, "reward": ALL_TERMS}
     live, sim = live_env(**options), ArenaEnv(**options)
     check_fight(live, sim, 7)
 
 
 @pytest.mark.parametrize("boss", boss_names())
-def test_from_the_player_s_own_frame(boss):
+def test_relative_observations(boss):
     options = {"boss": boss, "observation": "relative", "random_pose": True, "skip_locked": True, "reward": ALL_TERMS}
     live, sim = live_env(**options), ArenaEnv(**options)
     assert live.observation_space == sim.observation_space
@@ -46,7 +46,7 @@ def test_every_field_with_random_starts(reward):
         check_fight(live, sim, seed)
 
 
-def test_a_reward_function_sees_the_same():
+def test_a_reward_function_gets_equal_transitions():
     seen = []
 
     def reward(transition):
@@ -77,14 +77,14 @@ def test_a_subset_of_the_actions():
 
 
 @pytest.mark.parametrize("mode", ["multi_binary", "continuous"])
-def test_buttons_are_the_actions(mode):
+def test_buttons_equal_the_actions(mode):
     live, sim = live_env(action_mode=mode), ArenaEnv()
     live.reset(seed=1)
     sim.reset(seed=1)
     for action in script(1, 150):
         buttons = np.array([name in ACTIONS[action] for name in BUTTONS], np.int8)
         ours = live.step(buttons if mode == "multi_binary" else buttons * np.float32(0.7))
-        # Of a roll that is not open, the direction is left, which a number of its own does not have.
+        # If a roll is not allowed, its direction remains, which has another action number.
         is_walk = len(ACTIONS[action]) > 1 and "roll" in ACTIONS[action] and not sim.action_masks()[action]
         walk = ACTIONS.index(tuple(name for name in ACTIONS[action] if name != "roll")) if is_walk else action
         theirs = sim.step(walk if sim.action_masks()[walk] else NOTHING)
@@ -115,6 +115,6 @@ def test_a_report_where_a_wrapper_truncates():
 
 
 @pytest.mark.parametrize(("options", "n_decisions"), [({}, MAX_DECISIONS), ({"step_ms": 20}, 5 * MAX_DECISIONS)])
-def test_without_a_limit_of_its_own_a_fight_lasts_as_long_as_in_the_simulator(options, n_decisions):
+def test_the_default_limit_equals_that_of_the_simulator(options, n_decisions):
     assert DuelOptions(**options).max_decisions == n_decisions
     assert DuelOptions(**options, max_episode_steps=9).max_decisions is None

@@ -1,4 +1,4 @@
-"""Any game as an environment: steps, ends, errors and what the next reset makes of them."""
+"""The environment for any game: steps, ends of episodes, errors, and recovery at the next reset."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -38,13 +38,13 @@ UP, LEFT, RIGHT, HURT, BOTH = range(1, 6)
 
 @pytest.mark.parametrize("observation", ["state", "features", "pixels", "both"])
 @pytest.mark.parametrize("action_mode", ["discrete", "multi_binary", "multi_discrete"])
-def test_gymnasium_s_checker_finds_nothing(observation, action_mode):
-    # A restart, as writing does not wind back the counter that the toy draws.
+def test_the_checker_of_gymnasium_passes(observation, action_mode):
+    # A restart, because writes do not reset the counter that the toy draws.
     env = toy_env(reset=None, observation=observation, action_mode=action_mode)
     check_env(env, skip_render_check=True)
 
 
-def test_make_gives_it_by_its_id():
+def test_make_by_id():
     env = gymnasium.make(PROCESS_ID, profile=toy_profile(), session=Toys(toy_table()))
     assert type(env) is ProcessEnv
     assert isinstance(env.observation_space, Dict)
@@ -62,7 +62,7 @@ def test_a_profile_by_the_name_of_its_game_or_by_its_path(tmp_path):
         ProcessEnv(profile="quake")
 
 
-def test_a_session_that_is_open_is_taken_with_its_profile():
+def test_an_open_session_is_used_with_its_profile():
     session = FakeSession(env=toy_table())
     env = ProcessEnv(session=session)
     env.reset()
@@ -109,7 +109,7 @@ def test_a_step_in_seconds():
     assert "ticks" not in info
 
 
-def test_an_end_ends():
+def test_an_end_condition_terminates_the_episode():
     env = toy_env()
     env.reset()
     for _ in range(4):
@@ -123,7 +123,7 @@ def test_an_end_ends():
     assert observation["hp"] == 10
 
 
-def test_a_limit_cuts_short():
+def test_a_limit_of_steps_truncates_the_episode():
     env = toy_env(options={"max_steps": 3})
     env.reset()
     outcomes = [env.step(0)[2:] for _ in range(3)]
@@ -133,7 +133,7 @@ def test_a_limit_cuts_short():
         env.step(0)
 
 
-def test_an_end_on_the_last_step_is_the_end():
+def test_an_end_condition_at_the_last_step_terminates():
     env = toy_env(max_steps=5)
     env.reset()
     *_, terminated, truncated, info = [env.step(HURT) for _ in range(5)][-1]
@@ -157,14 +157,14 @@ def test_an_action_outside_the_space_changes_nothing(action):
     assert env.step(RIGHT)[0]["x"] == 2.0
 
 
-def test_render_gives_the_window():
+def test_render_returns_the_window():
     env = toy_env("rgb_array")
     env.reset()
     assert env.render().shape == (48, 64, 3)
     assert toy_env().render() is None
 
 
-def test_human_mode_plays_at_the_game_s_own_speed(monkeypatch):
+def test_human_mode_plays_at_the_speed_of_the_game(monkeypatch):
     waited, now = [], [100.0]
     monkeypatch.setattr("soulslab.envs.game.timing.time.monotonic", lambda: now[0])
     monkeypatch.setattr("soulslab.envs.game.timing.time.sleep", waited.append)
@@ -178,7 +178,7 @@ def test_human_mode_plays_at_the_game_s_own_speed(monkeypatch):
     assert len(waited) == 2
 
 
-# --- what goes wrong ----------------------------------------------------------------------------------------------
+# --- failures -----------------------------------------------------------------------------------------------------
 
 
 def kill(toy):
@@ -235,7 +235,7 @@ def test_a_step_that_fails_can_end_the_episode(fault, observation):
     before, *_, usual = env.step(UP)
     fault(env.toys.last.toy)
     if observation == "state" and fault is close_window:
-        return  # nothing looks at the window
+        return  # no step reads the window
     after, reward, terminated, truncated, info = env.step(UP)
     np.testing.assert_equal(after, before)
     assert (reward, terminated, truncated) == (0.0, False, True)
@@ -249,7 +249,7 @@ def test_a_step_that_fails_can_end_the_episode(fault, observation):
     assert not env.step(UP)[3]
 
 
-def test_a_lost_tick_that_is_an_error_is_raised_all_the_same():
+def test_a_lost_tick_is_raised_despite_on_failure_truncate():
     env = toy_env(options={"on_failure": "truncate", "on_lost_tick": "error"})
     env.reset()
     env.session.toy.pass_time = lambda _: None
@@ -261,7 +261,7 @@ END_UNREADABLE = {"gone": {"attribute": "level", "unreadable": True}, "death": {
 
 
 def test_a_value_that_becomes_unreadable_ends_the_episode():
-    """The attribute has a way of its own, as that of an enemy that is removed at its death."""
+    """The attribute has a separate pointer chain, like that of an enemy that is removed at its death."""
     env = toy_env(end=END_UNREADABLE, observation="both")
     env.reset()
     before, *_, usual = env.step(RIGHT)
@@ -301,7 +301,7 @@ def test_an_unreadable_value_ends_the_episode_after_the_wait():
     assert (info["end"], info["ticks"], info["ticks_expected"]) == ("gone", 7, 7)
 
 
-def test_a_start_may_wait_for_a_value_to_become_unreadable():
+def test_a_reset_step_can_wait_until_a_value_is_unreadable():
     steps = [{"write": {"level": 3}}, {"wait": {"attribute": "level", "unreadable": True}, "ticks": 50}]
     env = toy_env(reset=[*steps, {"write": {"level": 1}}])
     toy = env.session.toy
@@ -317,7 +317,7 @@ def test_a_start_may_wait_for_a_value_to_become_unreadable():
     assert toy.values["ticks"] == 20
 
 
-def test_a_fault_between_episodes_is_noticed_and_mended_by_reset():
+def test_a_reset_recovers_from_a_fault_between_episodes():
     env = toy_env()
     env.reset()
     kill(env.toys.last.toy)
@@ -342,7 +342,7 @@ def test_a_step_waits_while_the_game_loads():
     assert observation["x"] == 5.0
 
 
-def test_a_session_that_cannot_restart_is_opened_anew(monkeypatch):
+def test_a_session_that_cannot_restart_is_opened_again(monkeypatch):
     env = toy_env()
     env.reset()
     kill(env.toys.last.toy)
@@ -355,20 +355,20 @@ def test_a_session_that_cannot_restart_is_opened_anew(monkeypatch):
     assert len(env.toys.sessions) == 2
 
 
-def test_a_start_that_never_works_gives_up(monkeypatch):
+def test_a_start_that_always_fails_is_an_error(monkeypatch):
     env = toy_env(reset=[{"wait": {"attribute": "level", "equals": 7}, "ticks": 10}], max_retries=3)
     with pytest.raises(WaitTimeoutError, match="level to be equal to 7"):
         env.reset()
     assert env.toys.last.info.n_starts == 4
 
 
-def test_a_start_that_is_an_end_already_is_no_start():
+def test_a_start_in_which_an_end_condition_is_true_is_an_error():
     env = toy_env(reset=[{"write": {"hp": 0}}], max_retries=0)
     with pytest.raises(WaitTimeoutError, match=r"env\.end\.death"):
         env.reset()
 
 
-def test_what_cannot_be_opened_is_not_tried_again():
+def test_a_session_that_cannot_be_opened_is_not_retried():
     tries = []
 
     def refuse():
@@ -391,7 +391,7 @@ def test_a_restart_on_demand():
 
 
 def play_toy(session, keys, until):
-    """Play the toy as a person would, in a thread, until an event is set."""
+    """Play the toy like a person, in a thread, until an event is set."""
     while not until.wait(0.001):
         session.step(Step(held=keys, advance_s=1 / 60))
 
@@ -433,10 +433,10 @@ def test_a_read_only_environment_observes_a_game_that_another_program_plays(how,
         assert player.toy.held == {"W"}
         is_over.set()
         playing.result()
-        assert (player.info.n_starts, player.clock.speed) == (1, 0.0)  # the player's own steps stop the time
+        assert (player.info.n_starts, player.clock.speed) == (1, 0.0)  # the steps of the player pause the game
 
 
-def test_a_read_only_environment_finds_a_game_again_without_a_restart():
+def test_a_read_only_environment_reconnects_without_a_restart():
     toys = Toys(toy_table())
     env = ProcessEnv(profile=toy_profile(), session=toys, read_only=True)
     env.reset()

@@ -1,4 +1,4 @@
-"""An environment whose game is behind a server."""
+"""An environment with a game behind a server."""
 
 from contextlib import closing
 
@@ -19,7 +19,7 @@ from support.toy_env import toy_profile, toy_table
 
 @pytest.fixture
 def serving():
-    """Start servers of the toy that are stopped, whatever happens."""
+    """A context with servers of the toy."""
     running = []
 
     def start(address="127.0.0.1:0", token=""):
@@ -57,7 +57,7 @@ def test_the_same_as_on_this_machine(serving, make):
         assert ours[4]["reward_terms"] == theirs[4]["reward_terms"]
 
 
-def test_launch_options_start_the_game_anew(serving, make):
+def test_launch_options_restart_the_game(serving, make):
     assert make(serving(), options={"level": 7}).reset()[1]["values"]["level"] == 7
 
 
@@ -82,7 +82,7 @@ def test_no_server(serving, make):
         make(server).reset()
 
 
-def test_another_profile_than_the_server_s(serving):
+def test_a_profile_that_differs_from_the_server_s(serving):
     server = serving()
     profile = msgspec.structs.replace(toy_profile(), keys={**toy_profile().keys, "jump": "ENTER"})
     env = ProcessEnv(profile=profile, server=server.address, token=server.token)
@@ -90,7 +90,7 @@ def test_another_profile_than_the_server_s(serving):
         env.reset()
 
 
-def test_a_vector_over_one_server_for_each_environment(serving):
+def test_a_vector_with_a_server_for_each_environment(serving):
     servers = [serving(), serving()]
     env = gymnasium.make_vec(
         PROCESS_ID,

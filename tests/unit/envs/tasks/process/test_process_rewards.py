@@ -10,7 +10,7 @@ from soulslab.envs.tasks.process.process_settings import RewardTerm
 
 
 def amounts(kind, path, attribute="a", **facts):
-    """Return what a term gives on a way through values."""
+    """Return the amounts of a term for a sequence of values."""
     rewards = Rewards({"t": RewardTerm(attribute=attribute, kind=kind, **facts)})
     names = (attribute,) if isinstance(attribute, str) else attribute
     steps = [dict(zip(names, value, strict=True)) if len(names) > 1 else {names[0]: value} for value in path]
@@ -31,21 +31,21 @@ def test_a_bit_counts_as_a_number():
     assert amounts("gain", [False, True, True, False, True]) == [1, 0, 0, 1]
 
 
-def test_distance_is_the_way():
+def test_distance_is_the_length_of_the_path():
     assert amounts("distance", [(0, 0), (3, 4), (0, 0)], ("x", "y")) == [5, 5]
     assert amounts("distance", [np.zeros(3), np.array([0, 0, 2.0])]) == [2]
 
 
-def test_farthest_pays_no_way_twice():
+def test_farthest_rewards_each_distance_once():
     assert amounts("farthest", [(0, 0), (3, 4), (0, 0), (6, 8), (6, 8)], ("x", "y")) == [5, 0, 5, 0]
 
 
-def test_explore_pays_each_square_once():
+def test_explore_rewards_each_square_once():
     path = [(0, 0), (9, 9), (11, 0), (0, 0), (-1, 0), (12, 3)]
     assert amounts("explore", path, ("x", "y"), cell=10) == [0, 1, 0, 1, 0]
 
 
-def test_an_episode_forgets_the_one_before():
+def test_terms_are_reset_with_each_episode():
     rewards = Rewards(
         {"far": RewardTerm(attribute="x", kind="farthest"), "new": RewardTerm(attribute="x", kind="explore")}
     )
@@ -59,5 +59,5 @@ def test_an_episode_forgets_the_one_before():
 def test_the_sum_of_farthest_is_the_greatest_distance(path):
     greatest = max(float(np.hypot(x - path[0][0], y - path[0][1])) for x, y in path)
     assert sum(amounts("farthest", path, ("x", "y"))) == pytest.approx(greatest)
-    # The squares of the smallest numbers are no longer exact.
+    # The squares of the smallest numbers are not exact.
     assert sum(amounts("distance", path, ("x", "y"))) >= greatest * (1 - 1e-9) - 1e-12

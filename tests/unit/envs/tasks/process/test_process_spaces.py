@@ -1,4 +1,4 @@
-"""From attributes to observations, from actions to keys."""
+"""Conversion of attributes to observations, and of actions to keys."""
 
 import math
 
@@ -54,7 +54,7 @@ def test_state_keeps_the_order_and_the_types_of_the_table():
     assert (observation["hp"].dtype, observation["x"].dtype) == (np.int64, np.float32)
 
 
-def test_features_scale_cut_off_and_turn_angles():
+def test_features_are_scaled_and_clipped_and_angles_become_vectors():
     facts = [
         fact("i32", (0, 10)),
         fact("flag"),
@@ -69,7 +69,7 @@ def test_features_scale_cut_off_and_turn_angles():
 
 
 @given(st.floats(-1e9, 1e9), st.floats(0, 2 * math.pi))
-def test_features_stay_in_their_space(number, angle):
+def test_features_are_in_their_space(number, angle):
     facts = [fact("f64", (-1e9, 1e9)), fact("f32", (0, 2 * math.pi), unit="rad")]
     features = Features(["n", "a"], facts, [(-5, 5), facts[1].range])
     assert Box(-1, 1, (3,), np.float32).contains(features({"n": number, "a": angle}))
@@ -81,7 +81,7 @@ def actions(mode, groups=()):
     return ActionKeys(read_settings(profile), profile)
 
 
-def test_discrete_has_nothing_first():
+def test_the_first_discrete_action_is_nothing():
     keys = actions("discrete")
     assert (keys.space, keys.names) == (Discrete(4), ("nothing", "up", "left", "run_left"))
     assert [keys.held(action) for action in (0, np.int64(1), np.array(2), 3)] == [(), ("W",), ("A",), ("A", "SPACE")]

@@ -1,4 +1,4 @@
-"""The way into the fight of a real game: from whatever the game is at, over memory laid out as its profile says."""
+"""The entrance into the fight of a real game from any state, with memory in the layout of its profile."""
 
 from pathlib import Path
 
@@ -12,17 +12,11 @@ from soulslab.errors import EnvironmentUsageError, MissingFactError, PointerErro
 from soulslab.games import profile_path
 from soulslab.games.boss_facts import boss_names, load_boss_facts
 from soulslab.siphon.profile import load_profile
+from support.long_form import IS_LONG
 from support.souls_env import BOSSES
 
-
-def every_boss(test):
-    """Have a test run with each boss."""
-    return pytest.mark.parametrize(("game", "boss"), BOSSES)(test)
-
-
-def of_kind(test):
-    """Have a test run with each kind of episode."""
-    return pytest.mark.parametrize("episodes", ["in_place", "demo"])(test)
+every_boss = pytest.mark.parametrize(("game", "boss"), BOSSES)
+of_kind = pytest.mark.parametrize("episodes", ["in_place", "demo"])
 
 
 # --- to the first fight -----------------------------------------------------------------------------------------
@@ -34,7 +28,7 @@ def test_the_first_reset_leads_from_the_title_into_the_fight(make, game, boss, e
     souls = make(game, boss, episodes=episodes)
     assert souls.world.at == "title"
     souls.env.reset(seed=1)
-    # Dark Souls III's flags of the encounter are not set in a new save, and count when the place loads.
+    # In a new save of Dark Souls III the flags of the encounter are not set; they take effect at the next load.
     assert souls.world.n_loads == (1 if boss == "margit" else 2)
     assert (souls.log.n_retries, souls.log.n_game_restarts) == (0, 0)
     souls.check_fight()
@@ -49,7 +43,7 @@ def test_each_version_of_elden_ring_has_its_boss(make, version):
 
 
 @every_boss
-def test_from_the_bonfire_no_load_is_needed(make, game, boss):
+def test_the_entrance_from_the_bonfire_needs_no_load(make, game, boss):
     souls = make(game, boss)
     souls.env.reset()
     souls.world.load()
@@ -63,7 +57,7 @@ def test_from_the_bonfire_no_load_is_needed(make, game, boss):
 
 @of_kind
 @every_boss
-def test_a_game_that_is_in_the_fight_is_left_as_it_is(make, game, boss, episodes):
+def test_a_game_in_the_fight_needs_no_entrance(make, game, boss, episodes):
     souls = make(game, boss, lambda world: world.be_in_fight(), episodes=episodes)
     flags = dict(souls.session.snapshot([name for name in souls.session.profile.attributes if "iudex_" in name]))
     souls.env.reset()
@@ -73,7 +67,7 @@ def test_a_game_that_is_in_the_fight_is_left_as_it_is(make, game, boss, episodes
     souls.check_fight()
 
 
-def test_a_fight_that_somebody_has_begun_is_no_start_of_a_demo(make):
+def test_a_fight_that_has_begun_is_not_used_for_a_demo_episode(make):
     souls = make("dark_souls_3", "iudex", lambda world: world.be_in_fight(), episodes="demo")
     souls.duel.b_hp -= 100
     souls.session.clock.advance(1 / 60)
@@ -83,7 +77,7 @@ def test_a_fight_that_somebody_has_begun_is_no_start_of_a_demo(make):
 
 
 @every_boss
-def test_who_rested_elsewhere_is_warped_to_the_place_first(make, game, boss):
+def test_a_player_who_rested_elsewhere_is_warped(make, game, boss):
     souls = make(game, boss, lambda world: world.rest_elsewhere())
     souls.env.reset()
     assert souls.log.n_respawns == 1
@@ -92,7 +86,7 @@ def test_who_rested_elsewhere_is_warped_to_the_place_first(make, game, boss):
 
 
 @every_boss
-def test_a_boss_that_the_save_has_beaten_is_there_again(make, game, boss):
+def test_a_boss_that_was_beaten_in_the_save_is_restored(make, game, boss):
     flag = load_boss_facts(game, boss).defeat_flag
     souls = make(game, boss, lambda world: world.flags.set(flag, True))
     assert souls.game.event_flags[flag]
@@ -113,7 +107,7 @@ def test_the_dark_version_of_the_place_is_left(make):
 
 
 @pytest.mark.parametrize(("game", "boss"), BOSSES[:2])
-def test_who_stands_before_the_fog_looks_through_it(make, game, boss):
+def test_the_camera_faces_the_fog(make, game, boss):
     souls, looks = make(game, boss), []
 
     def look():
@@ -127,7 +121,7 @@ def test_who_stands_before_the_fog_looks_through_it(make, game, boss):
     assert looks[0] == pytest.approx((*way / np.linalg.norm(way), 0.0), abs=1e-5)
 
 
-def test_a_fog_that_wants_the_player_to_walk_gets_it(make):
+def test_a_fog_that_needs_walking_is_passed(make):
     def arrange(world):
         world.needs_forward = True
 
@@ -145,10 +139,10 @@ def test_the_boss_is_locked_on(make, game, boss, episodes):
 
     souls = make(game, boss, be_unlocked, episodes=episodes)
     souls.env.reset()
-    # In a demo episode the first look is without a lock, and the first decision asks for it.
+    # A demo episode starts without a lock; the first decision requests it.
     souls.env.step(NOTHING)
     assert "lock_on" in souls.keys_down()
-    # The built-in fight keeps no lock on a boss that the camera has behind it, and turns the camera first.
+    # The built-in fight does not lock on a boss behind the camera; it turns the camera first.
     locks = [souls.env.step(NOTHING)[0]["lock_on"] for _ in range(20)]
     assert locks[-1] == 1
 
@@ -169,7 +163,7 @@ def test_the_lock_reaches_across_the_arena_until_the_end(make, episodes):
 
 
 @every_boss
-def test_a_reset_that_failed_leaves_nobody_immortal(make, game, boss):
+def test_a_failed_reset_clears_all_flags(make, game, boss):
     def attack_on(world):
         world.shown = {"boss.animation": {"elden_ring": 3000}.get(game, "ThrowAtk")}
 
@@ -186,9 +180,9 @@ def test_a_reset_that_failed_leaves_nobody_immortal(make, game, boss):
     assert not any(kept.values())
 
 
-def test_animations_that_nobody_has_named_keep_nobody_waiting(make):
+def test_unknown_animations_do_not_delay_the_reset(make):
     souls = make("elden_ring", "margit")
-    # No number of the profile's made-up table is one of the game.
+    # The numbers in the test's table are not used by the game.
     souls.world.shown = {"player.animation": 2020, "boss.animation": 1702}
     souls.env.reset()
     assert souls.log.n_retries == 0
@@ -199,7 +193,7 @@ def test_animations_that_nobody_has_named_keep_nobody_waiting(make):
 
 
 @every_boss
-def test_resets_in_place_take_no_load(make, game, boss):
+def test_resets_in_place_need_no_load(make, game, boss):
     souls = make(game, boss)
     souls.env.reset(seed=3)
     n_loads, n_fights = souls.world.n_loads, souls.world.fight.n_fights
@@ -228,7 +222,7 @@ def test_after_a_death_the_game_loads_by_itself(make, game, boss):
 
 
 @every_boss
-def test_after_a_win_the_boss_is_there_again(make, game, boss):
+def test_after_a_win_the_boss_is_restored(make, game, boss):
     souls = make(game, boss, episodes="demo")
     for _ in range(2):
         souls.env.reset()
@@ -247,7 +241,7 @@ def test_after_a_win_the_boss_is_there_again(make, game, boss):
 
 
 @every_boss
-def test_a_defeat_that_is_taken_down_late_is_taken_back_too(make, game, boss):
+def test_a_defeat_flag_that_is_set_late_is_cleared(make, game, boss):
     souls = make(game, boss, episodes="demo")
     souls.env.reset()
     souls.world.defeat_s = 2.0
@@ -262,7 +256,7 @@ def test_a_defeat_that_is_taken_down_late_is_taken_back_too(make, game, boss):
     souls.check_fight()
 
 
-def test_an_episode_that_was_cut_off_is_left_by_a_death(make):
+def test_a_truncated_episode_is_left_by_a_death(make):
     souls = make("dark_souls_3", "iudex", episodes="demo", max_episode_steps=3)
     souls.env.reset()
     n_respawns = souls.log.n_respawns
@@ -272,7 +266,7 @@ def test_an_episode_that_was_cut_off_is_left_by_a_death(make):
     souls.check_fight()
 
 
-def test_the_first_phase_is_had_again_by_another_load(make):
+def test_the_first_phase_is_restored_by_a_load(make):
     souls = make("dark_souls_3", "iudex")
     observation, _ = souls.env.reset(seed=1)
     n_loads = souls.world.n_loads
@@ -306,7 +300,7 @@ def test_an_old_load_is_followed_by_another(make):
 
 
 def happen(souls, event):
-    """Let something happen in a fight, and play on until the episode is over or some steps have passed."""
+    """Cause an event in a fight, and step until the episode ends, for a limited number of steps."""
     if event == "death":
         souls.duel.p_hp = 0.0
     elif event == "win":
@@ -325,13 +319,13 @@ def happen(souls, event):
 
 @of_kind
 @every_boss
-def test_whatever_happens_the_next_reset_leads_back(make, game, boss, episodes):
+def test_a_reset_after_random_events_ends_in_the_fight(make, game, boss, episodes):
     souls = make(game, boss, episodes=episodes)
     rng = np.random.default_rng([len(boss), len(episodes)])
     souls.env.reset(seed=5)
-    for event in rng.choice(["death", "win", "load", "nothing"], 16):
+    for event in rng.choice(["death", "win", "load", "nothing"], 16 if IS_LONG else 6):
         happen(souls, event)
-        # A reset may come at any time: while a death is shown, while the game loads, or long after.
+        # A reset is possible at any time: during a death, during a load, or long after them.
         souls.session.clock.advance(float(rng.uniform(0.0, 6.0)))
         souls.env.reset()
         souls.check_fight()
@@ -342,7 +336,7 @@ def test_whatever_happens_the_next_reset_leads_back(make, game, boss, episodes):
 
 
 @pytest.mark.parametrize("boss", boss_names("elden_ring"))
-def test_without_a_place_before_the_fog_there_is_no_way(boss):
+def test_a_boss_without_a_position_before_the_fog_is_refused(boss):
     facts = load_boss_facts("elden_ring", boss)
     if boss == "margit":
         SoulsEntrance(facts, GAMES["elden_ring"])
@@ -352,7 +346,7 @@ def test_without_a_place_before_the_fog_there_is_no_way(boss):
 
 
 @pytest.mark.parametrize(("game", "boss"), BOSSES[:2])
-def test_the_flags_of_an_encounter_are_those_of_the_profile(make, game, boss):
+def test_the_flags_of_an_encounter_equal_those_of_the_profile(make, game, boss):
     facts, profile = load_boss_facts(game, boss), make(game, boss).session.profile
     for name, value in facts.encounter.items():
         assert profile.attributes[name].is_writable
@@ -368,7 +362,7 @@ def test_keys_are_checked_before_the_first_episode(make, game, boss, episodes):
     souls.check_fight()
 
 
-def test_a_key_of_a_real_game_that_is_bound_otherwise_is_named(make):
+def test_the_error_names_a_key_with_another_binding(make):
     def bind_otherwise(world):
         key = world.profile.keys["roll"]
         world._buttons = {other: name for other, name in world._buttons.items() if other != key}

@@ -1,4 +1,4 @@
-"""The way into the fight of a real game that is behind a server."""
+"""The entrance into the fight of a real game behind a server."""
 
 from pathlib import Path
 

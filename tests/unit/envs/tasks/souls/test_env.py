@@ -1,4 +1,4 @@
-"""Environments of real games as users make them, up to the game itself."""
+"""Environments of real games: construction, options and errors."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ from support.masked_game import MaskedSession
 
 
 @pytest.mark.parametrize("env_id", SOULS_IDS)
-def test_all_is_known_before_there_is_a_game(env_id):
+def test_spaces_are_known_before_the_game_is_started(env_id):
     env = gymnasium.make(env_id)
     assert env.action_space == spaces.Discrete(20)
     assert env.observation_space.shape is not None
@@ -44,7 +44,7 @@ def test_only_iudex_takes_the_simulator_s_policies():
     assert gymnasium.make("soulslab/DarkSouls3Iudex-v0").unwrapped.metadata["policies_of"] == (ARENA_ID,)
 
 
-def test_full_bars_of_a_character_that_nobody_knows_yet():
+def test_bounds_for_a_character_that_is_not_known_yet():
     space = gymnasium.make("soulslab/EldenRingMargit-v0", observation="dict").observation_space
     assert (space["player_max_hp"].start, space["player_max_hp"].n) == (1, 9999)
     assert space["player_hp"].high == 9999
@@ -84,13 +84,13 @@ def test_wrong_options(options, words):
         gymnasium.make("soulslab/DarkSouls3Iudex-v0", **options)
 
 
-def test_keys_are_checked_unless_a_window_stands_in():
+def test_keys_are_checked_except_with_a_stand_in_window():
     assert SoulsDuelEnv("dark_souls_3", "iudex").options.check_keys
     assert not SoulsDuelEnv("dark_souls_3", "iudex", check_keys=False).options.check_keys
     assert not SoulsDuelEnv("dark_souls_3", "iudex", stand_in=True).options.check_keys
 
 
-def test_windows_that_stand_in_fight_different_fights_unless_asked():
+def test_stand_in_windows_use_different_seeds_by_default():
     assert len({WindowOptions().first_seed for _ in range(3)}) == 3
     assert WindowOptions(launch_seed=7).first_seed == 7
 
@@ -107,7 +107,7 @@ def test_bosses_by_name_and_file(tmp_path):
         assert SoulsDuelEnv("dark_souls_3", path).scenario.boss_max_hp == 77
 
 
-def test_a_boss_of_whom_too_little_is_known():
+def test_a_boss_with_missing_facts():
     with pytest.raises(MissingFactError, match=r"max_hp.*siphon read"):
         SoulsDuelEnv("elden_ring", "dragonkin_nokstella")
     with pytest.raises(MissingFactError, match=r"phase_two.animation"):
@@ -116,7 +116,7 @@ def test_a_boss_of_whom_too_little_is_known():
 
 @pytest.fixture
 def godrick(tmp_path):
-    """A file of the boss with a place, so that an environment can be made of it."""
+    """A boss file with a position, so that an environment can be made."""
     file = tmp_path / "godrick.toml"
     known = (profile_path(Path("elden_ring")).parent / "bosses/godrick.toml").read_text(encoding="utf-8")
     file.write_text(f"{known}[poses]\nfog_wall = {{ position_m = [1.0, 2.0, 3.0] }}\n", encoding="utf-8")
@@ -143,8 +143,8 @@ def test_a_server_with_another_boss_is_refused(tmp_path, godrick):
             env.close()
 
 
-def test_a_game_that_is_gone_is_told_at_the_first_reset():
-    # By name it might be found: other tests play games of this name.
+def test_a_game_that_has_ended_is_an_error_at_the_first_reset():
+    # Not found by name, because other tests run games with this name.
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     env = gymnasium.make("soulslab/DarkSouls3Iudex-v0", pid=ended.pid)
@@ -153,7 +153,7 @@ def test_a_game_that_is_gone_is_told_at_the_first_reset():
     env.close()
 
 
-def test_a_game_that_is_not_installed_is_told_at_once(tmp_path, monkeypatch):
+def test_a_game_that_is_not_installed_is_an_error_at_construction(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(LaunchError, match="Steam was not found"):
         gymnasium.make("soulslab/EldenRingMargit-v0", launch=True)

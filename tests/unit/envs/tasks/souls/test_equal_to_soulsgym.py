@@ -1,8 +1,8 @@
-"""What an agent gets of Iudex is what SoulsGym and SoulsAI make of the same memory, but for the differences named here.
+"""Observations, masks and rewards of Iudex equal those of SoulsGym and SoulsAI for the same memory.
 
-The formulas stand in `support.soulsgym_formulas`. Moments are drawn at random and written, byte by byte, to the memory
-of the built-in fight under the mask of Dark Souls III; whole sequences follow, and whole fights beside this file. Each
-deliberate difference is a test whose name begins with ``test_otherwise``, and a line in docs/live.md.
+The reference is `support.soulsgym_formulas`. Random states are written, byte by byte, to the memory of the built-in
+fight in the layout of Dark Souls III. Then follow sequences of states; another file has complete fights. Each intended
+difference has a test whose name begins with ``test_otherwise``, and a line in docs/live.md.
 """
 
 from functools import cache
@@ -33,17 +33,17 @@ from support.soulsgym_moments import IUDEX, PLAYER_HP, PLAYER_SP, Moment, is_at_
 
 STEP_S = 0.1
 SCALARS = 18
-#: No look is as good as a game's own float32, and positions are hundreds of metres from its origin.
+#: Tolerance for values in float32, with positions hundreds of metres from the origin.
 CLOSE = {"rtol": 1e-5, "atol": 2e-6}
 
 LINGERING = ("SABlend_Damage", "SABlendSmall", "PartDamage_Front", "Part1")
 UNKNOWN = ("", "Attack1500", "DeathIdle", "SomethingElse")
-#: Of the camera's direction; no -0.0, whose angle would be half a turn.
+#: Components of the camera's direction; not -0.0, which would have the opposite angle.
 parts = st.floats(-1.0, 1.0, width=32).map(lambda part: part + 0.0)
 
 
 def around(low, high, beyond):
-    """Draw numbers within limits, and some of them beyond."""
+    """Draw numbers within limits, and a few beyond them."""
     return st.floats(low - beyond, high + beyond, width=32)
 
 
@@ -69,7 +69,7 @@ moments = st.builds(
 
 
 class Game:
-    """The memory of the masked game, and what the environments make of it."""
+    """The memory of the game, and the results of the environment."""
 
     def __init__(self, folder: Path):
         self.session = MaskedSession(PROFILE_PATH, folder, SessionOptions(options={"boss": "judge"}))
@@ -85,14 +85,14 @@ class Game:
         self.reader.begin(1, Vitals(PLAYER_HP, PLAYER_SP))
 
     def look(self, moment, game_time_s=0.0):
-        """Write a moment to memory, and look at it."""
+        """Write a state to memory and read it."""
         for name, stored in moment.memory().items():
             self.session.arena.process.write(self.address_of(name), stored)
         self.reader.take(self.duel.read(*self.reader.quantities), game_time_s)
 
     @property
     def mask(self):
-        """Which actions are open."""
+        """The action mask."""
         mask = np.empty(N_ACTIONS, np.bool_)
         reader = self.reader
         self.locks.freedom(reader.player_animation, reader.player_s, float(reader.state.player_sp)).write(mask)
@@ -112,7 +112,7 @@ many = settings(
 
 
 def cut_off(numbers):
-    """Return the 74 numbers within the bounds that they have here."""
+    """Return the 74 numbers, clipped to the bounds of the observation space."""
     low = np.where(np.isin(np.arange(74), (7, 8, 12, 13, 14, 15)), -1.0, 0.0)
     high = np.ones(74)
     high[3], high[16], high[17] = 4.0, 10.0, 10.0
@@ -173,7 +173,7 @@ def test_a_moment_s_mask(game, moment):
 
 
 def test_otherwise_a_lock_ends_within_the_rounding_of_its_time(game):
-    """SoulsGym adds up steps of 0.1 s in 64 bits; what a game tells in 32 bits may lie below the lock that it is at."""
+    """SoulsGym sums steps of 0.1 s in 64 bits; the 32-bit time of a game may be slightly below the end of a lock."""
     game.begin()
     moment = Moment(player_animation="AttackRightHeavy2Sta", player_animation_s=0.99999)
     game.look(moment)
@@ -193,7 +193,7 @@ def test_masks_open_at_the_very_times_of_their_locks(game):
 
 
 def stroll(moment):
-    """Return what `StrollTime.look` takes of a moment."""
+    """Return the arguments of `StrollTime.look` for a state."""
     return formulas.BOSS_NUMBERS.get(moment.true_boss_animation, -1), moment.boss_animation_s
 
 
@@ -201,7 +201,7 @@ def stroll(moment):
 
 
 def test_walks_and_turns_in_a_row_add_up(game):
-    """Names and times as the game has them each 0.1 s; what the boss did between two looks is one animation at most."""
+    """Names and times are read every 0.1 s; the boss begins at most one animation between two reads."""
     rng = np.random.default_rng(5)
     walks = [formulas.BOSS_ANIMATIONS[number] for number in formulas.STROLLS]
     game.begin()
@@ -219,7 +219,7 @@ def test_walks_and_turns_in_a_row_add_up(game):
 
 
 def test_otherwise_a_row_of_walks_counts_from_its_own_beginning(game):
-    """SoulsAI counts the step in which a row begins as a whole one, whenever in it that was."""
+    """SoulsAI counts the step in which the first walk begins as a complete step."""
     game.begin()
     for k, (name, time_s) in enumerate((("Attack3000", 1.0), ("WalkFrontBattle", 0.03), ("WalkLeftBattle", 0.05))):
         game.look(Moment(boss_animation=name, boss_animation_s=time_s), game_time_s=k * STEP_S)
@@ -227,7 +227,7 @@ def test_otherwise_a_row_of_walks_counts_from_its_own_beginning(game):
 
 
 def test_otherwise_nothing_is_open_in_a_fall(game):
-    """SoulsGym has no lock for falls; no key does anything in them."""
+    """SoulsGym has no lock for falls, in which no key has an effect."""
     game.begin()
     for animation in (name for name in formulas.LOCKS_S if name.startswith("Fall")):
         game.look(Moment(player_animation=animation, player_animation_s=1.0))
@@ -236,7 +236,7 @@ def test_otherwise_nothing_is_open_in_a_fall(game):
 
 
 def test_otherwise_an_animation_that_is_played_again_starts_anew(game):
-    """SoulsGym counts on for as long as the name stays; this is the game's own time."""
+    """SoulsGym continues its count while the name is the same; here the time of the game is used."""
     game.begin()
     for k, time_s in enumerate((0.7, 0.05)):
         game.look(Moment(player_animation="RollingMedium", player_animation_s=time_s), game_time_s=k * STEP_S)
@@ -244,7 +244,7 @@ def test_otherwise_an_animation_that_is_played_again_starts_anew(game):
 
 
 def test_otherwise_the_second_phase_begins_when_the_change_is_over(game):
-    """SoulsGym's demo tells phase 2 from the first look at Attack1500 on."""
+    """The demo of SoulsGym reports phase 2 as soon as it reads Attack1500."""
     game.begin()
     phases = []
     for k, name in enumerate(("Attack3000", "Attack1500", "Attack1500", "IdleBattle", "Attack3001")):
@@ -257,7 +257,7 @@ def test_otherwise_the_second_phase_begins_when_the_change_is_over(game):
 
 
 def state_of(observation):
-    """Return an observation as the record that rewards are made of."""
+    """Return an observation as a record for rewards."""
     state = np.zeros(1, DUEL_STATE)[0]
     for name, value in observation.items():
         state[name] = value
@@ -293,7 +293,7 @@ def test_metres_towards_the_centre(far_before_m, far_after_m, paid):
 
 
 def test_otherwise_who_dies_with_the_boss_has_lost():
-    """SoulsGym pays for a win there; as in the built-in fight, the player's death comes first here."""
+    """SoulsGym counts it as a win; here, as in the built-in fight, the player's death counts first."""
     before, after = Moment(player_hp=10, boss_hp=10).observation(), Moment(player_hp=0, boss_hp=0).observation()
     wanted = formulas.reward(before, after)
     assert score_of(before, after, "lost") == pytest.approx(wanted - 0.2)

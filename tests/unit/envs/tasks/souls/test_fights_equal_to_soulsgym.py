@@ -1,4 +1,4 @@
-"""Whole fights with Iudex are what SoulsGym makes of the same memory (see `test_equal_to_soulsgym`)."""
+"""Complete fights with Iudex equal those of SoulsGym for the same memory (see `test_equal_to_soulsgym`)."""
 
 import math
 import struct
@@ -21,7 +21,7 @@ CLOSE = {"rtol": 1e-5, "atol": 2e-6}
 
 
 class Seen:
-    """What stood in memory at each look at a fight, health as it was before it was topped up."""
+    """Memory at each read of a fight, with the health before it was restored."""
 
     def __init__(self, arena):
         self._arena = arena
@@ -36,7 +36,7 @@ class Seen:
         return self._arena.process.read(self._arena.table.address_of(name), n_bytes)
 
     def moment(self):
-        """Return the moment."""
+        """Return the state."""
         numbers = {name: struct.unpack("<i", self._read(name, 4))[0] for name in ("player.sp", "boss.attack_id")}
         x, y, height, angle = formulas.pose(self._read("player.pose", 24))
         names = [self._read(f"{who}.animation", 40).decode("utf-16-le").split("\0")[0] for who in ("player", "boss")]
@@ -58,12 +58,12 @@ class Seen:
         )
 
     def losses(self):
-        """Return what both lost of their full health since it was topped up."""
+        """Return the losses of health of both fighters since it was restored."""
         return PLAYER_HP - self._hp[0], formulas.BOSS_MAX_HP - self._hp[1]
 
 
 def test_whole_fights_of_the_environment(tmp_path):
-    """In place, as in SoulsGym: health is topped up after each look, and losses are counted."""
+    """Episodes in place, as in SoulsGym: health is restored after each read, and losses are counted."""
     session = MaskedSession(PROFILE_PATH, tmp_path, SessionOptions(options={"boss": "judge"}))
     env = iudex_env(session, episodes="in_place", phase="1", observation="dict")
     rng = np.random.default_rng(6)
@@ -97,7 +97,7 @@ def test_whole_fights_of_the_environment(tmp_path):
 
 
 def test_otherwise_a_phase_has_its_own_share_of_the_boss_s_health():
-    """SoulsGym fights each phase against a full bar; here the first is over at half of it, as in the game itself."""
+    """SoulsGym plays each phase with full health; here the first phase ends at half of it, as in the game."""
     episode = InPlaceEpisode(IUDEX, EpisodeSettings(phase="1"))
     state = np.zeros(1, DUEL_STATE)[0]
     state.player_hp, state.boss_hp = PLAYER_HP, formulas.BOSS_MAX_HP // 2

@@ -1,4 +1,4 @@
-"""A game that does not heed its speed: the flag that it may need is tried, and else it is refused."""
+"""Games that ignore their speed: a flag is tried, otherwise the game is refused."""
 
 import pytest
 
@@ -11,16 +11,16 @@ from support.scaled_game import ScaledSession
 
 
 class HeedlessSession(ScaledSession):
-    """A game that runs on between two looks, unless its flag is set.
+    """A session with a game that continues between two reads unless its flag is set.
 
     Attributes:
-        heeds_flag: The flag makes it stand.
+        heeds_flag: Whether the flag makes the game obey its speed.
     """
 
     heeds_flag = True
 
     def snapshot(self, names=None):
-        """Let some ticks pass before a look."""
+        """Advance some ticks before a read."""
         if not (self.heeds_flag and FLAG in self.profile.attributes and self.read(FLAG)):
             for _ in range(3):
                 self.arena.fight.tick(())
@@ -33,7 +33,7 @@ def opened(kind, path, folder):
 
 
 @pytest.mark.parametrize("path", [DARK_SOULS_3, ELDEN_RING])
-def test_a_game_that_heeds_its_speed_is_left_as_it_was(tmp_path, path):
+def test_the_flag_of_a_game_that_obeys_its_speed_is_not_changed(tmp_path, path):
     with opened(ScaledSession, path, tmp_path) as session:
         session.clock.run(1.0)
         standstill = Standstill()
@@ -42,7 +42,7 @@ def test_a_game_that_heeds_its_speed_is_left_as_it_was(tmp_path, path):
         assert not standstill.is_set
 
 
-def test_the_flag_is_tried_and_taken_back(tmp_path):
+def test_the_flag_is_set_and_restored(tmp_path):
     with opened(HeedlessSession, ELDEN_RING, tmp_path) as session:
         before = session.read(FLAG)
         standstill = Standstill()
@@ -54,7 +54,7 @@ def test_the_flag_is_tried_and_taken_back(tmp_path):
 
 
 @pytest.mark.parametrize("path", [DARK_SOULS_3, ELDEN_RING])
-def test_a_game_that_runs_on_is_refused(tmp_path, path):
+def test_a_game_that_continues_at_speed_0_is_refused(tmp_path, path):
     with opened(HeedlessSession, path, tmp_path) as session:
         session.heeds_flag = False
         session.clock.run(1.0)
