@@ -65,10 +65,10 @@ class LiveDuel:
     def look(self, episode, seconds=0.1, buttons=()):
         """Play so long, look, and return the state as the episode has it."""
         names = tuple(dict.fromkeys(name for name in (*STATE, *episode.quantities) if self.game.has(name)))
-        read = self.game.decode(self.game.play(seconds, buttons, names).snapshot)
+        read = self.game.decode(self.game.step(seconds, buttons, names).snapshot)
         state = np.zeros(1, DUEL_STATE)[0]
         state.player_hp, state.boss_hp = read["player.hp"], read["boss.hp"]
         state.phase, state.lock_on = read.get("phase", episode.start_phase), read.get("lock_on", True)
         state.player_pose[:3] = read["player.position"]
-        episode.account(self.game, state, read)
+        episode.process_reading(self.game, state, read)
         return state

@@ -30,7 +30,7 @@ def test_every_episode_begins_at_the_first_tick_of_a_fight_of_its_own():
         assert live.arena.fight.n_fights == number
         assert state.player_hp == live.scenario.player_max_hp
         assert state.boss_hp == live.scenario.boss_max_hp
-        assert episode.verdict(state) == ""
+        assert episode.outcome(state) == ""
         live.look(episode, 0.35, ("forward",))
     assert episode.log.n_resets == episode.log.n_respawns == 3
     assert not episode.log.reasons
@@ -69,9 +69,9 @@ def test_the_end_of_a_fight(stage, less):
         live.duel.p_hp = 0.0
     else:
         live.duel.phase, live.duel.b_hp = 2, 0.0
-    assert episode.verdict(live.look(episode)) == stage
+    assert episode.outcome(live.look(episode)) == stage
     state = live.begin(episode)
-    assert episode.verdict(state) == ""
+    assert episode.outcome(state) == ""
     assert live.arena.fight.stage == "fighting"
     assert episode.log.n_game_restarts == 0
 
@@ -81,7 +81,7 @@ def test_the_first_phase_alone_ends_where_the_second_would_begin():
     episode = demo(live, phase="1")
     live.begin(episode)
     live.duel.b_hp = live.scenario.phase_two_hp
-    assert episode.verdict(live.look(episode)) == "won"
+    assert episode.outcome(live.look(episode)) == "won"
 
 
 def test_without_the_key_a_fight_that_goes_on_is_left_by_a_restart():
@@ -107,7 +107,7 @@ def test_a_reset_while_the_game_loads():
         episode = demo(live)
         live.begin(episode)
         live.arena.fight.restart()
-        live.game.play(0.1)
+        live.game.step(0.1)
         live.begin(episode)
         assert live.arena.fight.stage == "fighting"
         assert episode.log.n_game_restarts == 0

@@ -9,9 +9,9 @@ import pytest
 from soulslab.arena.state import ATTACKING
 from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.tasks.duel.episode import EpisodeSettings
-from soulslab.envs.tasks.duel.fighter_placing import JITTER_M, draw_start, forcing_hp, refill
+from soulslab.envs.tasks.duel.fighter_placing import JITTER_M, draw_start_poses, forcing_hp, refill
 from soulslab.envs.tasks.duel.in_place_episode import InPlaceEpisode
-from soulslab.envs.tasks.duel.lock_on_recovery import UNLOCKED_LOOKS
+from soulslab.envs.tasks.duel.lock_on_recovery import UNLOCKED_READINGS
 from soulslab.errors import ResetFailedError
 from soulslab.siphon.session import Step
 from support.live_duel import LiveDuel, profile_without
@@ -37,7 +37,7 @@ def fought(live, n=40, **changes):
     live.begin(episode)
     for _ in range(n):
         state = live.look(episode, 0.1, ("forward",))
-        if episode.verdict(state):
+        if episode.outcome(state):
             break
     return episode
 
@@ -46,8 +46,8 @@ def check_start(live, episode, state):
     """Both stand where they start, locked on each other, in full health, and nothing is held."""
     fight, scenario = live.arena.fight, live.scenario
     start = scenario.player_pose if episode.start_pose < 0 else scenario.player_poses_random[episode.start_pose]
-    reach = 0.2 if episode.start_pose < 0 else JITTER_M * math.sqrt(2) + 0.2
-    assert math.dist((live.duel.p_x, live.duel.p_y), start[:2]) < reach
+    run_states = 0.2 if episode.start_pose < 0 else JITTER_M * math.sqrt(2) + 0.2
+    assert math.dist((live.duel.p_x, live.duel.p_y), start[:2]) < run_states
     assert live.duel.p_z == pytest.approx(scenario.floor_m)
     assert math.dist((live.duel.b_x, live.duel.b_y), scenario.boss_pose[:2]) < 0.5
     assert live.duel.lock_on
@@ -55,7 +55,7 @@ def check_start(live, episode, state):
     assert state.player_hp == scenario.player_max_hp
     assert not (fight.no_attack or fight.no_gravity)
     assert fight.stage == "fighting"
-    assert episode.verdict(state) == ""
+    assert episode.outcome(state) == ""
 
 
 @GAMES
@@ -75,7 +75,7 @@ def test_a_reset_puts_both_back_without_another_fight(less):
 def test_the_start_is_drawn_with_a_jitter():
     live = LiveDuel()
     rng = np.random.default_rng(3)
-    starts = [draw_start(live.scenario, rng, is_random=True) for _ in range(200)]
+    starts = [draw_start_poses(live.scenario, rng, is_random=True) for _ in range(200)]
     assert {start.number for start in starts} == set(range(len(live.scenario.player_poses_random)))
     offsets = [np.subtract(start.player, live.scenario.player_poses_random[start.number])[:2] for start in starts]
     assert np.abs(offsets).max() <= JITTER_M
@@ -85,7 +85,7 @@ def test_the_start_is_drawn_with_a_jitter():
         way = np.subtract(start.boss, start.player)[:2]
         assert ahead @ way == pytest.approx(np.linalg.norm(way))
         assert start.boss[3] == pytest.approx(math.remainder(start.player[3] + math.pi, 2 * math.pi))
-    assert draw_start(live.scenario, rng, is_random=False).number == -1
+    assert draw_start_poses(live.scenario, rng, is_random=False).number == -1
 
 
 @pytest.mark.parametrize("unknown", [("player_pose",), ("boss_pose",), ("player_pose", "boss_pose")])
@@ -148,7 +148,7 @@ def test_losses_are_counted_while_the_game_s_health_is_topped_up(who, less):
         state = live.look(episode, 0.1)
         left -= blow
         assert state[field] == max(left, 0)
-        assert episode.verdict(state) == ("" if i < 4 else "lost" if who == "player" else "won")
+        assert episode.outcome(state) == ("" if i < 4 else "lost" if who == "player" else "won")
     assert live.arena.fight.stage == "fighting"
     assert live.duel[record] > goal + blow
 
@@ -158,14 +158,14 @@ def test_a_blow_that_would_have_killed_has():
     episode = fought(live, n=1)
     live.duel.p_hp = 1.0  # where the game stops, as the player cannot die
     state = live.look(episode)
-    assert (state.player_hp, episode.verdict(state)) == (0.0, "lost")
+    assert (state.player_hp, episode.outcome(state)) == (0.0, "lost")
 
 
 def test_a_game_whose_player_dies_all_the_same_loses_the_episode_and_comes_round():
     live = LiveDuel(profile_without(**BARE))
     episode = fought(live, n=1)
     live.duel.p_hp = 0.0
-    assert episode.verdict(live.look(episode)) == "lost"
+    assert episode.outcome(live.look(episode)) == "lost"
     check_start(live, episode, live.begin(episode))
     assert live.arena.fight.n_fights == 2
     assert episode.log.n_respawns == 1
@@ -177,7 +177,7 @@ def test_where_time_runs_on_little_is_topped_up():
     live.arena.fight.no_attack = True
     session = live.game.session
     session.clock.run(1.0)
-    live.game.play = lambda _, __, names: session.step(Step(attributes=live.game.attributes(names)))
+    live.game.step = lambda _, __, names: session.step(Step(attributes=live.game.attributes(names)))
     live.duel.p_hp, live.duel.b_hp = 300.0, 900.0
     state = live.look(episode)
     assert (state.player_hp, state.boss_hp) == (300.0, 900.0)
@@ -225,10 +225,10 @@ def test_both_phases():
     assert states[-1].boss_hp == live.scenario.phase_two_hp
     assert live.duel.b_hp == live.scenario.boss_max_hp
     live.arena.fight.no_attack = True
-    while not episode.verdict(state := live.look(episode)):
+    while not episode.outcome(state := live.look(episode)):
         assert live.duel.b_hp > 900
         live.duel.b_hp -= 100
-    assert (state.boss_hp, episode.verdict(state)) == (0.0, "won")
+    assert (state.boss_hp, episode.outcome(state)) == (0.0, "won")
     assert live.arena.fight.stage == "fighting"
 
 
@@ -309,7 +309,7 @@ def test_a_boss_that_dies_in_the_game_is_beaten_and_not_brought_back(is_forcing)
     # A blow is greater than what was left; the fight's own rules know no such blow in the first phase.
     live.duel.phase, live.duel.b_hp = 2, 0.0
     state = live.look(episode, 0.0)
-    assert episode.verdict(state) == "won"
+    assert episode.outcome(state) == "won"
     assert live.duel.b_hp == 0.0
     number = live.arena.fight.n_fights
     check_start(live, episode, live.begin(episode))
@@ -336,7 +336,7 @@ def test_a_fall_is_a_loss_and_the_reset_puts_the_player_back():
     live.duel.p_falling, live.duel.p_z = 1, live.scenario.fall_m - 0.5
     live.duel.p_anim = live.arena.fight.fight.fall_start
     state = live.look(episode, 0.0)
-    assert (state.player_hp, episode.verdict(state)) == (0.0, "lost")
+    assert (state.player_hp, episode.outcome(state)) == (0.0, "lost")
     number = live.arena.fight.n_fights
     check_start(live, episode, live.begin(episode))
     assert live.arena.fight.n_fights == number
@@ -349,18 +349,18 @@ def test_a_step_down_is_no_loss_where_a_fall_need_not_kill():
     live.duel.p_anim = live.arena.fight.fight.fall_start
     live.arena.fight.duel.p_z = live.scenario.fall_m + 0.5
     state = live.look(episode, 0.0)
-    assert episode.verdict(state) == ""
+    assert episode.outcome(state) == ""
     live.duel.p_z = live.scenario.fall_m - 0.5
-    assert episode.verdict(live.look(episode, 0.0)) == "lost"
+    assert episode.outcome(live.look(episode, 0.0)) == "lost"
 
 
 def test_a_lock_that_has_no_key_stays_lost():
     live = LiveDuel(profile_without(keys=("lock_on",)))
     episode = fought(live, n=1)
-    for _ in range(2 * UNLOCKED_LOOKS):
+    for _ in range(2 * UNLOCKED_READINGS):
         live.game.write({"lock_on": False})
         live.look(episode, 0.0)
-        assert episode.presses == ()
+        assert episode.extra_buttons == ()
 
 
 @pytest.mark.parametrize("position", [(1e3, 1e3, -68.8), (142.0, 594.0, 200.0), (142.0, 594.0, -1e3)])
@@ -375,14 +375,14 @@ def test_a_player_that_was_put_out_of_bounds_is_brought_back(position):
 def test_a_lock_that_was_lost_is_asked_for():
     live = LiveDuel()
     episode = fought(live, n=1)
-    assert episode.presses == ()
-    for i in range(2 * UNLOCKED_LOOKS):
+    assert episode.extra_buttons == ()
+    for i in range(2 * UNLOCKED_READINGS):
         live.game.write({"lock_on": False})
         live.look(episode, 0.0)
-        assert episode.presses == (("lock_on",) if (i + 1) % UNLOCKED_LOOKS == 0 else ())
+        assert episode.extra_buttons == (("lock_on",) if (i + 1) % UNLOCKED_READINGS == 0 else ())
     check_start(live, episode, live.begin(episode))
     live.look(episode)
-    assert episode.presses == ()
+    assert episode.extra_buttons == ()
 
 
 def test_who_is_pushed_after_the_placing_is_put_back():
@@ -429,7 +429,7 @@ def test_a_reset_while_the_game_loads_waits_for_it():
         live = LiveDuel(profile_without(**less))
         episode = fought(live, n=1)
         live.arena.fight.restart()
-        live.game.play(0.1)
+        live.game.step(0.1)
         check_start(live, episode, live.begin(episode))
         assert episode.log.n_game_restarts == 0
 

@@ -15,7 +15,7 @@ from soulslab.arena.player import is_open
 from soulslab.arena.quantities import QUANTITIES
 from soulslab.arena.state import TICKS_PER_DECISION, TICKS_PER_S
 from soulslab.arena.vocabulary import ACTIONS, NOTHING
-from soulslab.envs.tasks.duel.duel_reader import NEEDED, DuelReader
+from soulslab.envs.tasks.duel.duel_reader import REQUIRED_QUANTITIES, DuelReader
 from soulslab.envs.tasks.duel.duel_scenario import Vitals, scenario_of
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.siphon.profile import load_profile
@@ -46,7 +46,7 @@ class Watched:
 
     def look(self):
         read = {name: QUANTITIES[name].get(self.game) for name in self.reader.quantities}
-        self.reader.take(read, self.game.n_ticks / TICKS_PER_S)
+        self.reader.update(read, self.game.n_ticks / TICKS_PER_S)
         write_state(self.game.duel, self.game.fight, self.truth)
 
     def play(self, action):
@@ -89,7 +89,7 @@ def test_where_the_game_does_not_tell_how_long_an_animation_lasts():
     for action in (NOTHING, NOTHING, ROLL_BACK, NOTHING, NOTHING):
         watched.play(action)
         durations.append(float(watched.reader.state.player_animation_duration))
-        assert watched.reader.player_s == pytest.approx(durations[-1])
+        assert watched.reader.player_animation_s == pytest.approx(durations[-1])
     assert durations == pytest.approx([0.1, 0.2, 0.0, 0.1, 0.2])
     watched.reader.begin(1, VITALS)
     watched.look()
@@ -128,12 +128,12 @@ def test_where_the_game_does_not_tell_its_camera():
 def test_animations_that_nobody_knows():
     watched = Watched()
     read = {name: QUANTITIES[name].get(watched.game) for name in watched.reader.quantities}
-    watched.reader.take(read | {"player.animation": "#31", "boss.animation": "Attack1500"}, 1.0)
+    watched.reader.update(read | {"player.animation": "#31", "boss.animation": "Attack1500"}, 1.0)
     assert (watched.reader.state.player_animation, watched.reader.state.boss_animation) == (-1, -1)
 
 
 def test_it_reads_no_more_than_it_needs():
     reader = reader_of(load_boss("judge", list(load_knight().knock_backs)), without=("phase", "game.tick"))
-    assert set(NEEDED) < set(reader.quantities)
+    assert set(REQUIRED_QUANTITIES) < set(reader.quantities)
     assert not {"phase", "game.tick", "player.no_death"} & set(reader.quantities)
     assert reader.tick == -1

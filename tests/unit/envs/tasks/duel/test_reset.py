@@ -3,7 +3,7 @@
 import pytest
 
 from soulslab.envs.game.session_holder import Deadline
-from soulslab.envs.tasks.duel.reset_states import HOLD_S, ResetLog, ResetRunner, ResetState, reach
+from soulslab.envs.tasks.duel.reset_states import HOLD_S, ResetLog, ResetRunner, ResetState, run_states
 from soulslab.errors import (
     ClockStalledError,
     InvalidValueError,
@@ -30,13 +30,13 @@ def state(is_reached, **changes):
 
 def test_a_state_that_holds_already_takes_no_time(duel):
     tick = duel.arena.fight.n_ticks
-    seen = reach(duel.game, [state(lambda seen: seen["game.tick"] == tick)], Deadline(9))
+    seen = run_states(duel.game, [state(lambda seen: seen["game.tick"] == tick)], Deadline(9))
     assert seen == {"game.tick": tick}
     assert duel.arena.fight.n_ticks == tick
 
 
 def test_a_state_is_looked_for_at_every_tick(duel):
-    seen = reach(duel.game, [state(lambda seen: seen["game.tick"] == 17)], Deadline(9))
+    seen = run_states(duel.game, [state(lambda seen: seen["game.tick"] == 17)], Deadline(9))
     assert seen["game.tick"] == duel.arena.fight.n_ticks == 17
 
 
@@ -46,7 +46,7 @@ def test_states_come_one_after_another(duel):
     def passing(name, tick):
         return state(lambda seen: seen["game.tick"] >= tick and not order.append(name), name=name)
 
-    reach(duel.game, [passing("a", 5), passing("b", 3), passing("c", 9)], Deadline(9))
+    run_states(duel.game, [passing("a", 5), passing("b", 3), passing("c", 9)], Deadline(9))
     assert order == ["a", "b", "c"]
     assert duel.arena.fight.n_ticks == 9
 
@@ -54,7 +54,7 @@ def test_states_come_one_after_another(duel):
 def test_what_is_not_reached_says_what_was_waited_for_and_what_was_seen(duel):
     waiting = state(lambda _: False, name="lock_on", waits_for="the lock", quantities=("lock_on", "player.position"))
     with pytest.raises(ResetFailedError) as caught:
-        reach(duel.game, [waiting], Deadline(9))
+        run_states(duel.game, [waiting], Deadline(9))
     assert caught.value.state == "lock_on"
     assert caught.value.what == "the lock"
     assert "for the lock (state 'lock_on' of the reset)" in str(caught.value)
@@ -64,12 +64,12 @@ def test_what_is_not_reached_says_what_was_waited_for_and_what_was_seen(duel):
 
 def test_wall_time_ends_it_as_well(duel):
     with pytest.raises(WaitTimeoutError, match="it \\(state 'x' of the reset\\)"):
-        reach(duel.game, [state(lambda _: False, limit_s=1e9)], Deadline(0.0))
+        run_states(duel.game, [state(lambda _: False, limit_s=1e9)], Deadline(0.0))
 
 
 def test_quantities_that_the_game_does_not_have_are_left_out(duel):
     del duel.game.binding.attributes["phase"]
-    seen = reach(duel.game, [state(lambda _: True, quantities=("phase", "lock_on"))], Deadline(9))
+    seen = run_states(duel.game, [state(lambda _: True, quantities=("phase", "lock_on"))], Deadline(9))
     assert seen == {"lock_on": True}
 
 
@@ -78,15 +78,15 @@ def test_nothing_is_seen_of_a_game_that_loads_and_the_error_says_why(duel):
     found = []
     waiting = state(found.append, quantities=("player.hp",), limit_s=0.1)
     with pytest.raises(ResetFailedError, match="leads nowhere while the game loads") as caught:
-        reach(duel.game, [waiting], Deadline(9))
+        run_states(duel.game, [waiting], Deadline(9))
     assert found and not any(found)
     assert isinstance(caught.value.__cause__, PointerError)
 
 
 def test_keys_are_pressed_at_once_and_again(duel):
-    waiting = state(lambda _: False, press=("roll",), again_s=0.5, limit_s=1.4)
+    waiting = state(lambda _: False, buttons=("roll",), repeat_s=0.5, limit_s=1.4)
     with pytest.raises(ResetFailedError):
-        reach(duel.game, [waiting], Deadline(9))
+        run_states(duel.game, [waiting], Deadline(9))
     presses = [key for key, is_press in duel.arena.input.events if is_press]
     assert presses == ["SPACE"] * 3
     assert not duel.arena.input.held
@@ -101,8 +101,8 @@ def test_what_is_done_meanwhile_may_fail_while_the_game_loads(duel):
         names.append("acted")
         duel.game.read("player.hp")
 
-    waiting = state(bool, quantities=("player.hp",), act=act)
-    reach(duel.game, [waiting], Deadline(9))
+    waiting = state(bool, quantities=("player.hp",), action=act)
+    run_states(duel.game, [waiting], Deadline(9))
     assert names
 
 
@@ -169,7 +169,7 @@ def test_the_final_error_has_all_reasons(duel):
 
 
 def test_a_start_that_no_step_can_look_at_is_tried_again(duel):
-    duel.game.looked_at = ("player.hp", "boss.hp", "lock_on")
+    duel.game.step_quantities = ("player.hp", "boss.hp", "lock_on")
     session, problems = duel.game.session, ["is a null pointer"]
     read = session.snapshot
 
@@ -186,7 +186,7 @@ def test_a_start_that_no_step_can_look_at_is_tried_again(duel):
 
 @pytest.mark.parametrize("who", ["player", "boss"])
 def test_who_is_dead_begins_no_episode(duel, who):
-    duel.game.looked_at = ("player.hp", "boss.hp")
+    duel.game.step_quantities = ("player.hp", "boss.hp")
     dead = {f"{who}.hp": 0.0}
     with pytest.raises(ResetFailedError, match="both to be alive") as caught:
         ResetRunner(ResetLog(), 0, None).run(duel.game, Deadline(20), lambda *_: duel.game.write(dead))
