@@ -258,7 +258,7 @@ class CountedHealth:
 
         Args:
             game_hp: Health in the game.
-            min_hp: Losses do not bring `counted_hp` below this, because no blow of a first phase takes more than the
+            min_hp: A loss does not bring `counted_hp` below this, because a blow in the first phase takes at most the
                 health of that phase.
         """
         change = game_hp - self.game_hp

@@ -351,7 +351,7 @@ def test_a_profile_that_lacks_something_is_refused_at_once():
 WRONG_OPTIONS = [
     ({"bos": "judge"}, "has no option 'bos'; did you mean 'boss'?"),
     ({"boss": 5}, "boss: expected text, got a whole number"),
-    ({"session": 5}, "session must be an open session, or what opens one, not 5"),
+    ({"session": 5}, "session must be an open session, or a function that opens one, not 5"),
     ({"session": FakeArenaSession(), "mask": "elden_ring"}, "mask: an open session already has a profile"),
     ({"tls": "server.pem"}, "tls is for a server"),
     ({"display": 5}, "display: expected text or nothing"),
