@@ -1,4 +1,4 @@
-"""A duel in the fake arena, played without an environment: what resets and episodes are tested on."""
+"""A duel in the fake arena without an environment, for tests of resets and episodes."""
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ DEADLINE_S = 20.0
 
 
 def profile_without(*, quantities=(), keys=()):
-    """Return the arena's profile with less to know of it, and fewer keys."""
+    """Return the arena's profile without some quantities and keys."""
     profile = load_profile(PROFILE_PATH)
     attributes = {name: value for name, value in profile.duel["attributes"].items() if name not in quantities}
     return msgspec.structs.replace(
@@ -28,11 +28,11 @@ def profile_without(*, quantities=(), keys=()):
 
 
 class LiveDuel:
-    """A fake game, its scenario, and looks at it.
+    """A fake game and its scenario.
 
     Attributes:
-        game: The game in the words of quantities.
-        scenario: Its boss and place.
+        game: Access to the game by quantity.
+        scenario: Facts about the boss and its arena.
         sessions: All sessions that were opened.
     """
 
@@ -49,7 +49,7 @@ class LiveDuel:
 
     @property
     def arena(self):
-        """The game of the last start."""
+        """The fake game after its last start."""
         return self.game.session.arena
 
     @property
@@ -58,12 +58,12 @@ class LiveDuel:
         return self.arena.fight.duel
 
     def begin(self, episode, seed=None, rng=None, deadline_s=DEADLINE_S):
-        """Begin an episode, and look."""
+        """Begin an episode; return its first state."""
         episode.begin(self.game, rng or np.random.default_rng(0), seed, Deadline(deadline_s))
-        return self.look(episode, 0.0)
+        return self.step(episode, 0.0)
 
-    def look(self, episode, seconds=0.1, buttons=()):
-        """Play so long, look, and return the state as the episode has it."""
+    def step(self, episode, seconds=0.1, buttons=()):
+        """Advance the game, process a reading, and return the state with the counted health."""
         names = tuple(dict.fromkeys(name for name in (*STATE, *episode.quantities) if self.game.has(name)))
         read = self.game.decode(self.game.step(seconds, buttons, names).snapshot)
         state = np.zeros(1, DUEL_STATE)[0]

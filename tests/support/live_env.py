@@ -1,4 +1,4 @@
-"""Environments of the built-in fight without a window, and wall time that a test moves by itself."""
+"""Environments of the built-in fight without a window, and wall time that is controlled by the test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from soulslab.siphon.session import SessionOptions
 
 
 class Fights:
-    """Opens sessions with the fight that an environment's options ask for, and remembers them."""
+    """Session factory for the options of an environment; it records the sessions."""
 
     def __init__(self, options: dict[str, str], profile: Profile | None = None) -> None:
         self._options = SessionOptions(options=options)
@@ -27,7 +27,7 @@ class Fights:
 
     @property
     def arena(self) -> FakeArena:
-        """The game of the last start."""
+        """The fake game after its last start."""
         return self.sessions[-1].arena
 
 
@@ -39,7 +39,7 @@ def launch_options(**options: Any) -> dict[str, str]:
 
 
 def live_env(render_mode: str | None = None, profile: Profile | None = None, **options: Any) -> Any:
-    """Return an environment of the fake arena, and what opens its sessions as ``env.fights``."""
+    """Return an environment of the fake arena; ``env.fights`` is its session factory."""
     fights = Fights(launch_options(**options), profile)
     session: Any = fights if profile is None else fights()
     env: Any = ArenaLiveEnv(render_mode, session=session, **options)
@@ -48,12 +48,12 @@ def live_env(render_mode: str | None = None, profile: Profile | None = None, **o
 
 
 class WallTime:
-    """Stands in for the module ``time``: passes only by sleeping, and with it the time of a game.
+    """Replacement of the module ``time``, whose time passes only during sleeps.
 
     Attributes:
-        now_s: The time.
-        slept_s: How long each sleep was.
-        game: Whose ticks pass; None for nobody's.
+        now_s: Current time.
+        slept_s: Duration of each sleep.
+        game: Game whose time passes together with this time; None for no game.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class WallTime:
         self.pass_time(seconds)
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass that nobody slept."""
+        """Let time pass without a sleep."""
         self.now_s += seconds
         if self.game is not None:
             self.game.pass_time(seconds * self.speed)

@@ -1,4 +1,4 @@
-"""What befalls the built-in game in its window while an environment plays it: each fault is recovered and counted."""
+"""Fault injection in the window of the built-in fight: each fault is recovered from and counted."""
 
 import os
 import signal
@@ -15,9 +15,9 @@ from support.counts import held
 from support.waiting import wait_for
 
 NOTHING = 19
-#: Steps after which a fault has shown.
+#: Number of steps after which a fault has an effect.
 SOON = 20
-#: What a step's failure may be called; () for faults that end no episode, or end it in the game.
+#: Possible errors of a step for each fault; () for faults without an error.
 ERRORS = {
     "game killed": ("ProcessExitedError",),
     "game frozen": ("ClockStalledError",),
@@ -32,7 +32,7 @@ OPTIONS = {"step_deadline_s": 1.5, "on_failure": "truncate"}
 
 @pytest.fixture(scope="module")
 def temporary(tmp_path_factory):
-    """A folder for all that is temporary, of the games too."""
+    """A folder for all temporary files, including those of the games."""
     folder = tmp_path_factory.mktemp("temporary")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(folder))
@@ -42,7 +42,7 @@ def temporary(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def env(temporary):
-    """One environment for all faults, and nothing left of it at the end."""
+    """One environment for all faults; at the end nothing of it remains."""
     at_first = held()
     with ArenaLiveEnv(episodes="in_place", **OPTIONS) as one:
         one.reset(seed=1)
@@ -55,7 +55,7 @@ def env(temporary):
 
 
 def play_on(env, n=SOON):
-    """Step until an episode is cut off, at most n times; return why, "" if none was."""
+    """Step at most `n` times until an episode is truncated; return the error, or ""."""
     for _ in range(n):
         *_, terminated, truncated, info = env.step(NOTHING)
         if "failure" in info:
@@ -68,7 +68,7 @@ def play_on(env, n=SOON):
 
 
 def check_plays(env):
-    """An episode begins as it should, and goes on."""
+    """Check that an episode begins correctly and continues."""
     _, info = env.reset()
     state = env.game.read("player.hp", "boss.hp", "lock_on", "game.stage", "boss.no_attack", "player.no_gravity")
     assert state["player.hp"] == env.scenario.player_max_hp
@@ -80,7 +80,7 @@ def check_plays(env):
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_each_fault_is_recovered(env, name):
+def test_each_fault_is_recovered_from(env, name):
     pid, before = env.session.info.pid, held()
     n_restarts = env.episode.log.n_game_restarts
     FAULTS[name](env)
@@ -96,29 +96,29 @@ def test_each_fault_is_recovered(env, name):
     assert {**after, "children": len(after["children"])} == {**before, "children": len(before["children"])}
 
 
-@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_game_that_fails_in_a_reset(env, monkeypatch, way):
-    pid, n_looks = env.session.info.pid, 0
-    play = env.game.play
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_failure_during_a_reset_is_recovered_from(env, monkeypatch, fault):
+    pid, n_steps = env.session.info.pid, 0
+    step = env.game.step
 
     def failing(*arguments):
-        nonlocal n_looks
-        n_looks += 1
-        if n_looks == 4:
-            os.kill(pid, way)
-        return play(*arguments)
+        nonlocal n_steps
+        n_steps += 1
+        if n_steps == 4:
+            os.kill(pid, fault)
+        return step(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(env.game, "play", failing)
+        patch.setattr(env.game, "step", failing)
         reasons = env.episode.log.reasons.copy()
         env.reset(seed=2)
     (reason,) = (env.episode.log.reasons - reasons).elements()
-    assert reason == ("ProcessExitedError" if way == signal.SIGKILL else "ClockStalledError")
+    assert reason == ("ProcessExitedError" if fault == signal.SIGKILL else "ClockStalledError")
     check_plays(env)
     wait_for(lambda: not living([pid]))
 
 
-def test_demo_episodes_recover_too_and_begin_at_the_first_tick():
+def test_demo_episodes_recover_and_begin_at_the_first_tick():
     with ArenaLiveEnv(episodes="demo", **OPTIONS) as env:
         first, _ = env.reset(seed=5)
         FAULTS["fight loaded anew"](env)
@@ -129,7 +129,7 @@ def test_demo_episodes_recover_too_and_begin_at_the_first_tick():
         assert info["n_restarts"] == 0
 
 
-def test_of_two_games_one_is_replaced_and_the_other_goes_on():
+def test_one_of_two_games_is_restarted_and_the_other_continues():
     at_first = held()
     env = ArenaLiveVectorEnv(2, AutoresetMode.SAME_STEP, episodes="in_place", **OPTIONS)
     try:

@@ -1,4 +1,4 @@
-"""From what an agent gives to one of the 20 actions and to keys."""
+"""Actions of the agent are decoded to one of the 20 actions and to keys."""
 
 import numpy as np
 import pytest
@@ -14,20 +14,20 @@ from soulslab.errors import InvalidActionError
 FREE = OpenActions(True, True, True)
 KEYS = {name: name.upper() for name in BUTTONS}
 open_sets = st.builds(OpenActions, st.booleans(), st.booleans(), st.booleans())
-downs = st.lists(st.booleans(), min_size=len(BUTTONS), max_size=len(BUTTONS))
+down_lists = st.lists(st.booleans(), min_size=len(BUTTONS), max_size=len(BUTTONS))
 
 
 def buttons(*names):
     return [int(name in names) for name in BUTTONS]
 
 
-def chosen(*names, open_actions=FREE):
+def decode(*names, open_actions=FREE):
     choice = DuelActions("multi_binary").decode(buttons(*names), open_actions)
     return action_name(choice.action), choice.is_masked
 
 
 @given(st.integers(0, N_ACTIONS - 1), open_sets)
-def test_a_number_is_an_action_if_it_is_open(number, open_actions):
+def test_numbers_of_closed_actions_become_nothing(number, open_actions):
     mask = np.zeros(N_ACTIONS, np.bool_)
     n_open = open_actions.write(mask)
     assert n_open == mask.sum()
@@ -36,8 +36,8 @@ def test_a_number_is_an_action_if_it_is_open(number, open_actions):
     assert DuelActions("discrete").decode(np.int64(number), open_actions) == wanted
 
 
-@given(downs, open_sets)
-def test_any_buttons_come_to_an_action_that_is_open(down, open_actions):
+@given(down_lists, open_sets)
+def test_buttons_are_decoded_to_an_open_action(down, open_actions):
     actions = DuelActions("multi_binary")
     choice = actions.decode(np.array(down, np.int8), open_actions)
     assert open_actions.allows(choice.action)
@@ -47,17 +47,17 @@ def test_any_buttons_come_to_an_action_that_is_open(down, open_actions):
     assert DuelActions("continuous").decode(np.array(down, np.float32), open_actions) == choice
 
 
-def test_which_of_several_buttons_counts():
-    assert chosen() == ("nothing", False)
-    assert chosen("forward", "right") == ("forward+right", False)
-    assert chosen("forward", "backward", "left") == ("left", False)
-    assert chosen("forward", "roll") == ("forward+roll", False)
-    assert chosen("roll") == ("backward+roll", False)
-    assert chosen("roll", "light_attack", "parry") == ("parry", False)
-    assert chosen("forward", "heavy_attack") == ("heavy_attack", False)
-    assert chosen("forward", "light_attack", open_actions=OpenActions(True, True, False)) == ("forward", False)
-    assert chosen("light_attack", open_actions=OpenActions(True, True, False)) == ("nothing", True)
-    assert chosen("left", "roll", open_actions=OpenActions(False, True, True)) == ("left+roll", False)
+def test_priority_of_buttons():
+    assert decode() == ("nothing", False)
+    assert decode("forward", "right") == ("forward+right", False)
+    assert decode("forward", "backward", "left") == ("left", False)
+    assert decode("forward", "roll") == ("forward+roll", False)
+    assert decode("roll") == ("backward+roll", False)
+    assert decode("roll", "light_attack", "parry") == ("parry", False)
+    assert decode("forward", "heavy_attack") == ("heavy_attack", False)
+    assert decode("forward", "light_attack", open_actions=OpenActions(True, True, False)) == ("forward", False)
+    assert decode("light_attack", open_actions=OpenActions(True, True, False)) == ("nothing", True)
+    assert decode("left", "roll", open_actions=OpenActions(False, True, True)) == ("left+roll", False)
 
 
 def test_the_threshold_of_continuous_actions():
@@ -72,7 +72,7 @@ def test_the_threshold_of_continuous_actions():
 @pytest.mark.parametrize(
     "action", [3, [1, 0], [2] * 8, [-1] * 8, ["a"] * 8, [[1], [1, 2]], None, [np.nan] * 8], ids=str
 )
-def test_what_is_no_button(mode, action):
+def test_actions_outside_of_the_button_spaces_are_refused(mode, action):
     with pytest.raises(InvalidActionError, match="is not in"):
         DuelActions(mode).decode(action, FREE)
 
@@ -86,7 +86,7 @@ def test_masks_of_buttons():
     }
 
 
-def test_keys():
+def test_keys_of_actions():
     assert keys_of(0, KEYS).held == ("FORWARD",)
     assert keys_of(0, KEYS).again == ()
     roll = keys_of(ACTION_NAMES.index("left+forward+roll"), KEYS)
@@ -94,7 +94,7 @@ def test_keys():
     assert keys_of(NOTHING, KEYS).held == ()
 
 
-def test_locks():
+def test_open_actions_of_animations():
     locks = AnimationLocks()
     assert locks.open_actions("Idle", 0, 95.0) == FREE
     assert locks.open_actions("Idle", 0, 0.0) == OpenActions(True, False, False)

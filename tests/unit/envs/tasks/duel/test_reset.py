@@ -1,4 +1,4 @@
-"""The reset's states: limits, keys that are pressed again, retries with reasons, and errors that say all of it."""
+"""States of a reset: limits, repeated key presses, retries, and errors."""
 
 import pytest
 
@@ -28,30 +28,30 @@ def state(is_reached, **changes):
     return ResetState(is_reached=is_reached, **{**facts, **changes})
 
 
-def test_a_state_that_holds_already_takes_no_time(duel):
+def test_a_state_whose_condition_holds_takes_no_time(duel):
     tick = duel.arena.fight.n_ticks
-    seen = run_states(duel.game, [state(lambda seen: seen["game.tick"] == tick)], Deadline(9))
-    assert seen == {"game.tick": tick}
+    values = run_states(duel.game, [state(lambda values: values["game.tick"] == tick)], Deadline(9))
+    assert values == {"game.tick": tick}
     assert duel.arena.fight.n_ticks == tick
 
 
-def test_a_state_is_looked_for_at_every_tick(duel):
-    seen = run_states(duel.game, [state(lambda seen: seen["game.tick"] == 17)], Deadline(9))
-    assert seen["game.tick"] == duel.arena.fight.n_ticks == 17
+def test_the_condition_is_checked_at_each_tick(duel):
+    values = run_states(duel.game, [state(lambda values: values["game.tick"] == 17)], Deadline(9))
+    assert values["game.tick"] == duel.arena.fight.n_ticks == 17
 
 
-def test_states_come_one_after_another(duel):
+def test_states_run_one_after_another(duel):
     order = []
 
     def passing(name, tick):
-        return state(lambda seen: seen["game.tick"] >= tick and not order.append(name), name=name)
+        return state(lambda values: values["game.tick"] >= tick and not order.append(name), name=name)
 
     run_states(duel.game, [passing("a", 5), passing("b", 3), passing("c", 9)], Deadline(9))
     assert order == ["a", "b", "c"]
     assert duel.arena.fight.n_ticks == 9
 
 
-def test_what_is_not_reached_says_what_was_waited_for_and_what_was_seen(duel):
+def test_the_error_names_the_condition_and_the_last_values(duel):
     waiting = state(lambda _: False, name="lock_on", waits_for="the lock", quantities=("lock_on", "player.position"))
     with pytest.raises(ResetFailedError) as caught:
         run_states(duel.game, [waiting], Deadline(9))
@@ -62,18 +62,18 @@ def test_what_is_not_reached_says_what_was_waited_for_and_what_was_seen(duel):
     assert 60 <= duel.arena.fight.n_ticks <= 61
 
 
-def test_wall_time_ends_it_as_well(duel):
+def test_the_deadline_limits_wall_time(duel):
     with pytest.raises(WaitTimeoutError, match="it \\(state 'x' of the reset\\)"):
         run_states(duel.game, [state(lambda _: False, limit_s=1e9)], Deadline(0.0))
 
 
-def test_quantities_that_the_game_does_not_have_are_left_out(duel):
+def test_quantities_that_the_game_lacks_are_not_read(duel):
     del duel.game.binding.attributes["phase"]
-    seen = run_states(duel.game, [state(lambda _: True, quantities=("phase", "lock_on"))], Deadline(9))
-    assert seen == {"lock_on": True}
+    values = run_states(duel.game, [state(lambda _: True, quantities=("phase", "lock_on"))], Deadline(9))
+    assert values == {"lock_on": True}
 
 
-def test_nothing_is_seen_of_a_game_that_loads_and_the_error_says_why(duel):
+def test_values_are_empty_while_the_game_loads(duel):
     duel.arena.fight.restart()
     found = []
     waiting = state(found.append, quantities=("player.hp",), limit_s=0.1)
@@ -83,7 +83,7 @@ def test_nothing_is_seen_of_a_game_that_loads_and_the_error_says_why(duel):
     assert isinstance(caught.value.__cause__, PointerError)
 
 
-def test_keys_are_pressed_at_once_and_again(duel):
+def test_keys_are_pressed_at_once_and_repeatedly(duel):
     waiting = state(lambda _: False, buttons=("roll",), repeat_s=0.5, limit_s=1.4)
     with pytest.raises(ResetFailedError):
         run_states(duel.game, [waiting], Deadline(9))
@@ -93,7 +93,7 @@ def test_keys_are_pressed_at_once_and_again(duel):
     assert HOLD_S < 0.5
 
 
-def test_what_is_done_meanwhile_may_fail_while_the_game_loads(duel):
+def test_an_action_may_fail_while_the_game_loads(duel):
     duel.arena.fight.restart()
     names = []
 
@@ -107,7 +107,7 @@ def test_what_is_done_meanwhile_may_fail_while_the_game_loads(duel):
 
 
 class Attempts:
-    """Fails as it is told, then succeeds."""
+    """Raises each of the given errors once, and then succeeds."""
 
     def __init__(self, *errors):
         self.errors = list(errors)
@@ -129,7 +129,7 @@ def run(duel, *errors, retries=3, log=None):
     return attempts.calls, log
 
 
-def test_the_first_try_is_fresh_and_the_next_reset_s_is_not(duel):
+def test_only_the_first_reset_has_a_fresh_game(duel):
     log, attempts = ResetLog(), Attempts()
     runner = ResetRunner(log, 3, None)
     runner.run(duel.game, Deadline(20), attempts)
@@ -138,7 +138,7 @@ def test_the_first_try_is_fresh_and_the_next_reset_s_is_not(duel):
     assert (log.n_resets, log.n_retries, log.n_game_restarts) == (2, 0, 0)
 
 
-def test_a_state_that_was_not_reached_is_tried_again_and_then_with_a_new_game(duel):
+def test_a_failed_state_is_retried_and_then_retried_in_a_new_game(duel):
     calls, log = run(duel, failed(), failed("place"))
     assert calls == [(0, True), (1, False), (2, True)]
     assert log.reasons == {"settle": 1, "place": 1}
@@ -168,7 +168,7 @@ def test_the_final_error_has_all_reasons(duel):
     assert "gone" in str(caught.value)
 
 
-def test_a_start_that_no_step_can_look_at_is_tried_again(duel):
+def test_a_start_that_cannot_be_read_is_retried(duel):
     duel.game.step_quantities = ("player.hp", "boss.hp", "lock_on")
     session, problems = duel.game.session, ["is a null pointer"]
     read = session.snapshot
@@ -185,7 +185,7 @@ def test_a_start_that_no_step_can_look_at_is_tried_again(duel):
 
 
 @pytest.mark.parametrize("who", ["player", "boss"])
-def test_who_is_dead_begins_no_episode(duel, who):
+def test_an_episode_does_not_begin_with_a_dead_fighter(duel, who):
     duel.game.step_quantities = ("player.hp", "boss.hp")
     dead = {f"{who}.hp": 0.0}
     with pytest.raises(ResetFailedError, match="both to be alive") as caught:
@@ -194,21 +194,21 @@ def test_who_is_dead_begins_no_episode(duel, who):
     assert f"{who}.hp 0" in caught.value.saw
 
 
-def test_after_the_deadline_no_game_is_started_again(duel):
+def test_the_game_is_not_restarted_after_the_deadline(duel):
     log = ResetLog()
     with pytest.raises(ResetFailedError, match="gone"):
         ResetRunner(log, 3, None).run(duel.game, Deadline(0.0), Attempts(ProcessExitedError("gone", pid=1)))
     assert log.n_game_restarts == 0
-    assert duel.game.holder.is_lost, "the next reset brings a new one"
+    assert duel.game.holder.is_lost, "the next reset restarts the game"
 
 
-def test_mistakes_are_not_tried_again(duel):
+def test_mistakes_are_not_retried(duel):
     with pytest.raises(InvalidValueError):
         run(duel, InvalidValueError("hp", -1, "is out of range"))
     assert not duel.game.holder.is_lost
 
 
-def test_a_game_that_cannot_be_opened_is_no_matter_of_retries():
+def test_a_failure_to_open_the_session_is_not_retried():
     live = LiveDuel()
     live.game.holder.close()
 
@@ -220,7 +220,7 @@ def test_a_game_that_cannot_be_opened_is_no_matter_of_retries():
         run(live)
 
 
-def test_the_game_is_restarted_after_its_time(duel):
+def test_hard_reset_minutes(duel):
     log, attempts = ResetLog(), Attempts()
     runner = ResetRunner(log, 3, 1e-9)
     runner.run(duel.game, Deadline(20), attempts)

@@ -1,4 +1,4 @@
-"""Several duels at once: Gymnasium's own semantics, and games that fail without disturbing the others."""
+"""Vector environments of duels: semantics of Gymnasium, and failures of single games."""
 
 import threading
 
@@ -20,7 +20,7 @@ FAULTS = {
 
 
 class Games:
-    """Opens fake games, and notes how many were being opened at once."""
+    """Opens fake games, and counts them."""
 
     def __init__(self):
         self.opened = 0
@@ -49,8 +49,8 @@ def break_game(env, i, fault):
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-def test_the_same_as_gymnasium_s_own(mode):
-    """Also where a game fails: each of its fights is cut off by a game that is killed."""
+def test_equal_to_sync_vector_env(mode):
+    """Compare all results, also of a step in which a game is killed."""
     fast = vector(mode)
     slow = SyncVectorEnv(
         [lambda: ArenaLiveEnv(session=FakeArenaSession, on_failure="truncate")] * N, autoreset_mode=mode
@@ -94,7 +94,7 @@ def compare_values(one, other):
 
 @pytest.mark.parametrize("episodes", ["demo", "in_place"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_game_that_failed_is_replaced_and_the_others_go_on(fault, episodes):
+def test_a_failed_game_is_restarted_and_the_others_continue(fault, episodes):
     env = vector(AutoresetMode.SAME_STEP, episodes=episodes)
     env.reset(seed=1)
     before, *_ = env.step(nothing())
@@ -115,7 +115,7 @@ def test_a_game_that_failed_is_replaced_and_the_others_go_on(fault, episodes):
     env.close()
 
 
-def test_the_window_is_lost_where_pictures_are_taken():
+def test_a_closed_window_fails_environments_with_pixels():
     pixels = {"width_px": 42, "height_px": 42, "is_grey": True}
     env = vector(AutoresetMode.NEXT_STEP, n=2, observation="pixels", pixels=pixels)
     env.reset(seed=1)
@@ -130,7 +130,7 @@ def test_the_window_is_lost_where_pictures_are_taken():
     env.close()
 
 
-def test_raising_is_a_choice():
+def test_on_failure_raise():
     env = vector(on_failure="raise")
     env.reset(seed=1)
     break_game(env, 2, "is_alive")
@@ -145,7 +145,7 @@ def test_raising_is_a_choice():
         vector(on_failure="ignore")
 
 
-def test_an_error_tells_which_games_failed():
+def test_the_error_names_the_games_that_failed():
     env = vector(on_failure="raise")
     env.reset(seed=1)
     break_game(env, 1, "is_alive")
@@ -158,7 +158,7 @@ def test_an_error_tells_which_games_failed():
     env.close()
 
 
-def test_a_single_game_may_be_cut_off_as_well():
+def test_on_failure_truncate_in_a_single_environment():
     env = gymnasium.make(ARENA_LIVE_ID, session=FakeArenaSession, on_failure="truncate")
     env.reset(seed=1)
     before, *_, usual = env.step(19)
@@ -176,7 +176,7 @@ def test_a_single_game_may_be_cut_off_as_well():
     env.close()
 
 
-def test_no_more_games_start_at_once_than_there_are_cores(monkeypatch):
+def test_at_most_one_game_per_core_starts_at_once(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     env = vector(n=5)
     gate = env.envs[0].game.holder.gate
@@ -190,7 +190,7 @@ def test_no_more_games_start_at_once_than_there_are_cores(monkeypatch):
                 loading.add(i)
                 most.append(len(loading))
             if len(most) <= 2:
-                both.wait(20)  # the first two are let in together
+                both.wait(20)  # the first two start together
             session = opener(seed)
             with lock:
                 loading.remove(i)
@@ -206,7 +206,7 @@ def test_no_more_games_start_at_once_than_there_are_cores(monkeypatch):
     env.close()
 
 
-def test_a_game_that_does_not_start_does_not_cost_the_others_theirs():
+def test_a_failed_start_does_not_affect_the_other_games():
     calls = iter(range(100))
 
     def open_game():
@@ -224,7 +224,7 @@ def test_a_game_that_does_not_start_does_not_cost_the_others_theirs():
     env.close()
 
 
-def test_make_vec_gives_it():
+def test_gymnasium_make_vec():
     env = gymnasium.make_vec(ARENA_LIVE_ID, 2, vectorization_mode="vector_entry_point", session=FakeArenaSession)
     assert type(env) is ArenaLiveVectorEnv
     assert env.attack_names == env.envs[0].attack_names
