@@ -38,7 +38,13 @@ class DemoEpisode:
 
     Attributes:
         log: Counts of the resets.
+        quantities: See `Episode`.
+        start_phase: See `Episode`.
+        start_pose: Always -1, because the game chooses the pose.
     """
+
+    quantities: tuple[str, ...] = ("game.stage",)
+    start_pose = -1
 
     def __init__(self, scenario: Scenario, settings: EpisodeSettings, entrance: Entrance | None = None) -> None:
         self.log = ResetLog()
@@ -46,23 +52,8 @@ class DemoEpisode:
         self._lock_on = LockOnRecovery() if entrance else None
         self._runner = ResetRunner(self.log, settings.max_retries, settings.hard_reset_minutes)
         self._goal_hp = float(scenario.phase_two_hp) if settings.phase == "1" else 0.0
-        self._start_phase = 2 if settings.phase == "2" else 1
+        self.start_phase = 2 if settings.phase == "2" else 1
         self._stage: Stage = "fighting"
-
-    @property
-    def quantities(self) -> tuple[str, ...]:
-        """See `Episode.quantities`."""
-        return ("game.stage",)
-
-    @property
-    def start_phase(self) -> int:
-        """See `Episode.start_phase`."""
-        return self._start_phase
-
-    @property
-    def start_pose(self) -> int:
-        """See `Episode.start_pose`; the game chooses it."""
-        return -1
 
     @property
     def extra_buttons(self) -> tuple[str, ...]:

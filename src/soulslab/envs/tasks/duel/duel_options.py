@@ -9,11 +9,12 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.arena.state import DECISION_S, MAX_DECISIONS
+from soulslab.envs.game.game_env import OnFailure
 from soulslab.envs.game.timing import TimingOptions
 from soulslab.envs.rewards import check_reward_function, reward_weights
 from soulslab.envs.tasks.duel.duel_actions import ActionMode, DuelActions
 from soulslab.envs.tasks.duel.duel_observation import Observation
-from soulslab.envs.tasks.process.process_settings import OnFailure, Pixels
+from soulslab.envs.tasks.process.process_settings import Pixels
 from soulslab.errors import EnvironmentUsageError
 
 Phase: TypeAlias = Literal["1", "2", "full", 1, 2]

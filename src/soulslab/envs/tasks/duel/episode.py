@@ -42,24 +42,16 @@ class Episode(Protocol):
 
     Attributes:
         log: Counts of the resets.
+        quantities: Quantities that are read with each step if the game has them, in addition to those of a duel.
+        start_phase: Phase in which episodes begin, for a game whose phase cannot be read.
+        start_pose: Index of the player's start pose among the random ones; -1 for the fixed pose, or if the game
+            chooses it.
     """
 
     log: ResetLog
-
-    @property
-    def quantities(self) -> tuple[str, ...]:
-        """Quantities that are read with each step if the game has them, in addition to those of a duel."""
-        ...
-
-    @property
-    def start_phase(self) -> int:
-        """Phase in which the episode began, for a game whose phase cannot be read."""
-        ...
-
-    @property
-    def start_pose(self) -> int:
-        """Index of the player's start pose among the random ones; -1 for the fixed pose, or if the game chooses it."""
-        ...
+    quantities: tuple[str, ...]
+    start_phase: int
+    start_pose: int
 
     @property
     def extra_buttons(self) -> tuple[str, ...]:

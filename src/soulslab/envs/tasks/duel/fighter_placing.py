@@ -12,6 +12,7 @@ from soulslab.arena.binding import UNNAMED
 from soulslab.arena.features import CAMERA_COS, CAMERA_SIN
 from soulslab.arena.vocabulary import BOSS_ATTACKS, BOSS_MISC
 from soulslab.envs.tasks.duel.duel_game import DuelGame
+from soulslab.envs.tasks.duel.duel_masks import is_falling
 from soulslab.envs.tasks.duel.duel_scenario import Pose, Scenario, Vitals
 from soulslab.envs.tasks.duel.reset_states import QuantityValues, ResetState
 
@@ -20,7 +21,6 @@ JITTER_M = 0.5
 #: Largest distance from a start pose at which a fighter has arrived.
 NEAR_M = 0.5
 IDLE = "Idle"
-FALL = "Fall"
 LOCK_ON_KEY = "lock_on"
 
 #: Limits of game time. The longest chain of attacks of a boss takes less than the first limit.
@@ -215,7 +215,7 @@ def _is_settled(values: QuantityValues, scenario: Scenario) -> bool:
 def _has_fallen(values: QuantityValues, scenario: Scenario) -> bool:
     position = values.get("player.position")
     is_below = position is not None and bool(position[2] < scenario.fall_m)
-    return is_below or values.get("player.animation", IDLE).startswith(FALL)
+    return is_below or is_falling(values.get("player.animation", IDLE))
 
 
 def _is_ready(values: QuantityValues, scenario: Scenario, vitals: Vitals) -> bool:

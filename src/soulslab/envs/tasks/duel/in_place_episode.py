@@ -8,11 +8,11 @@ import numpy as np
 from soulslab.arena.state import Record
 from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.tasks.duel.duel_game import DuelGame
+from soulslab.envs.tasks.duel.duel_masks import is_falling
 from soulslab.envs.tasks.duel.duel_scenario import Scenario
 from soulslab.envs.tasks.duel.entrance import Entrance, FightRequest, RespawnEntrance
 from soulslab.envs.tasks.duel.episode import EpisodeSettings, Outcome
 from soulslab.envs.tasks.duel.fighter_placing import (
-    FALL,
     StartPoses,
     draw_start_poses,
     forcing_hp,
@@ -43,9 +43,14 @@ class InPlaceEpisode:
 
     Attributes:
         log: Counts of the resets.
+        quantities: See `Episode`.
+        start_phase: See `Episode`.
+        start_pose: See `Episode`.
         player_health: Counted health of the player.
         boss_health: Counted health of the boss.
     """
+
+    quantities: tuple[str, ...] = ("game.stage", "player.animation", "boss.animation")
 
     def __init__(self, scenario: Scenario, settings: EpisodeSettings, entrance: Entrance | None = None) -> None:
         self.log = ResetLog()
@@ -59,7 +64,8 @@ class InPlaceEpisode:
         # A blow in the first phase takes at most the health of that phase, if a second one follows
         # (`arena.boss.hurt_boss`).
         self._min_first_phase_hp = float(scenario.phase_two_hp) if settings.phase == "full" else 0.0
-        self._start = StartPoses(scenario.player_pose, scenario.boss_pose, -1)
+        self.start_phase = 2 if settings.phase == "2" else 1
+        self.start_pose = -1
         self._game_phase = 1
         # Whether the game may have changed its phase without a reading that shows it.
         self._may_be_second = False
@@ -67,21 +73,6 @@ class InPlaceEpisode:
         self._is_forcing = False
         self._has_no_death = self._has_set_flags = False
         self._lock_on = LockOnRecovery()
-
-    @property
-    def quantities(self) -> tuple[str, ...]:
-        """See `Episode.quantities`."""
-        return ("game.stage", "player.animation", "boss.animation")
-
-    @property
-    def start_phase(self) -> int:
-        """See `Episode.start_phase`."""
-        return 2 if self._settings.phase == "2" else 1
-
-    @property
-    def start_pose(self) -> int:
-        """See `Episode.start_pose`."""
-        return self._start.number
 
     @property
     def extra_buttons(self) -> tuple[str, ...]:
@@ -114,7 +105,7 @@ class InPlaceEpisode:
             set_safety_flags(game, is_on=False, keep=("player.no_death",))
 
         self._runner.run(game, deadline, attempt)
-        self._start = start
+        self.start_pose = start.number
         boss_hp = self._scenario.phase_two_hp if self._settings.phase == "2" else self._scenario.boss_max_hp
         self.player_health.full_hp = game.vitals(self._scenario).hp
         self.player_health.begin(self.player_health.full_hp, self.player_health.full_hp)
@@ -170,8 +161,8 @@ class InPlaceEpisode:
         stage = reported_stage(read)
         # A player that cannot die keeps a health of 1.
         last_hp = 1.0 if self._has_no_death else 0.0
-        is_falling = self._scenario.is_fall_deadly and read.get("player.animation", "").startswith(FALL)
-        has_fallen = is_falling or float(state.player_pose[2]) < self._scenario.fall_m
+        is_deadly_fall = self._scenario.is_fall_deadly and is_falling(read.get("player.animation", ""))
+        has_fallen = is_deadly_fall or float(state.player_pose[2]) < self._scenario.fall_m
         if stage == "lost" or has_fallen or float(state.player_hp) <= last_hp:
             self.player_health.counted_hp = 0.0
         elif stage == "won" or is_boss_dead:
