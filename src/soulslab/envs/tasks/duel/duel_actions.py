@@ -89,7 +89,7 @@ class DuelActions:
             InvalidActionError: The action is not in the space.
         """
         if self._mode == "discrete":
-            number = self._numbers[self._checked_number(action)]
+            number = self._numbers[action_number(action, len(self._numbers))]
             return DecodedAction(number, False) if open_actions.allows(number) else DecodedAction(NOTHING, True)
         return _decode_buttons(self._down(action), open_actions)
 
@@ -114,9 +114,6 @@ class DuelActions:
         else:
             numbers[:] = self._down(action)
         return numbers
-
-    def _checked_number(self, action: Any) -> int:
-        return action_number(action, len(self._numbers))
 
     def _down(self, action: Any) -> list[bool]:
         """Return which buttons are down."""

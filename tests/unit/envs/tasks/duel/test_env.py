@@ -44,7 +44,7 @@ def play(env, actions):
     return steps
 
 
-# --- Gymnasium's rules --------------------------------------------------------------------------------------
+# --- rules of Gymnasium -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("observation", ["features", "dict", "pixels", "pixels+state", "pixels+features"])
