@@ -74,7 +74,7 @@ def sink_player(env: DuelEnv) -> None:
 
 def load_fight(env: DuelEnv) -> None:
     """Load another fight during an episode; until it is loaded, pointers of the game are invalid."""
-    env.game.play(0.05, ("restart",))
+    env.game.step(0.05, ("restart",))
 
 
 #: Functions that inject faults, by name. The first four require a restart of the game.

@@ -17,7 +17,7 @@ DEADLINE_S = 20.0
 
 
 def profile_without(*, quantities=(), keys=()):
-    """Return the arena's profile without some attributes and keys."""
+    """Return the arena's profile without some quantities and keys."""
     profile = load_profile(PROFILE_PATH)
     attributes = {name: value for name, value in profile.duel["attributes"].items() if name not in quantities}
     return msgspec.structs.replace(
@@ -28,11 +28,11 @@ def profile_without(*, quantities=(), keys=()):
 
 
 class LiveDuel:
-    """A fake game with its scenario.
+    """A fake game and its scenario.
 
     Attributes:
-        game: The game, read by quantities.
-        scenario: Boss and start poses.
+        game: Access to the game by quantity.
+        scenario: Facts about the boss and its arena.
         sessions: All sessions that were opened.
     """
 
@@ -49,7 +49,7 @@ class LiveDuel:
 
     @property
     def arena(self):
-        """The game of the last start."""
+        """The fake game after its last start."""
         return self.game.session.arena
 
     @property
@@ -58,17 +58,17 @@ class LiveDuel:
         return self.arena.fight.duel
 
     def begin(self, episode, seed=None, rng=None, deadline_s=DEADLINE_S):
-        """Begin an episode and return the first state."""
+        """Begin an episode; return its first state."""
         episode.begin(self.game, rng or np.random.default_rng(0), seed, Deadline(deadline_s))
-        return self.look(episode, 0.0)
+        return self.step(episode, 0.0)
 
-    def look(self, episode, seconds=0.1, buttons=()):
-        """Advance the game by a time and return the state of the episode."""
+    def step(self, episode, seconds=0.1, buttons=()):
+        """Advance the game, process a reading, and return the state with the counted health."""
         names = tuple(dict.fromkeys(name for name in (*STATE, *episode.quantities) if self.game.has(name)))
-        read = self.game.decode(self.game.play(seconds, buttons, names).snapshot)
+        read = self.game.decode(self.game.step(seconds, buttons, names).snapshot)
         state = np.zeros(1, DUEL_STATE)[0]
         state.player_hp, state.boss_hp = read["player.hp"], read["boss.hp"]
         state.phase, state.lock_on = read.get("phase", episode.start_phase), read.get("lock_on", True)
         state.player_pose[:3] = read["player.position"]
-        episode.account(self.game, state, read)
+        episode.process_reading(self.game, state, read)
         return state

@@ -1,4 +1,4 @@
-"""Environments of the built-in fight without a window, and a wall clock that a test controls."""
+"""Environments of the built-in fight without a window, and wall time that is controlled by the test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from soulslab.siphon.session import SessionOptions
 
 
 class Fights:
-    """A session factory with the fight of an environment's options; keeps its sessions."""
+    """Session factory for the options of an environment; it records the sessions."""
 
     def __init__(self, options: dict[str, str], profile: Profile | None = None) -> None:
         self._options = SessionOptions(options=options)
@@ -27,7 +27,7 @@ class Fights:
 
     @property
     def arena(self) -> FakeArena:
-        """The game of the last start."""
+        """The fake game after its last start."""
         return self.sessions[-1].arena
 
 
@@ -39,7 +39,7 @@ def launch_options(**options: Any) -> dict[str, str]:
 
 
 def live_env(render_mode: str | None = None, profile: Profile | None = None, **options: Any) -> Any:
-    """Return an environment of the fake arena; its session factory is ``env.fights``."""
+    """Return an environment of the fake arena; ``env.fights`` is its session factory."""
     fights = Fights(launch_options(**options), profile)
     session: Any = fights if profile is None else fights()
     env: Any = ArenaLiveEnv(render_mode, session=session, **options)
@@ -48,12 +48,12 @@ def live_env(render_mode: str | None = None, profile: Profile | None = None, **o
 
 
 class WallTime:
-    """Replaces the module ``time``: only sleeping advances the time, and the time of a game with it.
+    """Replacement of the module ``time``, whose time passes only during sleeps.
 
     Attributes:
         now_s: Current time.
         slept_s: Duration of each sleep.
-        game: Game whose ticks advance; None for no game.
+        game: Game whose time passes together with this time; None for no game.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class WallTime:
         self.pass_time(seconds)
 
     def pass_time(self, seconds: float) -> None:
-        """Advance the time without a sleep."""
+        """Let time pass without a sleep."""
         self.now_s += seconds
         if self.game is not None:
             self.game.pass_time(seconds * self.speed)

@@ -1,4 +1,4 @@
-"""Comparison of a fight in the live environment with the same fight in the simulator."""
+"""Comparison of fights in the live environment with the same fights in the simulator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from soulslab.arena.features import FEATURE_NAMES
 from soulslab.arena.relative_features import RELATIVE_NAMES
 from support.players import script
 
-#: All reward terms, so that each is compared.
+#: Weights of all reward terms, so that each term is compared.
 ALL_TERMS = {
     "boss_damage": 1.0,
     "player_damage": -1.0,
@@ -23,9 +23,10 @@ ALL_TERMS = {
     "attack": 0.07,
     "hit_streak": 0.2,
 }
-#: Tolerance for times of consecutive walks and turns; changes between two reads are not seen (see test_reader.py).
-STROLL = "boss_animation_duration"
-#: The window stores positions as float32: accurate to 3e-5 m at 600 m from the origin; bodies are at least 1.3 m apart.
+#: The duration of consecutive walks and turns cannot be read exactly (see test_reader.py).
+WALK_DURATION = "boss_animation_duration"
+#: A window stores positions in float32: the error is 3e-5 m at 600 m from the origin, and the distance of the fighters
+#: is at least 1.3 m.
 RELATIVE_TOLERANCE = 1e-4
 
 
@@ -44,7 +45,7 @@ def check_observation(live: Any, sim: Any) -> None:
     if len(sim) == len(RELATIVE_NAMES):
         names, tolerance = RELATIVE_NAMES, RELATIVE_TOLERANCE
     difference = np.abs(live - sim)
-    difference[names.index(STROLL)] = 0.0
+    difference[names.index(WALK_DURATION)] = 0.0
     worst = int(difference.argmax())
     assert difference[worst] <= tolerance, names[worst]
 
@@ -69,7 +70,7 @@ def check_step(live: Any, sim: Any) -> None:
 
 
 def check_fight(live: Any, sim: Any, seed: int) -> None:
-    """Play a fight to its end in both environments and compare all results."""
+    """Play a fight in both environments to its end, and compare all results."""
     (observation, info), (wanted, wanted_info) = live.reset(seed=seed), sim.reset(seed=seed)
     check_observation(observation, wanted)
     np.testing.assert_array_equal(info["action_mask"], wanted_info["action_mask"])

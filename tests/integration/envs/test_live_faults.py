@@ -99,17 +99,17 @@ def test_each_fault_is_recovered(env, name):
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_game_that_fails_in_a_reset(env, monkeypatch, sent):
     pid, n_calls = env.session.info.pid, 0
-    play = env.game.play
+    step = env.game.step
 
     def failing(*arguments):
         nonlocal n_calls
         n_calls += 1
         if n_calls == 4:
             os.kill(pid, sent)
-        return play(*arguments)
+        return step(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(env.game, "play", failing)
+        patch.setattr(env.game, "step", failing)
         reasons = env.episode.log.reasons.copy()
         env.reset(seed=2)
     (reason,) = (env.episode.log.reasons - reasons).elements()

@@ -25,7 +25,7 @@ from soulslab.envs.game.timing import Keys, LockstepTiming, Reading, StepTiming
 from soulslab.envs.tasks.duel.duel_env import make_episode
 from soulslab.envs.tasks.duel.duel_game import DuelGame
 from soulslab.envs.tasks.duel.duel_options import DuelOptions
-from soulslab.envs.tasks.duel.duel_reader import NEEDED
+from soulslab.envs.tasks.duel.duel_reader import REQUIRED_QUANTITIES
 from soulslab.envs.tasks.duel.episode import Episode
 from soulslab.envs.tasks.souls.souls_env import make_souls_setup
 from soulslab.errors import WaitTimeoutError
@@ -79,7 +79,7 @@ class EldenGymTask:
     ) -> None:
         self._game, self._episode, self._view, self._keyboard = game, episode, view, keyboard
         self._reading = Reading(view.attributes, view.frame)
-        game.looked_at = tuple(name for name in (*NEEDED, *episode.quantities) if game.has(name))
+        game.step_quantities = tuple(name for name in (*REQUIRED_QUANTITIES, *episode.quantities) if game.has(name))
         self.observation_space: spaces.Space[Any] = view.space
         self.action_space: spaces.Space[Any] = spaces.MultiBinary(len(keyboard.names))
         self.reward_function = given.reward

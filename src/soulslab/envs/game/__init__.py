@@ -1,1 +1,1 @@
-"""Environments over a session with a game: how the game is found, held, timed and stepped."""
+"""The Gymnasium environment over a session: connection options, recovery, timing and stepping of a game."""

@@ -1,4 +1,4 @@
-"""Where the game of an environment runs, and how a session with it is opened."""
+"""Connection options of an environment: where its game runs, and how the session is opened."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
         allow_unknown_version: Attach although the profile does not know this version of the game. As in any other
             version, every value that is needed has to pass the self-check (docs/games.md) before anything is written.
         read_only: Observe a game that a person or another program plays: no write, no key, no control of time, no
-            restart. The game has to run already, and the only action is the one that holds no key. A step waits for its
-            length in wall time.
-        session: An open session, or a function that opens one, in place of the options above.
+            restart. The game must already run, and only the action without keys is allowed. A step waits for its length
+            in wall time.
+        session: An open session, or a function that opens one, instead of the options above.
     """
 
     pid: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -56,26 +56,28 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise EnvironmentUsageError("give only one of server, pid and session")
         for name in ("token", "token_file", "tls"):
             if getattr(self, name) and not self.server:
-                raise EnvironmentUsageError(f"{name} is for a server; say which with server='host:port'")
+                raise EnvironmentUsageError(f"{name} is for a server; give its address with server='host:port'")
         if self.session is not None and not self.has_open_session and not callable(self.session):
-            raise EnvironmentUsageError(f"session must be an open session, or what opens one, not {self.session!r}")
+            raise EnvironmentUsageError(
+                f"session must be an open session, or a function that opens one, not {self.session!r}"
+            )
 
     @property
     def has_open_session(self) -> bool:
-        """Whether `session` is an open one, whose profile is used."""
+        """Whether `session` is an open session, whose profile is used."""
         return isinstance(getattr(self.session, "profile", None), Profile)
 
     @property
-    def is_elsewhere(self) -> bool:
-        """Whether the game runs already: as a process, on a server, or in a session."""
+    def has_running_game(self) -> bool:
+        """Whether the game already runs: as a process, on a server, or in a session."""
         return bool(self.server or self.pid or self.session is not None)
 
 
 class GameStart(msgspec.Struct, frozen=True, kw_only=True):
-    """How a game is started, where it does not run already.
+    """How a game is started that does not run yet.
 
     Attributes:
-        launch: See `SessionOptions.launch`; "" starts a game where the profile has a command.
+        launch: See `SessionOptions.launch`; "" starts the game if the profile has a command.
         options: Options of the command that starts the game (the profile's ``process.options``).
         display: Used where `ConnectOptions.display` is None.
     """
@@ -107,7 +109,7 @@ def session_factory(connect: ConnectOptions, profile: Profile, start: GameStart)
     is_to_start = bool(profile.process.command) and not connect.pid and not connect.read_only
     options = SessionOptions(
         pid=connect.pid,
-        display=start.display if connect.display is None else connect.display,
+        display=connect.display if connect.display is not None else start.display,
         launch=start.launch or ("always" if is_to_start else "never"),
         options=launch_options,
         is_read_only=connect.read_only,
@@ -157,12 +159,12 @@ def _refuse_other_profile(theirs: Profile, ours: Profile, server: str) -> None:
     for name in ("attributes", "keys", "clock"):
         if getattr(theirs, name) != getattr(ours, name):
             raise EnvironmentUsageError(
-                f"the server at {server} has a profile with other {name}; copy its file and give that, or serve "
-                f"this one (with --boss, for a boss that the profile of a real game does not name)"
+                f"the server at {server} has a profile with other {name}; use a copy of its file, or serve this "
+                f"profile (with --boss, for a boss that the profile of a real game does not name)"
             )
     for name, entity in ours.entities.items():
         # The source of an id may differ between two files.
         if name not in theirs.entities or theirs.entities[name].id != entity.id:
             raise EnvironmentUsageError(
-                f"the server at {server} does not look for the {name} with the id {entity.id}; serve that one (--boss)"
+                f"the server at {server} does not look for the {name} with the id {entity.id}; serve it with --boss"
             )

@@ -40,7 +40,7 @@ class GameEnvSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GameEnv(gymnasium.Env[Any, Any]):
-    """A game as an environment: a session and a task.
+    """Environment that plays a `Task` over a session.
 
     ``info`` contains after each reset and step ``clock`` (the grade of game time), ``game_time_s`` (of the episode),
     ``n_restarts`` (restarts of the game for this episode), ``late_s`` (wall time by which the last reading was late),
@@ -52,10 +52,10 @@ class GameEnv(gymnasium.Env[Any, Any]):
     ``info["failure"]`` with the class ``error`` and its ``message``.
 
     Args:
-        holder: The session.
-        task: The game.
-        timing: When keys are sent and the game is read.
-        settings: See there.
+        holder: Opens and recovers the session.
+        task: The task.
+        timing: Controls when keys are sent and the game is read.
+        settings: Settings that are the same for all tasks.
         render_mode: One of ``metadata["render_modes"]``, or None.
 
     Raises:
@@ -96,7 +96,7 @@ class GameEnv(gymnasium.Env[Any, Any]):
 
         Raises:
             SiphonError: The start failed, also after retries.
-            EnvironmentUsageError: An option is unknown, or the game is another one than the environment expects.
+            EnvironmentUsageError: An option is unknown, or the environment expects another game.
         """
         given = reset_options_of(options, self._task.reset_options)
         super().reset(seed=seed)
@@ -114,7 +114,7 @@ class GameEnv(gymnasium.Env[Any, Any]):
         self._n_restarts = holder.n_restarts - n_restarts
         self._n_steps = 0
         self._is_ready = True
-        return self._take(start), self._info(start)
+        return self._store(start), self._info(start)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Play one step; see `gymnasium.Env.step`.
@@ -138,7 +138,7 @@ class GameEnv(gymnasium.Env[Any, Any]):
         try:
             step = self._task.advance(self._holder, self._timing, self._state, parsed, is_last_step=is_last)
         except SiphonError as error:
-            # A game that loads continues by itself, and the next reset waits for it.
+            # A game that loads needs no restart; the next reset waits for it.
             if not isinstance(error, LOADING):
                 self._holder.is_lost = True
             if self._settings.on_failure == "raise" or isinstance(error, LostTickError):
@@ -146,17 +146,17 @@ class GameEnv(gymnasium.Env[Any, Any]):
             return self._observation, 0.0, False, True, self._failure_info(error)
         is_truncated = not step.is_terminated and (step.is_truncated or is_last)
         self._is_ready = not (step.is_terminated or is_truncated)
-        observation, info = self._take(step), self._info(step)
+        observation, info = self._store(step), self._info(step)
         if times is not None:
             times.end_step()
         return observation, step.reward, step.is_terminated, is_truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return the open actions of a discrete action space, by the name that sb3-contrib's MaskablePPO expects."""
+        """Return the mask of a discrete action space, (A,) bool; MaskablePPO of sb3-contrib calls this method."""
         if not isinstance(self.action_space, spaces.Discrete):
             raise EnvironmentUsageError("action_masks: only discrete actions have a mask")
-        mask = None if self._state is None else self._task.action_mask(self._state)
-        return np.ones(int(self.action_space.n), np.bool_) if mask is None else mask
+        mask = self._task.action_mask(self._state) if self._state is not None else None
+        return mask if mask is not None else np.ones(int(self.action_space.n), np.bool_)
 
     def render(self) -> Any:
         """Return the current picture of the game's window, (H, W, 3) RGB uint8; None unless ``"rgb_array"``.
@@ -174,7 +174,7 @@ class GameEnv(gymnasium.Env[Any, Any]):
         """Release all keys, and end the game if it was started for this environment; a second call does nothing."""
         self._is_ready = False
         if self._holder.is_open:
-            with contextlib.suppress(SiphonError):  # a game that is gone needs no release
+            with contextlib.suppress(SiphonError):  # a game that has ended needs no release
                 self._task.release(self._holder)
         self._holder.close()
 
@@ -209,10 +209,10 @@ class GameEnv(gymnasium.Env[Any, Any]):
     def _require_episode(self, method: str) -> None:
         """Raise `NotResetError` before the first reset."""
         if not self._grade:
-            raise NotResetError(f"{method}: there is no game yet; call reset() first")
+            raise NotResetError(f"{method}: the game has not been started; call reset() first")
 
-    def _take(self, step: TaskStep[Any]) -> Any:
-        """Keep the state of a step, and return its observation."""
+    def _store(self, step: TaskStep[Any]) -> Any:
+        """Store the state of a step, and return its observation."""
         self._state, self._now_s = step.state, step.game_time_s
         self._observation = self._task.observation(step.state)
         return self._observation
@@ -232,7 +232,7 @@ class GameEnv(gymnasium.Env[Any, Any]):
         if mask is not None:
             info["action_mask"] = mask
         info["clock"] = self._grade
-        # Rounded, because whole nanoseconds differ between two episodes where a tick is no whole number of them.
+        # Clocks count whole nanoseconds, so equal episodes can differ if a tick is not a whole number of them.
         info["game_time_s"] = round(self._now_s - self._start_s, 6)
         info["n_restarts"] = self._n_restarts
         info["late_s"] = late_s

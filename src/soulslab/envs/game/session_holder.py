@@ -35,7 +35,7 @@ class SessionHolder:
     Attributes:
         n_restarts: Number of restarts of the game.
         seed: Seed of the next start; None for a start that is not deterministic.
-        started_seed: Seed with which this object started the game; None if there was no seed.
+        started_seed: Seed with which this object started the game; None without a seed.
         is_lost: Whether something failed, so that the game has to be restarted before it is used again.
         gate: Held while a game starts. It limits the number of games that start at once.
         check: Called with each session that was opened or restarted, before it is used. While it raises, `session`
@@ -55,13 +55,17 @@ class SessionHolder:
 
     @property
     def session(self) -> Session:
-        """The session; it is opened if it is not open yet. Raises the errors of opening a session."""
+        """The session; it is opened if it is not open yet.
+
+        Raises:
+            SiphonError: The session could not be opened, or failed the check.
+        """
         if self._session is None:
             if self._factory is None:
                 raise AssertionError("there is neither a session nor a factory")
             with self.gate:
                 self._session = self._factory(self.seed)
-                _hold(self._session)
+                _pause_if_lockstep(self._session)
             self.started_seed = self.seed
         if not self._is_checked:
             self.check(self._session)
@@ -77,7 +81,7 @@ class SessionHolder:
         """Restart the game; open a new session if the old one cannot restart it.
 
         Raises:
-            SiphonError: It did not come back before the deadline.
+            SiphonError: The game could not be restarted before the deadline.
         """
         while True:
             try:
@@ -96,16 +100,16 @@ class SessionHolder:
         try:
             yield
         except LOADING:
-            raise  # the game continues by itself, and the next reset waits for it
+            raise  # a game that loads needs no restart; the next reset waits for it
         except SiphonError:
             self.is_lost = True
             raise
 
     def reopen(self) -> None:
-        """Open the session again without a restart of the game; a session that was given is kept.
+        """Open the session again without a restart of the game; a session without a factory is kept.
 
         Raises:
-            SiphonError: It could not be opened.
+            SiphonError: The session could not be opened.
         """
         if self._factory is not None:
             self.close()
@@ -127,19 +131,19 @@ class SessionHolder:
         try:
             with self.gate:
                 session.restart(seed=self.seed)
-                _hold(session)
+                _pause_if_lockstep(session)
             self.started_seed = self.seed
         except SiphonError as error:
             if self._factory is None:
                 raise
             _log.warning("the game cannot be restarted, so a new session is opened: %s", error)
-            with contextlib.suppress(SiphonError):  # this session has failed; a new one follows
+            with contextlib.suppress(SiphonError):  # the failed session is replaced
                 session.close()
             self._session = None
             _ = self.session
 
 
-def _hold(session: Session) -> None:
+def _pause_if_lockstep(session: Session) -> None:
     """Pause a game that was started in lockstep, because its behaviour until the first reset depends on the machine."""
     if session.info.clock_grade == "lockstep" and session.info.is_child:
         session.clock.pause()
@@ -154,16 +158,16 @@ class Deadline:
 
     @property
     def has_passed(self) -> bool:
-        """Whether there is no time left."""
+        """Whether the time is over."""
         return self._waited_s > self._seconds
 
     def check(self, what: str, cause: Exception | None = None, saw: str = "") -> None:
-        """Raise `WaitTimeoutError` once it has passed.
+        """Raise `WaitTimeoutError` if the deadline has passed.
 
         Args:
-            what: What is waited for.
+            what: Condition that is waited for.
             cause: The last error.
-            saw: The last state that was seen.
+            saw: Description of the last reading.
         """
         if self.has_passed:
             hint = f"the last error was: {cause}" if cause else saw and f"{saw}, when all {self._seconds:g} s were over"

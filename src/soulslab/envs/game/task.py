@@ -1,4 +1,4 @@
-"""What an environment over a session asks of its game: the interface between `GameEnv` and its tasks."""
+"""The interface between `GameEnv` and its tasks."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TaskStep(msgspec.Struct, Generic[StateT], frozen=True, kw_only=True):
 
 
 class Task(Protocol[ActionT, StateT]):
-    """A game as `GameEnv` plays it: the start of an episode, keys, observation, reward, end and ``info``.
+    """The rules of an environment: the start of an episode, keys, observation, reward, end and ``info``.
 
     Attributes:
         observation_space: Space of the observations.
@@ -78,7 +78,7 @@ class Task(Protocol[ActionT, StateT]):
 
         Raises:
             SiphonError: The start failed, also after retries.
-            EnvironmentUsageError: The game is another one than the environment expects.
+            EnvironmentUsageError: The environment expects another game.
         """
         ...
 
@@ -86,8 +86,8 @@ class Task(Protocol[ActionT, StateT]):
         """Return an action of `action_space` as the task uses it.
 
         Raises:
-            InvalidActionError: It is not in the space.
-            ReadOnlyError: It holds keys, and the environment is read-only.
+            InvalidActionError: The action is not in the space.
+            ReadOnlyError: The action holds keys, and the environment is read-only.
         """
         ...
 
@@ -121,5 +121,9 @@ class Task(Protocol[ActionT, StateT]):
         ...
 
     def release(self, holder: SessionHolder) -> None:
-        """Undo changes of the game that must not outlast the environment. Raises as `Session.write`."""
+        """Undo changes of the game that must not outlast the environment.
+
+        Raises:
+            SiphonError: See `Session.write`.
+        """
         ...

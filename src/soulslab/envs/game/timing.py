@@ -1,4 +1,4 @@
-"""When keys are sent and when the game is read: in lockstep or in real time, with or without an added delay."""
+"""Timing of steps: when keys are sent and the game is read, in lockstep or in real time, with an optional delay."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TimingOptions(msgspec.Struct, frozen=True, kw_only=True):
         latency_s: Game time from a reading to the keys that follow from it, in addition to the time of the agent.
         speed: Game seconds per wall second in real time and with a scaled clock; in lockstep that of a paced step.
         deadline_s: Limit of wall time for a decision.
-        is_paced: Whether a decision in lockstep lasts as long in wall time as in the game, for a person who watches.
+        is_paced: Whether a decision in lockstep takes as long in wall time as in the game, so that people can watch.
     """
 
     step_s: float = 0.1
@@ -46,11 +46,11 @@ class Keys(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What is read at the end of a decision.
+    """Attributes and picture that are read at the end of a decision.
 
     Attributes:
         attributes: Names of the attributes.
-        frame: Format of the picture; None for none.
+        frame: Format of the picture; None without one.
     """
 
     attributes: tuple[str, ...]
@@ -98,7 +98,7 @@ class StepTiming(Protocol):
     """Plays decisions, each from one reading to the next.
 
     Attributes:
-        times: Where the wall time of each decision is recorded; None for not at all.
+        times: Records the wall time of each decision; None records nothing.
     """
 
     times: StepTimes | None
@@ -146,8 +146,8 @@ class LockstepTiming:
                 rest = Step(advance_s=self._rest_s, attributes=(), deadline_s=options.deadline_s, speed=self._speed)
                 self._step(session, rest)
         step = Step(
-            held=None if due is None else due.held,
-            again=() if due is None else due.again,
+            held=due.held if due else None,
+            again=due.again if due else (),
             advance_s=options.step_s - self._rest_s,
             attributes=reading.attributes,
             frame=reading.frame,
@@ -161,7 +161,7 @@ class LockstepTiming:
         return result, result.advance.late_s
 
     def _step(self, session: Session, step: Step) -> StepResult:
-        return session.step(step) if self.times is None else measured_step(session, step, self.times)
+        return measured_step(session, step, self.times) if self.times else session.step(step)
 
 
 class RealtimeTiming:
@@ -202,7 +202,7 @@ class RealtimeTiming:
         return self._step(session, read_only), late_s
 
     def _step(self, session: Session, step: Step) -> StepResult:
-        return session.step(step) if self.times is None else measured_step(session, step, self.times)
+        return measured_step(session, step, self.times) if self.times else session.step(step)
 
 
 def make_timing(kind: str, options: TimingOptions) -> StepTiming:
@@ -222,7 +222,7 @@ def measured_step(session: Session, step: Step, times: StepTimes) -> StepResult:
     advanced = time.perf_counter()
     snapshot = session.snapshot(step.attributes)
     read = time.perf_counter()
-    frame = None if step.frame is None else session.capture(step.frame)
+    frame = session.capture(step.frame) if step.frame is not None else None
     times.spend(sent - started, advanced - sent, read - advanced, time.perf_counter() - read)
     return StepResult(advance, snapshot, frame)
 

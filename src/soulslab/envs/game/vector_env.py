@@ -1,4 +1,4 @@
-"""Several games at once, each in a process of its own, stepped by threads."""
+"""Vector environment of several games, each in a separate process, stepped by threads."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _Calls: TypeAlias = "SimpleQueue[tuple[Callable[[], Any], _CallResults] | None]"
 
 
 class GameVectorEnv(VectorEnv[Any, Any, Any]):
-    """N games, each an environment of its own, stepped at the same time.
+    """N environments with one game each, stepped at the same time.
 
-    Behaves as Gymnasium's ``SyncVectorEnv`` does, in all three autoreset modes, but all games run at the same time: a
-    thread waits for each game, and leaves the processor to the others.
+    It behaves as Gymnasium's ``SyncVectorEnv`` in all three autoreset modes, but the games run at the same time: one
+    thread for each game waits until the game has finished its step.
 
     A step in which one game fails truncates the episode of that game (``info["failure"]``); the others continue, and
     the next reset recovers the game. With ``on_failure="raise"`` the step raises the error of that game, once all
@@ -36,7 +36,7 @@ class GameVectorEnv(VectorEnv[Any, Any, Any]):
     Args:
         num_envs: N.
         autoreset_mode: ``"NextStep"``, ``"SameStep"``, ``"Disabled"`` or Gymnasium's enum.
-        copy: Whether observations are copies. Without, they are a buffer that the next call overwrites.
+        copy: Whether observations are copies. Otherwise they are a buffer that the next call overwrites.
         render_mode: Render mode of each environment.
         options: Options of each environment. ``server``, ``token``, ``token_file``, ``tls``, ``pid``, ``display`` and
             ``session`` may be lists with one value for each environment.
@@ -75,7 +75,7 @@ class GameVectorEnv(VectorEnv[Any, Any, Any]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._observations = create_empty_array(self.single_observation_space, num_envs, np.zeros)
-        # Zeros for a game that has not begun yet, as in Gymnasium.
+        # Zeros for an episode that has not begun, as in Gymnasium.
         zeros = create_empty_array(self.single_observation_space, num_envs, np.zeros)
         self._latest: list[Any] = list(iterate(self.observation_space, zeros))
         self._has_begun = False
@@ -88,7 +88,7 @@ class GameVectorEnv(VectorEnv[Any, Any, Any]):
         """Begin episodes; see `gymnasium.vector.VectorEnv.reset`. ``options["reset_mask"]`` (N,) bool chooses which.
 
         Raises:
-            SiphonError: A game could not be brought to a start; the others have begun.
+            SiphonError: The episode of a game could not be started; the others have begun.
         """
         options = dict(options or {})
         which = reset_mask_of(options.pop("reset_mask", None), self.num_envs)
@@ -162,7 +162,7 @@ class GameVectorEnv(VectorEnv[Any, Any, Any]):
         return lambda: self.envs[i].reset(seed=seed, options=options)
 
     def _stepper(self, i: int, action: Any) -> Callable[[], tuple[_StepResult, tuple[Any, Info] | None]]:
-        """Return what steps one game, and starts its next episode where the mode asks for it."""
+        """Return a function that steps one game, and starts its next episode if the autoreset mode requires it."""
         env, mode, was_over = self.envs[i], self.autoreset_mode, bool(self._is_over[i])
 
         def play() -> tuple[_StepResult, tuple[Any, Info] | None]:
@@ -183,7 +183,7 @@ class GameVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 def _raise_first(failures: dict[int, BaseException]) -> None:
-    """Raise the first of the games' failures, if there are any, with a note of which games failed."""
+    """Raise the first failure, if there is one, with notes that name the games that failed."""
     if not failures:
         return
     (number, first), *others = failures.items()
@@ -207,7 +207,7 @@ class CallThreads:
     """Threads that make calls at the same time, with few wake-ups.
 
     Waking a thread takes a tenth of the time of a step of a game. Therefore the caller makes one of the calls itself,
-    and the threads wait on queues that are written in C: two games stepped together are a fifth faster than with
+    and the threads wait on queues that are implemented in C. Steps of two games are a fifth faster than with
     `concurrent.futures`.
 
     Args:

@@ -1,4 +1,4 @@
-"""Calls at the same time."""
+"""Threads that make calls at the same time."""
 
 import threading
 
@@ -14,30 +14,30 @@ def threads():
     threads.close()
 
 
-def test_answers_come_in_the_order_of_the_calls(threads):
+def test_results_are_in_the_order_of_the_calls(threads):
     assert threads.call([lambda i=i: i * i for i in range(3)]) == [0, 1, 4]
     assert threads.call([lambda: "one"]) == ["one"]
     assert threads.call([]) == []
 
 
-def test_all_run_at_the_same_time(threads):
+def test_calls_run_at_the_same_time(threads):
     meeting = threading.Barrier(3)
     assert sorted(threads.call([lambda: meeting.wait(20.0)] * 3)) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("place", [0, 2])
-def test_an_error_is_an_answer(threads, place):
+def test_errors_are_returned_as_results(threads, place):
     def fail():
         raise ValueError("broken")
 
     calls = [lambda: 1] * 3
     calls[place] = fail
-    answers = threads.call(calls)
-    assert str(answers.pop(place)) == "broken"
-    assert answers == [1, 1]
+    results = threads.call(calls)
+    assert str(results.pop(place)) == "broken"
+    assert results == [1, 1]
 
 
-def test_an_interrupted_call_leaves_nothing_to_the_next(threads):
+def test_results_of_an_interrupted_call_are_dropped(threads):
     def interrupt():
         raise KeyboardInterrupt
 
@@ -48,7 +48,7 @@ def test_an_interrupted_call_leaves_nothing_to_the_next(threads):
     assert threads.call([lambda: 1, lambda: 2, lambda: 3]) == [1, 2, 3]
 
 
-def test_its_threads_end_with_it():
+def test_close_ends_the_threads():
     before = set(threading.enumerate())
     threads = CallThreads(4)
     assert len(set(threading.enumerate()) - before) == 3

@@ -1,4 +1,4 @@
-"""Times of key presses and reads, with a wall clock that the test controls."""
+"""Timing of keys and readings, in wall time that is controlled by the test."""
 
 import pytest
 
@@ -10,14 +10,14 @@ from support.live_env import WallTime, live_env
 
 @pytest.fixture
 def wall(monkeypatch):
-    """A wall clock in place of the system's."""
+    """Wall time that replaces that of the system."""
     wall = WallTime()
     monkeypatch.setattr(timing, "time", wall)
     return wall
 
 
 def running(wall, **options):
-    """Return an environment in real time at the start of an episode; its game runs with the wall time."""
+    """Return an environment in real time at the start of an episode; the time of its game follows the wall time."""
     env = live_env(timing="realtime", **options)
     wall.game = None
     env.reset(seed=0)
@@ -25,7 +25,7 @@ def running(wall, **options):
     return env
 
 
-def test_steps_begin_on_a_regular_grid_in_real_time(wall):
+def test_steps_in_real_time_end_on_a_grid(wall):
     env = running(wall)
     steps = []
     for thinking_s in (0.0, 0.04, 0.0, 0.09):
@@ -37,7 +37,7 @@ def test_steps_begin_on_a_regular_grid_in_real_time(wall):
     assert env.session.clock.speed == 1.0
 
 
-def test_a_late_step_is_reported_and_does_not_delay_the_next(wall):
+def test_a_late_step_does_not_delay_the_next_one(wall):
     env = running(wall)
     wall.pass_time(0.13)
     late = env.step(NOTHING)[4]
@@ -67,9 +67,9 @@ def test_game_speed(wall):
 @pytest.mark.parametrize(("latency_ms", "when"), [(0, 1), (50, 1), (100, 2), (230, 3)])
 def test_keys_are_pressed_after_the_latency(wall, latency_ms, when):
     env = running(wall, latency_ms=latency_ms, observation="dict")
-    looks = [env.step(LIGHT_ATTACK), *(env.step(NOTHING) for _ in range(3))]
-    assert next(n for n, look in enumerate(looks, 1) if look[0]["player_sp"][0] < 95.0) == when
-    assert [look[4]["late_s"] for look in looks] == [0.0] * 4
+    steps = [env.step(LIGHT_ATTACK), *(env.step(NOTHING) for _ in range(3))]
+    assert next(n for n, step in enumerate(steps, 1) if step[0]["player_sp"][0] < 95.0) == when
+    assert [step[4]["late_s"] for step in steps] == [0.0] * 4
 
 
 def test_delayed_keys_do_not_reach_the_next_episode(wall):
@@ -81,7 +81,7 @@ def test_delayed_keys_do_not_reach_the_next_episode(wall):
     assert [env.step(NOTHING)[0]["player_sp"][0] for _ in range(4)] == [95.0] * 4
 
 
-def test_human_mode_plays_lockstep_at_the_speed_of_the_game(wall):
+def test_render_mode_human_paces_lockstep(wall):
     env = live_env("human", game_speed=2.0)
     env.reset(seed=0)
     env.step(NOTHING)
@@ -93,7 +93,7 @@ def test_human_mode_plays_lockstep_at_the_speed_of_the_game(wall):
     assert wall.slept_s == pytest.approx([0.05, 0.03])
 
 
-def test_a_speed_that_the_clock_does_not_support_is_an_error(wall, monkeypatch):
+def test_a_clock_without_the_requested_speed_raises(wall, monkeypatch):
     env = live_env(timing="realtime", game_speed=2.0)
 
     def refuse(speed=1.0):

@@ -1,4 +1,4 @@
-"""The built-in fight, played in its window through memory, keys and pictures (``soulslab/ArenaLive-v0``)."""
+"""The built-in fight in its window, played through memory, keys and pictures (``soulslab/ArenaLive-v0``)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from soulslab.siphon.profile import Profile, load_profile
 
 
 class ArenaLiveOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of ``soulslab/ArenaLive-v0``, beside those of `DuelOptions`, `WindowOptions` and `ConnectOptions`.
+    """Options of ``soulslab/ArenaLive-v0``, in addition to `DuelOptions`, `WindowOptions` and `ConnectOptions`.
 
     Attributes:
         boss: Name of a shipped boss, or the path of a boss file.
-        mask: Name of a game that comes with a profile, or the path of one: the fight stands in for that game, its
-            memory laid out as the profile says; "" for the arena's own.
+        mask: Name of a shipped profile, or the path of a profile. The window then has the memory layout and the keys
+            of that game. "" for the arena's own layout.
     """
 
     boss: str = "judge"
@@ -39,7 +39,7 @@ class ArenaLiveOptions(msgspec.Struct, frozen=True, kw_only=True):
         is_in_place = duel.episodes == "in_place"
         return {
             "boss": _boss_argument(self.boss),
-            # In place, episodes of any phase take place within a whole fight of the game, and are placed by themselves.
+            # Episodes in place of any phase are played within a complete fight, and draw their start poses themselves.
             "phase": "full" if is_in_place else str(duel.phase),
             "poses": "random" if duel.random_pose and not is_in_place else "fixed",
             "seed": str(window.first_seed if self.mask or window.launch_seed is not None else 0),
@@ -60,10 +60,10 @@ class ArenaLiveEnv(DuelEnv):
     Raises:
         EnvironmentUsageError: An option is unknown or wrong.
         BossFileError: A boss file is malformed.
-        ProfileError: The profile of `mask` is.
+        ProfileError: The profile of `mask` is malformed.
     """
 
-    # What the simulator taught is good here.
+    # Policies that were trained in the simulator can be used.
     metadata = {**DuelEnv.metadata, "policies_of": (ARENA_ID,)}  # noqa: RUF012
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
@@ -73,7 +73,9 @@ class ArenaLiveEnv(DuelEnv):
         connect.check()
         duel.check(is_read_only=connect.read_only)
         if given.mask and connect.has_open_session:
-            raise EnvironmentUsageError("mask: an open session has its game already; open it with that game's profile")
+            raise EnvironmentUsageError(
+                "mask: an open session already has a profile; open the session with the profile of that game"
+            )
         self.boss: Boss = load_boss(given.boss, list(load_knight().knock_backs))
         profile, source = _profile(given, connect)
         start = GameStart(
@@ -91,7 +93,7 @@ class ArenaLiveEnv(DuelEnv):
 
 
 class ArenaLiveVectorEnv(DuelVectorEnv):
-    """N fights of the built-in arena, each in a window of its own (``soulslab/ArenaLive-v0``)."""
+    """N fights of the built-in arena, each in a separate window (``soulslab/ArenaLive-v0``)."""
 
     single: ClassVar[Callable[..., DuelEnv]] = ArenaLiveEnv
 
@@ -100,11 +102,11 @@ def _profile(given: ArenaLiveOptions, connect: ConnectOptions) -> tuple[Profile,
     if connect.has_open_session:
         return connect.session.profile, connect.session.profile.name
     path = profile_path(Path(given.mask)) if given.mask else PROFILE_PATH
-    # A server has opened its window already, with the clock that the game's own profile says.
+    # A server has already opened its window with the clock of the game's own profile.
     is_started_here = given.mask and not connect.server
     return (stand_in(path) if is_started_here else load_profile(path)), str(path)
 
 
 def _boss_argument(boss: str) -> str:
-    """Return the name of a shipped boss, or a file's whole path: the game starts in a folder of its own."""
+    """Return the name of a shipped boss, or the absolute path of a file, because the game starts in another folder."""
     return str(Path(boss).resolve()) if Path(boss).suffix == ".toml" else boss

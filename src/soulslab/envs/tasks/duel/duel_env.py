@@ -1,4 +1,4 @@
-"""A boss duel in a running game as a Gymnasium environment: over a session, a profile and a scenario."""
+"""A boss duel in a running game as a Gymnasium environment, given a session, a profile and a scenario."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class DuelSetup(msgspec.Struct, frozen=True, kw_only=True):
     """The game and the boss of a `DuelEnv`.
 
     Attributes:
-        profile: The game as data.
+        profile: Profile of the game.
         source: File of the profile, for errors.
-        scenario: The boss and its place.
-        holder: Opens and holds the session.
+        scenario: Facts about the boss and its arena.
+        holder: Opens and recovers the session.
         entrance: Brings the game to a fight; None for a game that begins its fights by itself. After each start of the
             game it checks the attributes that were not loaded when the session was opened.
-        is_read_only: The game is observed and not played.
+        is_read_only: Whether the game is observed and not played.
     """
 
     profile: Profile
@@ -50,13 +50,13 @@ class DuelSetup(msgspec.Struct, frozen=True, kw_only=True):
     is_read_only: bool = False
 
     def make_game(self, step_deadline_s: float) -> DuelGame:
-        """Return the game by quantities."""
+        """Return the access to the game by quantity."""
         game = DuelGame(self.holder, self.profile, self.source, self.scenario.frame)
         game.step_deadline_s = step_deadline_s
         return game
 
     def make_gate(self, *attributes: str) -> AttributeGate:
-        """Return the check of the attributes that a duel needs, and of these, in each session that is opened."""
+        """Return the check of each new session: of `attributes`, and of the attributes that a duel needs."""
         return AttributeGate((*needed_by(self.profile), *attributes), may_be_loading=self.entrance is not None)
 
 
@@ -69,19 +69,19 @@ class DuelEnv(GameEnv):
     counts them, ``ticks``, in lockstep also ``ticks_lost`` and ``ticks_doubled`` of the episode so far; after the last
     step ``fight``, except after a failure.
 
-    ``reset(seed=...)`` repeats a fight where the game accepts a seed. The first reset raises `EnvironmentUsageError` if
+    ``reset(seed=...)`` repeats a fight if the game accepts a seed. The first reset raises `EnvironmentUsageError` if
     the game fights another boss, or if a key has no effect (`DuelOptions.check_keys`).
 
     Args:
         setup: The game and the boss.
-        options: What is played, observed and rewarded.
+        options: Options of the duel.
         render_mode: None, ``"rgb_array"`` (the game's window), or ``"human"`` (its window is on the user's screen).
 
     Attributes:
-        profile: The game as data.
-        scenario: The boss and its place.
-        options: What is played, observed and rewarded.
-        game: The game by quantities; it can be used from the first reset on.
+        profile: Profile of the game.
+        scenario: Facts about the boss and its arena.
+        options: Options of the duel.
+        game: Access to the game by quantity; it can be used from the first reset on.
         episode: Begins and ends episodes; its ``log`` counts resets and their retries.
         attack_names: Names of the boss's attacks (``damage_by_attack`` and ``killed_by`` count by them).
         feature_names: Names of the features, in their order; empty for observations without features.
@@ -101,7 +101,7 @@ class DuelEnv(GameEnv):
         self._duel = DuelTask(self.game, setup.scenario, self.episode, options, is_read_only=setup.is_read_only)
         self.action_names = self._duel.actions.names
         self.attack_names = self._duel.score.attack_names
-        self.feature_names = self._duel.observer.feature_names
+        self.feature_names = self._duel.observation_builder.feature_names
         times = msgspec.structs.replace(options.times, is_paced=render_mode == "human")
         settings = GameEnvSettings(
             render_fps=times.speed / times.step_s,

@@ -1,4 +1,4 @@
-"""A game with a duel in it, in the words of `soulslab.arena.quantities`: what resets and episodes speak to."""
+"""Access to a game by quantity (`soulslab.arena.quantities`) and button, for resets and episodes of a duel."""
 
 from __future__ import annotations
 
@@ -15,32 +15,35 @@ from soulslab.errors import ProfileError
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import Session, Step, StepResult
 
-#: How the names of positions end, and the one that tells the frame of the block.
+#: The player's position in the coordinate system of a block of the map.
 BLOCK_POSITION = "player.block_position"
-POSITIONS = "position"
+#: Ending of the names of positions.
+POSITION_SUFFIX = "position"
 
 
 class DuelGame:
-    """Reads, writes and plays a game by quantities and buttons.
+    """Reads and writes a game by quantity, and steps it by button.
+
+    The coordinate system of a game can have another origin after each load. Positions that are compared with numbers of
+    a file therefore use the coordinate system of the block of the map in which the player is.
 
     Args:
-        holder: Holds the session, and gets the game back when it is gone.
-        profile: The game as data.
-        source: The profile's file, for errors.
-        frame: The frame that positions are told in: ``player.position``, as the game has them, or
-            ``player.block_position``, that of the block of the map that the player is in. The game's own may begin
-            anywhere after a load, so what is to be compared with numbers of a file is told in that of the block.
+        holder: Opens and recovers the session.
+        profile: Profile of the game.
+        source: File of the profile, for errors.
+        frame: Coordinate system of all positions, named by the quantity that gives the player's position in it:
+            ``player.position`` (that of the game) or ``player.block_position`` (that of the block of the map).
 
     Attributes:
-        holder: See above.
-        profile: See above.
-        source: See above.
-        binding: Which attribute holds which quantity.
-        step_deadline_s: Wall time that the game may take for a step, before it counts as frozen.
-        looked_at: Quantities that are read with each step.
+        holder: Opens and recovers the session.
+        profile: Profile of the game.
+        source: File of the profile, for errors.
+        binding: Attribute of each quantity.
+        step_deadline_s: Limit of wall time for a step; after it the game counts as frozen.
+        step_quantities: Quantities that are read with each step.
 
     Raises:
-        ProfileError: The profile has no ``[duel]`` table, or a wrong one, or does not tell the frame.
+        ProfileError: The ``[duel]`` table of the profile is missing or wrong, or lacks the quantity `frame`.
     """
 
     def __init__(self, holder: SessionHolder, profile: Profile, source: str = "", frame: str = POSITION) -> None:
@@ -49,15 +52,15 @@ class DuelGame:
         self.source = source
         self.binding = Binding(profile.duel, profile.attributes, source)
         self.step_deadline_s = 10.0
-        self.looked_at: tuple[str, ...] = ()
+        self.step_quantities: tuple[str, ...] = ()
         self._is_shifted = frame != POSITION
         if self._is_shifted and not self.has(frame):
             raise ProfileError(
-                f"quantity {frame!r} is missing; the positions of this boss are in its frame",
+                f"quantity {frame!r} is missing; the positions of this boss are in its coordinate system",
                 path="duel.attributes",
                 source=source,
             )
-        #: Where the frame begins, as the game has it; what is added to a position to write it.
+        #: Origin of the coordinate system in that of the game; it is added to each position that is written.
         self._origin: NDArray[np.float64] | None = None
 
     @property
@@ -66,70 +69,96 @@ class DuelGame:
         return self.holder.session
 
     def has(self, *quantities: str) -> bool:
-        """Tell whether all of these quantities are known of this game."""
+        """Return whether the profile has all of these quantities."""
         return self.binding.has(*quantities)
 
+    def is_writable(self, quantity: str) -> bool:
+        """Return whether the profile has a quantity and allows writing it."""
+        return self.has(quantity) and self.profile.attributes[self.binding.attributes[quantity]].is_writable
+
     def vitals(self, scenario: Scenario) -> Vitals:
-        """Return the player's full health and stamina: the scenario's, or the character's. Raises as `Session.read`."""
+        """Return the full health and stamina of the player, from the scenario or else from the game.
+
+        Raises:
+            SiphonError: See `Session.read`.
+        """
         hp, sp = scenario.player_max_hp, scenario.player_max_sp
-        if hp is None or sp is None:
-            seen = self.read("player.max_hp", "player.max_sp")
-            hp = round(seen["player.max_hp"]) if hp is None else hp
-            sp = round(seen["player.max_sp"]) if sp is None else sp
+        if not (hp and sp):
+            values = self.read("player.max_hp", "player.max_sp")
+            hp = hp or round(values["player.max_hp"])
+            sp = sp or round(values["player.max_sp"])
         return Vitals(hp, sp)
 
     @property
-    def frame_quantities(self) -> tuple[str, ...]:
-        """What has to be read with any position, to tell it in the frame."""
+    def origin_quantities(self) -> tuple[str, ...]:
+        """Quantities that are read with each position, from which the origin of the coordinate system is computed."""
         return (POSITION, BLOCK_POSITION) if self._is_shifted else ()
 
     def attributes(self, quantities: Iterable[str]) -> tuple[str, ...]:
-        """Return the attributes of quantities, and of what their frame is known by."""
+        """Return the attributes of quantities, and those of `origin_quantities` if there is a position among them."""
         wanted = tuple(quantities)
-        if self._is_shifted and any(name.endswith(POSITIONS) for name in wanted):
-            wanted = tuple(dict.fromkeys((*wanted, *self.frame_quantities)))
+        if self._is_shifted and any(name.endswith(POSITION_SUFFIX) for name in wanted):
+            wanted = tuple(dict.fromkeys((*wanted, *self.origin_quantities)))
         return tuple(self.binding.attributes[quantity] for quantity in wanted)
 
     def decode(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the quantities among attributes that were read."""
+        """Return the quantities among attributes that were read together, given the values of these attributes."""
         read = {
             quantity: self.binding.decode(quantity, values[name])
             for quantity, name in self.binding.attributes.items()
             if name in values
         }
-        return self.in_frame(read)
+        return self.convert_positions(read)
 
-    def in_frame(self, read: dict[str, Any]) -> dict[str, Any]:
-        """Return quantities that were read together with their positions in the frame; changed in place."""
+    def convert_positions(self, read: dict[str, Any]) -> dict[str, Any]:
+        """Convert positions that were read together to the coordinate system; return the same dict."""
         if not self._is_shifted or BLOCK_POSITION not in read:
             return read
         self._origin = np.asarray(read[POSITION]) - read[BLOCK_POSITION]
         for name, value in read.items():
-            if name.endswith(POSITIONS) and name != BLOCK_POSITION:
+            if name.endswith(POSITION_SUFFIX) and name != BLOCK_POSITION:
                 read[name] = value - self._origin
         return read
 
     def read(self, *quantities: str) -> dict[str, Any]:
-        """Read quantities together. Raises as `Session.read`."""
+        """Return quantities that are read together.
+
+        Raises:
+            SiphonError: See `Session.read`.
+        """
         return self.decode(self.session.snapshot(self.attributes(quantities)))
 
     def write(self, values: Mapping[str, Any]) -> None:
-        """Write quantities, all at once. Raises as `Session.write`."""
+        """Write quantities together.
+
+        Raises:
+            SiphonError: See `Session.write`.
+        """
         bound = self.binding.attributes
-        if self._is_shifted and any(name.endswith(POSITIONS) for name in values):
+        if self._is_shifted and any(name.endswith(POSITION_SUFFIX) for name in values):
             if self._origin is None:
                 self.read(POSITION)
             values = {
-                name: value + self._origin if name.endswith(POSITIONS) else value for name, value in values.items()
+                name: value + self._origin if name.endswith(POSITION_SUFFIX) else value
+                for name, value in values.items()
             }
         self.session.write({bound[name]: self.binding.encode(name, value) for name, value in values.items()})
 
     def keys(self, buttons: Iterable[str]) -> tuple[str, ...]:
-        """Return the keys of buttons (the profile's ``[keys]``)."""
+        """Return the keys of buttons (``[keys]`` of the profile)."""
         return tuple(self.profile.keys[button] for button in buttons)
 
-    def play(self, seconds: float, buttons: Iterable[str] = (), quantities: Iterable[str] = ()) -> StepResult:
-        """Hold buttons for so much game time, pressed anew, and read quantities then."""
+    def step(self, seconds: float, buttons: Iterable[str] = (), quantities: Iterable[str] = ()) -> StepResult:
+        """Press buttons, advance the game with the buttons held, and read quantities.
+
+        Args:
+            seconds: Game time.
+            buttons: Buttons that are pressed anew; all others are released.
+            quantities: Quantities to read at the end.
+
+        Raises:
+            SiphonError: See `Session.step`.
+        """
         held = self.keys(buttons)
         step = Step(
             held=held,

@@ -1,4 +1,4 @@
-"""What an agent sees of a duel in a running game."""
+"""Observations of a duel in a running game."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from soulslab.envs.tasks.process.process_spaces import pixel_space
 from soulslab.siphon.capture import FrameFormat
 
 Observation: TypeAlias = Literal["features", "relative", "dict", "boxes", "pixels", "pixels+state", "pixels+features"]
-#: Kinds that hold the 15 fields.
+#: Kinds that contain the 15 fields of the state.
 _WITH_FIELDS = (*FIELD_KINDS, "pixels+state")
 
 
-class Observer:
-    """Makes observations of states and pictures.
+class ObservationBuilder:
+    """Computes observations from states and pictures.
 
-    Numbers that lie outside their space are cut off at its bounds.
+    Numbers outside of the observation space are clipped to its bounds.
 
     Args:
         kind: Kind of the observations.
-        scenario: The boss and its place.
-        pixels: The picture.
-        last_actions: How many of the last actions are seen, and numbers in each.
+        scenario: Facts about the boss and its arena.
+        pixels: Size and colours of the picture.
+        last_actions: Number of last actions in an observation, and length of the vector of each.
 
     Attributes:
-        space: Of the observations.
-        frame: Picture to take at each look; None for none.
+        space: Observation space.
+        frame: Format of the picture that each reading needs; None without pictures.
     """
 
     def __init__(self, kind: Observation, scenario: Scenario, pixels: Pixels, last_actions: tuple[int, int]) -> None:
@@ -58,17 +58,17 @@ class Observer:
         self.space = self._make_space(pixels)
 
     def begin(self) -> None:
-        """Begin an episode: there were no actions yet."""
+        """Begin an episode; the last actions are zeros."""
         self._last.extend(np.zeros(self._n_names, np.float32) for _ in range(self._n_last))
 
-    def remember(self, action: NDArray[np.float32]) -> None:
-        """Take note of an action, as numbers of 0 and 1."""
+    def record_action(self, action: NDArray[np.float32]) -> None:
+        """Record an action, given as a vector of 0 and 1, for the following observations."""
         if self._n_last:
             self._last.appendleft(action)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the features, in their order, those of the last actions behind them; empty where there are none."""
+        """Names of the features, followed by those of the last actions; empty for observations without features."""
         if self._row_kind not in self._kind:
             return ()
         n_last = self._n_last * self._n_names if self._kind == self._row_kind else 0
@@ -76,27 +76,27 @@ class Observer:
 
     @property
     def has_last_actions(self) -> bool:
-        """Whether `remember` is of any use."""
+        """Whether observations contain the last actions."""
         return self._n_last > 0
 
     def observation(self, state: Record, picture: NDArray[np.uint8] | None) -> Any:
-        """Return the observation of a `DUEL_STATE` record and a picture; all arrays are new."""
+        """Return the observation of a `DUEL_STATE` record and a picture (H, W) or (H, W, C); all arrays are new."""
         if self._kind == self._row_kind:
             return self._features(state, with_last=True)
         if picture is not None and picture.ndim == 2:
             picture = picture[..., None]
         if self._kind == "pixels":
             return picture
-        seen: dict[str, Any] = {}
+        parts: dict[str, Any] = {}
         if self._kind in _WITH_FIELDS:
-            seen = self._state_fields(state)
+            parts = self._state_fields(state)
         else:
-            seen["features"] = self._features(state, with_last=False)
+            parts["features"] = self._features(state, with_last=False)
         if picture is not None:
-            seen["pixels"] = picture
+            parts["pixels"] = picture
         if self._n_last:
-            seen["last_actions"] = np.array(self._last)
-        return seen
+            parts["last_actions"] = np.array(self._last)
+        return parts
 
     def _features(self, state: Record, *, with_last: bool) -> NDArray[np.float32]:
         n_last = self._n_last * self._n_names if with_last else 0
@@ -113,15 +113,15 @@ class Observer:
         return features
 
     def _state_fields(self, state: Record) -> dict[str, Any]:
-        seen: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for field in DUEL_FIELDS:
             value = state[field.name]
             if field.name not in self._bounds:
-                seen[field.name] = np.int64(value)
+                fields[field.name] = np.int64(value)
                 continue
             low, high = self._bounds[field.name]
-            seen[field.name] = np.clip(np.atleast_1d(value).astype(np.float32), low, high)
-        return seen
+            fields[field.name] = np.clip(np.atleast_1d(value).astype(np.float32), low, high)
+        return fields
 
     def _make_space(self, pixels: Pixels) -> spaces.Space[Any]:
         n_last = self._n_last * self._n_names

@@ -1,4 +1,4 @@
-"""A scenario: which boss, where, between which limits. Facts of a place, not of a game's memory."""
+"""Scenarios: facts about a boss and its arena, as opposed to facts about the memory of a game (profiles)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from soulslab.arena.knight_file import load_knight
 Pose: TypeAlias = tuple[float, float, float, float]
 """x, y, height (m) and angle (rad)."""
 
-
-#: As the game has positions.
+#: The player's position in the coordinate system of the game.
 POSITION = "player.position"
 
 
 class Vitals(msgspec.Struct, frozen=True):
-    """The player's bars when they are full.
+    """Full health and stamina of the player.
 
     Attributes:
         hp: Health.
@@ -30,25 +29,25 @@ class Vitals(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One boss in its place.
+    """A boss and its arena.
 
     Attributes:
-        name: Of the boss.
-        frame: Quantity in whose frame all positions are (`soulslab.envs.tasks.duel.duel_game.DuelGame`).
-        player_max_hp: Player's full health; None is read of the game at the start of each episode.
-        player_max_sp: Player's full stamina; the same.
-        boss_max_hp: Boss's full health.
-        phase_two_hp: The second phase begins at this health of the boss.
+        name: Name of the boss.
+        frame: Coordinate system of all positions (`soulslab.envs.tasks.duel.duel_game.DuelGame`).
+        player_max_hp: Full health of the player; None reads it from the game at the start of each episode.
+        player_max_sp: Full stamina of the player; None reads it from the game at the start of each episode.
+        boss_max_hp: Full health of the boss.
+        phase_two_hp: Health of the boss at which the second phase begins.
         phase_two_animation: Animation of the boss with which the second phase begins; "" if there is none.
-        forcing_hp: Health of the boss that brings on its second phase; 0 for nine tenths of `phase_two_hp`.
-        limits_m: Least and greatest x, y and height that are reported.
+        forcing_hp: Health that is written to make the boss begin its second phase; 0 for nine tenths of `phase_two_hp`.
+        limits_m: Smallest and largest x, y and height of an observation.
         floor_m: Height of the ground.
-        fall_m: Whoever is below this height falls to death.
-        is_fall_deadly: Whoever begins to fall does so too: there is nothing to step down from.
-        reward_centre_m: The reward term ``centre`` pays for coming nearer to it.
-        player_pose: Where the player starts; None is wherever the game has it.
-        player_poses_random: Where else it may start.
-        boss_pose: Where the boss starts; the same.
+        fall_m: Height below which the player has died of a fall.
+        is_fall_deadly: Whether the player has died as soon as it begins to fall (an arena without steps).
+        reward_centre_m: Point whose distance the reward term ``centre`` uses.
+        player_pose: Start pose of the player; None does not move the player.
+        player_poses_random: Other start poses of the player.
+        boss_pose: Start pose of the boss; None does not move the boss.
         attacks: Names of the boss's attacks, by animation.
     """
 
@@ -71,7 +70,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     attacks: dict[str, str] = {}
 
 
-#: Whoever is so far below the ground is falling.
+#: Depth below the ground of the built-in fight at which the player has died of a fall.
 FALL_DEPTH_M = 1.0
 
 
@@ -99,5 +98,5 @@ def scenario_of(boss: Boss) -> Scenario:
 
 
 def _on_floor(pose: Pose, floor_m: float) -> Pose:
-    """Return a pose of the built-in fight, whose floor is flat."""
+    """Return a pose at the height of the floor, which is flat in the built-in fight."""
     return pose[0], pose[1], floor_m, pose[3]

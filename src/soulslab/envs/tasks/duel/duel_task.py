@@ -15,34 +15,34 @@ from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
 from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.game.task import EpisodeRequest, TaskStep
 from soulslab.envs.game.timing import Keys, Reading, StepTiming
-from soulslab.envs.tasks.duel.duel_actions import Actions, Choice, keys_of
+from soulslab.envs.tasks.duel.duel_actions import DecodedAction, DuelActions, keys_of
 from soulslab.envs.tasks.duel.duel_game import DuelGame
-from soulslab.envs.tasks.duel.duel_masks import Freedom, Locks, is_falling
-from soulslab.envs.tasks.duel.duel_observation import Observer
+from soulslab.envs.tasks.duel.duel_masks import AnimationLocks, OpenActions, is_falling
+from soulslab.envs.tasks.duel.duel_observation import ObservationBuilder
 from soulslab.envs.tasks.duel.duel_options import DuelOptions
 from soulslab.envs.tasks.duel.duel_reader import DuelReader
 from soulslab.envs.tasks.duel.duel_scenario import Scenario
-from soulslab.envs.tasks.duel.episode import Episode, Verdict
+from soulslab.envs.tasks.duel.episode import Episode, Outcome
 from soulslab.envs.tasks.duel.fight_score import FightScore, nearest_pose
 from soulslab.envs.tasks.duel.key_check import check_keys
 from soulslab.envs.tick_count import TickCount
 from soulslab.errors import EnvironmentUsageError, ReadOnlyError
 from soulslab.siphon.session import Step, StepResult
 
-#: Only "nothing" is open where the fight is observed.
+#: In a read-only environment only "nothing" is open.
 _OBSERVER_MASK = np.arange(N_ACTIONS) == NOTHING
 
 
 class DuelState(msgspec.Struct, frozen=True, eq=False):
-    """The duel at one reading.
+    """State of the duel at one reading.
 
     Attributes:
         record: `DUEL_STATE` record; the next reading overwrites it.
         boss_animation: Name of the boss's animation.
         is_falling: Whether the player falls.
-        verdict: Whether and how the fight has ended.
-        freedom: What the player can do.
-        tick: The game's count of ticks; -1 if it has none.
+        outcome: Whether and how the fight has ended.
+        open_actions: Which kinds of actions are open.
+        tick: Tick of the game; -1 if the game does not count ticks.
         game_time_s: Game time of the reading.
         late_s: Wall time by which the reading was late.
         picture: (H, W) or (H, W, 3) uint8; None without one.
@@ -51,8 +51,8 @@ class DuelState(msgspec.Struct, frozen=True, eq=False):
     record: Record
     boss_animation: str
     is_falling: bool
-    verdict: Verdict
-    freedom: Freedom
+    outcome: Outcome
+    open_actions: OpenActions
     tick: int
     game_time_s: float
     late_s: float
@@ -63,21 +63,21 @@ class DuelTask:
     """A boss duel in a running game (`soulslab.envs.game.task.Task`).
 
     Args:
-        game: The game by quantities.
-        scenario: The boss and its place.
+        game: Access to the game by quantity.
+        scenario: Facts about the boss and its arena.
         episode: Begins and ends episodes.
-        options: What is played, observed and rewarded.
-        is_read_only: The game is observed and not played.
+        options: Options of the duel.
+        is_read_only: Whether the game is observed and not played.
 
     Attributes:
         observation_space: Space of the observations.
         action_space: Space of the actions.
         reset_options: Names of the options that ``reset`` accepts.
-        game: The game by quantities.
+        game: Access to the game by quantity.
         episode: Begins and ends episodes.
-        actions: The actions.
-        observer: The observations.
-        score: Rewards, and the report of the fight.
+        actions: Decodes actions.
+        observation_builder: Computes observations.
+        score: Computes rewards and the report of the fight.
         record: `DUEL_STATE` record of the last reading.
 
     Raises:
@@ -93,26 +93,26 @@ class DuelTask:
         self.game, self.episode = game, episode
         self._scenario, self._options, self._is_read_only = scenario, options, is_read_only
         times = options.times
-        self.actions = Actions(options.action_mode, options.actions, options.threshold)
+        self.actions = DuelActions(options.action_mode, options.actions, options.threshold)
         self.score = FightScore(scenario, options.reward, times.step_s)
         last = (options.n_last_actions, len(self.actions.names))
-        self.observer = Observer(options.observation, scenario, options.pixels, last)
-        self.observation_space = self.observer.space
+        self.observation_builder = ObservationBuilder(options.observation, scenario, options.pixels, last)
+        self.observation_space = self.observation_builder.space
         self.action_space = self.actions.space
         self._reader = DuelReader(game.binding, scenario, game.source)
         self.record: Record = self._reader.state
-        self._locks = Locks()
+        self._animation_locks = AnimationLocks()
         self._keys = tuple(keys_of(action, game.profile.keys, game.source) for action in range(N_ACTIONS))
         bound = game.binding.attributes
-        wanted = dict.fromkeys((*self._reader.quantities, *episode.quantities, *game.frame_quantities))
+        wanted = dict.fromkeys((*self._reader.quantities, *episode.quantities, *game.origin_quantities))
         self._quantities = [(quantity, bound[quantity]) for quantity in wanted if quantity in bound]
-        game.looked_at = tuple(quantity for quantity, _ in self._quantities)
-        # In a step of several decisions of a paused game only the last picture would be seen.
+        game.step_quantities = tuple(quantity for quantity, _ in self._quantities)
+        # A step of several decisions in lockstep takes only the picture of its end.
         is_late_frame = options.skip_locked and options.timing == "lockstep"
-        frame = self.observer.frame
+        frame = self.observation_builder.frame
         self._late_frame = frame if is_late_frame else None
         self._reading = Reading(tuple(name for _, name in self._quantities), None if is_late_frame else frame)
-        self._open = np.ones(N_ACTIONS, np.bool_)
+        self._mask = np.ones(N_ACTIONS, np.bool_)
         self._ticks = TickCount(game.profile)
         n_ticks = times.step_s * game.profile.clock.tick_hz
         is_whole = bool(game.profile.clock.tick_attribute) and abs(n_ticks - round(n_ticks)) < 1e-6
@@ -126,7 +126,7 @@ class DuelTask:
         """See `Task.begin`."""
         game, episode = self.game, self.episode
         if self._must_check_keys:
-            # The episode then begins anew, from the same draws.
+            # After the check the episode begins again, with the same random numbers.
             episode.begin(game, copy.deepcopy(request.rng), request.seed, request.deadline)
             check_keys(game, self._scenario, self.actions.buttons)
             self._must_check_keys = False
@@ -134,7 +134,7 @@ class DuelTask:
         with holder.marking_loss():
             state = self._first_state(holder, timing)
         self._is_lockstep = holder.session.info.clock_grade == "lockstep"
-        self.observer.begin()
+        self.observation_builder.begin()
         self._n_masked = 0
         self._ticks.begin(state.tick)
         number = episode.start_pose
@@ -143,59 +143,59 @@ class DuelTask:
         self.score.begin(state.record, number)
         return TaskStep(state=state, game_time_s=state.game_time_s)
 
-    def parse_action(self, action: Any, state: DuelState) -> tuple[Any, Choice]:
+    def parse_action(self, action: Any, state: DuelState) -> tuple[Any, DecodedAction]:
         """See `Task.parse_action`."""
-        choice = self.actions.choose(action, state.freedom)
-        if self._is_read_only and choice.action != NOTHING:
+        decoded = self.actions.decode(action, state.open_actions)
+        if self._is_read_only and decoded.action != NOTHING:
             raise ReadOnlyError("cannot send keys: the environment is read-only; the action has to be 'nothing'")
-        return action, choice
+        return action, decoded
 
     def advance(
         self,
         holder: SessionHolder,
         timing: StepTiming,
         state: DuelState,
-        action: tuple[Any, Choice],
+        action: tuple[Any, DecodedAction],
         *,
         is_last_step: bool,
     ) -> TaskStep[DuelState]:
         """See `Task.advance`; with ``skip_locked`` a step continues while "nothing" is the only open action."""
-        given, choice = action
-        self._n_masked += choice.is_masked
-        state, n_decisions, is_truncated = self._play(holder, timing, choice.action)
+        given, decoded = action
+        self._n_masked += decoded.is_masked
+        state, n_decisions, is_truncated = self._play(holder, timing, decoded.action)
         if self._late_frame is not None:
             state = msgspec.structs.replace(state, picture=holder.session.capture(self._late_frame).pixels)
-        if self.observer.has_last_actions:
-            self.observer.remember(self.actions.one_hot(given))
-        is_truncated = (is_truncated or is_last_step) and not state.verdict
-        reward, shares = self.score.end_step(state.verdict, is_truncated=is_truncated)
-        info = {"n_decisions": n_decisions, "reward_terms": shares, **self._count_ticks(state.tick, n_decisions)}
-        if state.verdict or is_truncated:
-            info["fight"] = self.score.report(is_won=state.verdict == "won")
+        if self.observation_builder.has_last_actions:
+            self.observation_builder.record_action(self.actions.one_hot(given))
+        is_truncated = (is_truncated or is_last_step) and not state.outcome
+        reward, contributions = self.score.finish_step(state.outcome, is_truncated=is_truncated)
+        info = {"n_decisions": n_decisions, "reward_terms": contributions, **self._count_ticks(state.tick, n_decisions)}
+        if state.outcome or is_truncated:
+            info["fight"] = self.score.report(is_won=state.outcome == "won")
         return TaskStep(
             state=state,
             game_time_s=state.game_time_s,
             late_s=state.late_s,
             reward=reward,
-            is_terminated=bool(state.verdict),
+            is_terminated=bool(state.outcome),
             is_truncated=is_truncated,
             info=info,
         )
 
     def observation(self, state: DuelState) -> Any:
         """See `Task.observation`."""
-        return self.observer.observation(state.record, state.picture)
+        return self.observation_builder.observation(state.record, state.picture)
 
     def action_mask(self, state: DuelState) -> NDArray[np.bool_]:
-        """See `Task.action_mask`; only "nothing" is open where the fight is observed."""
+        """See `Task.action_mask`; in a read-only environment only "nothing" is open."""
         if not self._is_read_only:
-            state.freedom.write(self._open)
-            return self.actions.mask(self._open, state.freedom)
-        return self.actions.mask(_OBSERVER_MASK, Freedom(False, False, False))
+            state.open_actions.write(self._mask)
+            return self.actions.mask(self._mask, state.open_actions)
+        return self.actions.mask(_OBSERVER_MASK, OpenActions(False, False, False))
 
     def info(self, state: DuelState) -> dict[str, Any]:
         """See `Task.info`."""
-        info = {"n_decisions": 0, "n_masked": self._n_masked, "reward_terms": self.score.no_shares()}
+        info = {"n_decisions": 0, "n_masked": self._n_masked, "reward_terms": self.score.zero_contributions()}
         return info | self._tick_info(state.tick, 0)
 
     def release(self, holder: SessionHolder) -> None:
@@ -211,8 +211,8 @@ class DuelTask:
         """
         with self.game.holder.marking_loss():
             self.game.write(values)
-        self._reader.note(values, has_real_health=self._options.episodes == "demo")
-        self.score.note(self.record)
+        self._reader.apply_write(values, has_real_health=self._options.episodes == "demo")
+        self.score.set_baseline(self.record)
 
     # --- readings -------------------------------------------------------------------------------------------
 
@@ -221,10 +221,10 @@ class DuelTask:
 
         Raises:
             SiphonError: It cannot be read.
-            EnvironmentUsageError: The game fights another boss than the scenario's.
+            EnvironmentUsageError: The game fights another boss than that of the scenario.
         """
         session = holder.session
-        self._refuse_other_fight()
+        self._check_fight()
         self._reader.begin(self.episode.start_phase, self.game.vitals(self._scenario))
         timing.begin(session)
         step = Step(held=(), attributes=self._reading.attributes, frame=self._reading.frame)
@@ -242,10 +242,10 @@ class DuelTask:
             result, late_s = timing.play(holder.session, self._keys_of(action), self._reading)
             state = self._read(result, late_s)
             n += 1
-            is_over = bool(state.verdict)
+            is_over = bool(state.outcome)
             score.add(action, state.record, state.boss_animation, is_falling=state.is_falling, is_over=is_over)
             is_truncated = max_decisions is not None and score.n_decisions >= max_decisions
-            can_act = not self._options.skip_locked or state.freedom.write(self._open) > 1
+            can_act = not self._options.skip_locked or state.open_actions.write(self._mask) > 1
             if is_over or is_truncated or can_act:
                 return state, n, is_truncated
             action = NOTHING
@@ -254,40 +254,42 @@ class DuelTask:
         """Return the state of a reading."""
         snapshot, binding, reader = result.snapshot, self.game.binding, self._reader
         read = {quantity: binding.decode(quantity, snapshot[name]) for quantity, name in self._quantities}
-        read = self.game.in_frame(read)
-        reader.take(read, snapshot.game_time_s)
-        self.episode.account(self.game, reader.state, read)
-        freedom = self._locks.freedom(reader.player_animation, reader.player_s, read["player.sp"])
+        read = self.game.convert_positions(read)
+        reader.update(read, snapshot.game_time_s)
+        self.episode.process_reading(self.game, reader.state, read)
+        open_actions = self._animation_locks.open_actions(
+            reader.player_animation, reader.player_animation_s, read["player.sp"]
+        )
         return DuelState(
             record=reader.state,
             boss_animation=reader.boss_animation,
             is_falling=is_falling(reader.player_animation),
-            verdict=self.episode.verdict(reader.state),
-            freedom=freedom,
+            outcome=self.episode.outcome(reader.state),
+            open_actions=open_actions,
             tick=reader.tick,
             game_time_s=snapshot.game_time_s,
             late_s=late_s,
-            picture=None if result.frame is None else result.frame.pixels,
+            picture=result.frame.pixels if result.frame is not None else None,
         )
 
     def _keys_of(self, action: int) -> Keys:
-        """Return the keys of an action, with those that the episode itself wants pressed."""
-        keys, buttons = self._keys[action], self.episode.presses
+        """Return the keys of an action and of the extra buttons of the episode."""
+        keys, buttons = self._keys[action], self.episode.extra_buttons
         if not buttons:
             return keys
         extra = self.game.keys(buttons)
         return Keys((*keys.held, *extra), (*keys.again, *extra))
 
-    def _refuse_other_fight(self) -> None:
-        """Raise `EnvironmentUsageError` if the game has other full health than the scenario."""
+    def _check_fight(self) -> None:
+        """Raise `EnvironmentUsageError` if the full health in the game differs from that of the scenario."""
         wanted = {"player.max_hp": self._scenario.player_max_hp, "boss.max_hp": self._scenario.boss_max_hp}
         found = self.game.read(*(name for name in wanted if self.game.has(name)))
         for name, value in found.items():
             if wanted[name] is not None and round(value) != wanted[name]:
                 raise EnvironmentUsageError(
                     f"{name} is {value:g} in the game, but {wanted[name]} against {self._scenario.name}: the game "
-                    f"fights another boss, or with another character; play with the one that is meant, or give a file "
-                    f"of a boss that has this number (docs/bosses.md)"
+                    f"has another boss or another character; change it, or give a boss file with this number "
+                    f"(docs/bosses.md)"
                 )
 
     # --- ticks ----------------------------------------------------------------------------------------------

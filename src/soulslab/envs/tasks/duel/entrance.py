@@ -1,4 +1,4 @@
-"""How a game gets to a fresh fight: what episodes ask for, and the way of a game that begins its fights by itself."""
+"""Entrances: how a game is brought to a fight in which an episode can begin."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import msgspec
 
 from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.tasks.duel.duel_game import DuelGame
-from soulslab.envs.tasks.duel.reset_states import ResetLog, reach
+from soulslab.envs.tasks.duel.reset_states import ResetLog, run_states
 from soulslab.envs.tasks.duel.respawn import is_over, load_state, respawn
 
 
-class Visit(msgspec.Struct, frozen=True, kw_only=True):
-    """What an episode wants of an entrance.
+class FightRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The fight that an episode requests from an entrance.
 
     Attributes:
-        deadline: Wall time for all of the reset.
-        needs_another: A fight that is going on will not do.
-        may_kill: The player may be killed to leave it, where a restart of the game is another way.
-        is_fresh: The game has been started since the last reset.
-        n_tries: Tries of this reset that have failed before this one.
-        restart: Restarts the game's process and takes hold of it.
-        log: Counts fights that are left.
+        deadline: Limit of wall time for the whole reset.
+        needs_another: Whether a new fight is needed, even if one is in progress.
+        may_kill: Whether the entrance may kill the player to leave a fight, if it could also restart the game.
+        is_fresh: Whether the game was started after the last reset.
+        n_tries: Failed tries of this reset.
+        restart: Restarts the game and prepares it for a reset.
+        log: Counts fights that were left.
     """
 
     deadline: Deadline
@@ -36,43 +36,51 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entrance(Protocol):
-    """Gets the game to a fight that an episode can begin in."""
+    """Brings the game to a fight in which an episode can begin."""
 
-    def enter(self, game: DuelGame, visit: Visit) -> bool:
-        """Get the game to a fight; tell whether it is another one than before.
+    def enter(self, game: DuelGame, request: FightRequest) -> bool:
+        """Bring the game to a fight.
 
         Args:
-            game: The game, at whatever it is.
-            visit: What is wanted.
+            game: The game, in any state.
+            request: The fight that is needed.
+
+        Returns:
+            Whether it is another fight than before.
 
         Raises:
-            ResetFailedError: The game did not come round; another try may help.
-            SiphonError: The game cannot be played, read or written.
+            ResetFailedError: A state was not reached; another try may succeed.
+            SiphonError: The game cannot be stepped, read or written.
         """
         ...
 
     def leave(self, game: DuelGame) -> None:
-        """Take back whatever was changed in the game and would outlast the fight. Raises as `Session.write`."""
+        """Undo changes of the game that would outlast the fight.
+
+        Raises:
+            SiphonError: See `Session.write`.
+        """
         ...
 
 
 class RespawnEntrance:
-    """The way of a game that begins a fight by itself (`Entrance`).
+    """Entrance of a game that begins fights by itself (`Entrance`).
 
-    It goes by the restart key, by the end of a fight that is over, by the player's death, or by a restart of the game.
+    A new fight begins after a press of the restart key, after the end of the last fight, after the player's death, or
+    after a restart of the game.
     """
 
-    def enter(self, game: DuelGame, visit: Visit) -> bool:
+    def enter(self, game: DuelGame, request: FightRequest) -> bool:
         """See `Entrance.enter`."""
-        if not (visit.needs_another or is_over(game)):
+        if not (request.needs_another or is_over(game)):
             return False
-        if respawn(game, visit.deadline, may_kill=visit.may_kill):
-            visit.log.n_respawns += 1
+        if respawn(game, request.deadline, may_kill=request.may_kill):
+            request.log.n_respawns += 1
             return True
-        if not visit.is_fresh:
-            visit.restart()
-        reach(game, (load_state(game),), visit.deadline)
+        if not request.is_fresh:
+            request.restart()
+        run_states(game, (load_state(game),), request.deadline)
         return True
 
     def leave(self, game: DuelGame) -> None:
-        """See `Entrance.leave`: there is nothing."""
+        """See `Entrance.leave`; there is nothing to undo."""

@@ -1,7 +1,7 @@
-"""Episodes of a duel: the start, the count of health, and the end.
+"""The interface of the episodes of a duel, which begin a fight, count its health and detect its end.
 
-`InPlaceEpisode` repeats fights within one fight of the game, as SoulsGym does. `DemoEpisode` changes nothing in the
-game, and plays whole fights.
+`InPlaceEpisode` repeats fights within one fight of the game, as SoulsGym does. `DemoEpisode` does not change the game
+and plays complete fights.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ import numpy as np
 from soulslab.arena.records import Record
 from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.tasks.duel.duel_game import DuelGame
-from soulslab.envs.tasks.duel.reset_states import ResetLog
+from soulslab.envs.tasks.duel.reset_states import QuantityValues, ResetLog
 
-Verdict: TypeAlias = Literal["", "won", "lost"]
+Outcome: TypeAlias = Literal["", "won", "lost"]
+"""Result of an episode; "" while it continues."""
 
 
 class EpisodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the episodes of an environment are like.
+    """Settings of the episodes of an environment.
 
     Attributes:
-        phase: ``"1"`` ends when the first phase's health is gone, ``"2"`` starts there, ``"full"`` is both.
-        random_pose: Draw the player's start from the scenario's poses, up to 0.5 m beside them (in place only).
-        max_retries: Tries after the first one, before a reset fails.
+        phase: ``"1"`` ends when the health of the first phase is used up, ``"2"`` starts there, ``"full"`` is both.
+        random_pose: Whether to draw the player's start pose from those of the scenario, displaced by up to 0.5 m along
+            x and y (in place only).
+        max_retries: Number of tries after the first one before a reset fails.
         hard_reset_minutes: Wall time after which the game is restarted before an episode; None for never.
     """
 
@@ -36,61 +38,54 @@ class EpisodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 class Episode(Protocol):
-    """One kind of episode. It is made once for an environment; `begin` starts each."""
+    """One kind of episode. An environment creates one object, and calls `begin` for each episode.
+
+    Attributes:
+        log: Counts of the resets.
+        quantities: Quantities that are read with each step if the game has them, in addition to those of a duel.
+        start_phase: Phase in which episodes begin, for a game whose phase cannot be read.
+        start_pose: Index of the player's start pose among the random ones; -1 for the fixed pose, or if the game
+            chooses it.
+    """
+
+    log: ResetLog
+    quantities: tuple[str, ...]
+    start_phase: int
+    start_pose: int
 
     @property
-    def quantities(self) -> tuple[str, ...]:
-        """What has to be read with each step, beside the fields of a duel; of those that the game has."""
-        ...
-
-    @property
-    def start_phase(self) -> int:
-        """Phase in which the present episode began, for a game that does not tell its phase."""
-        ...
-
-    @property
-    def start_pose(self) -> int:
-        """Number of the player's start pose in the scenario; -1 for the fixed one, or where it is the game's choice."""
-        ...
-
-    @property
-    def presses(self) -> tuple[str, ...]:
-        """Buttons that the episode itself wants pressed with the next step, as to lock on again."""
-        ...
-
-    @property
-    def log(self) -> ResetLog:
-        """What the resets took so far."""
+    def extra_buttons(self) -> tuple[str, ...]:
+        """Buttons to press in the next step in addition to those of the action, for example to lock on again."""
         ...
 
     def begin(self, game: DuelGame, rng: np.random.Generator, seed: int | None, deadline: Deadline) -> None:
         """Bring the game to the start of an episode.
 
         Args:
-            game: The game; one that is lost (`SessionHolder.is_lost`) is brought back first.
-            rng: Draws what is drawn.
-            seed: Of the reset, where one was given.
-            deadline: Wall time for all of it.
+            game: The game; a lost game (`SessionHolder.is_lost`) is recovered first.
+            rng: Random generator of the environment.
+            seed: Seed of the reset; None if none was given.
+            deadline: Limit of wall time for the whole reset.
 
         Raises:
-            SiphonError: It cannot be done, also after retries.
+            SiphonError: The start failed, also after retries.
         """
         ...
 
-    def account(self, game: DuelGame, state: Record, read: dict[str, object]) -> None:
-        """After each look at the game: put the episode's own count of health into the state, top up, and so on.
+    def process_reading(self, game: DuelGame, state: Record, read: QuantityValues) -> None:
+        """Process a reading of the game: update the count of health, and refill the health of the game.
 
         Args:
             game: The game.
-            state: `DUEL_STATE` record as it was read; changed in place.
-            read: The quantities of the same reading.
+            state: `DUEL_STATE` record of the reading; its health is replaced by the counted health.
+            read: Quantities of the same reading.
         """
         ...
 
-    def verdict(self, state: Record) -> Verdict:
-        """Tell whether the episode is over with this state."""
+    def outcome(self, state: Record) -> Outcome:
+        """Return whether and how the episode has ended with this state."""
         ...
 
     def release(self, game: DuelGame) -> None:
-        """Take back whatever was changed in the game for the episodes, before it is left to somebody else."""
+        """Undo the changes that the episodes made to the game, before the environment is closed."""
         ...

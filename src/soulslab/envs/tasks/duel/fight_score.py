@@ -1,7 +1,8 @@
-"""Rewards and the report of a fight, from its states alone: the quantities of `soulslab.envs.rewards`.
+"""Rewards and the report of a fight, computed from its states.
 
-They are those of the simulator, but for what cannot be seen in health: a blow that takes nothing (the boss waits for
-its second phase) is no hit, and a projectile counts for the attack that was seen last.
+The quantities are those of the simulator (`soulslab.envs.rewards`), with two differences, because only health can be
+read: a blow without damage (while the boss waits for its second phase) is not counted as a hit, and a projectile is
+attributed to the attack that was observed last.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from soulslab.arena.simulator import CENTRE_FREE_M
 from soulslab.arena.vocabulary import FIRST_ROLL, HEAVY_ATTACK, LIGHT_ATTACK
 from soulslab.envs.rewards import Reward, Transition, call_reward, reward_weights
 from soulslab.envs.tasks.duel.duel_scenario import Scenario
-from soulslab.envs.tasks.duel.episode import Verdict
+from soulslab.envs.tasks.duel.episode import Outcome
 
-#: A start belongs to the pose of a list that it is nearest to, if it is this near (`random_pose` adds 0.5 m each way).
+#: Largest distance of the player from a random start pose that it starts at (`random_pose` adds up to 0.5 m along x
+#: and y each).
 _POSE_M = 1.0
 
 
-class _Mark(NamedTuple):
-    """What of a state is compared with the one before; plain numbers, as reading them from a record takes long."""
+class _ScoreState(NamedTuple):
+    """Values of a state that are compared with those of the next state, as plain numbers, because records are slow."""
 
     player_hp: float
     boss_hp: float
@@ -35,16 +37,18 @@ class _Mark(NamedTuple):
 
 
 class FightScore:
-    """Counts a fight from state to state.
+    """Computes the rewards of steps and the report of a fight.
+
+    For each step, call `begin_step`, `add` for each decision, and `finish_step`.
 
     Args:
-        scenario: The boss and its place.
-        reward: See `soulslab.envs.rewards`.
+        scenario: Facts about the boss and its arena.
+        reward: A preset, a table of weights, or a function (`soulslab.envs.rewards`).
         step_s: Game time of a decision.
 
     Attributes:
         attack_names: Names of the boss's attacks.
-        n_decisions: Decisions of this fight.
+        n_decisions: Number of decisions of the fight.
     """
 
     def __init__(self, scenario: Scenario, reward: Reward, step_s: float) -> None:
@@ -55,9 +59,9 @@ class FightScore:
         self._step_s = step_s
         self.attack_names = tuple(dict.fromkeys(scenario.attacks.values()))
         self._attacks = {name: self.attack_names.index(attack) for name, attack in scenario.attacks.items()}
-        # Whole states are kept for reward functions only.
+        # Only reward functions need complete states.
         self._states_before, self._states = np.zeros(1, DUEL_STATE), np.zeros(1, DUEL_STATE)
-        self._before = self._last = _Mark(0.0, 0.0, 0.0)
+        self._before = self._last = _ScoreState(0.0, 0.0, 0.0)
         self._terms = np.zeros(st.N_TERMS)
         self._has_function = callable(reward)
         self._player_max_hp = 1.0
@@ -65,10 +69,15 @@ class FightScore:
         self._begin_counts()
 
     def begin(self, state: Record, start_pose: int) -> None:
-        """Begin a fight with its first state and the number of the player's start pose, -1 for the fixed one."""
+        """Begin a fight.
+
+        Args:
+            state: First `DUEL_STATE` record.
+            start_pose: Index of the player's start pose; -1 for the fixed pose.
+        """
         self.n_decisions = 0
         self._begin_counts()
-        self.note(state)
+        self.set_baseline(state)
         self._start_pose = start_pose
         self._player_max_hp = float(state.player_max_hp)
 
@@ -77,11 +86,9 @@ class FightScore:
         """Quantity of each reward term in the last step, before weights."""
         return dict(zip(REWARD_TERMS, self._terms.tolist(), strict=True))
 
-    def note(self, state: Record) -> None:
-        """Take a state for given: what changed in it since the last decision was written, not fought for."""
-        self._last = self._mark(state)
-        if self._has_function:
-            self._states[0] = state
+    def set_baseline(self, state: Record) -> None:
+        """Compare the next state with this one, so that changes that were written are not counted as damage."""
+        self._keep(state, self._score_state(state))
 
     def begin_step(self) -> None:
         """Begin a step, which may take several decisions."""
@@ -92,16 +99,16 @@ class FightScore:
         self._n = 0
 
     def add(self, action: int, state: Record, boss_animation: str, *, is_falling: bool, is_over: bool) -> None:
-        """Add a decision.
+        """Add a decision to the step.
 
         Args:
-            action: What was done.
-            state: The state after it.
-            boss_animation: Name of the boss's animation after it.
-            is_falling: The player falls.
-            is_over: The fight ended with it.
+            action: One of the 20 actions.
+            state: `DUEL_STATE` record after the decision.
+            boss_animation: Name of the boss's animation after the decision.
+            is_falling: Whether the player falls.
+            is_over: Whether the fight ended with the decision.
         """
-        last, now = self._last, self._mark(state)
+        last, now = self._last, self._score_state(state)
         self._n += 1
         self.n_decisions += 1
         if FIRST_ROLL <= action < LIGHT_ATTACK:
@@ -112,35 +119,40 @@ class FightScore:
             self._hits_dealt += 1
             self._streak += 1
             self._terms[st.HIT_STREAK] += min(self._streak, MAX_STREAK)
-        # A blow may push over the edge, but whoever dies falling died of the fall.
+        # A player that dies while it falls died of the fall, even if a blow pushed it over the edge.
         if now.player_hp < last.player_hp and not (is_falling and now.player_hp <= 0.0):
             self._count_hit(last.player_hp - now.player_hp, now.player_hp <= 0.0, boss_animation)
         if boss_animation in self._attacks:
             self._attack = self._attacks[boss_animation]
         if not is_over and now.centre_m > CENTRE_FREE_M:
             self._terms[st.CENTRE] += last.centre_m - now.centre_m
-        self.note(state)
+        self._keep(state, now)
 
-    def end_step(self, verdict: Verdict, *, is_truncated: bool) -> tuple[float, dict[str, float]]:
-        """Return the reward of the step, and what each term added to it."""
+    def finish_step(self, outcome: Outcome, *, is_truncated: bool) -> tuple[float, dict[str, float]]:
+        """Return the reward of the step, and the contribution of each term to it.
+
+        Args:
+            outcome: Result of the fight; "" while it continues.
+            is_truncated: Whether the episode was truncated.
+        """
         terms, before, after = self._terms, self._before, self._last
         terms[st.BOSS_DAMAGE] = (before.boss_hp - after.boss_hp) / self._scenario.boss_max_hp
         terms[st.PLAYER_DAMAGE] = (before.player_hp - after.player_hp) / self._player_max_hp
-        terms[st.WIN], terms[st.DEATH], terms[st.TIME] = verdict == "won", verdict == "lost", self._n
+        terms[st.WIN], terms[st.DEATH], terms[st.TIME] = outcome == "won", outcome == "lost", self._n
         self._rolls += int(terms[st.ROLL])
         self._attacks_begun += int(terms[st.ATTACK])
         if self._has_function:
-            reward = self._call(bool(verdict), is_truncated)
-            shares = {"function": reward}
+            reward = self._call(bool(outcome), is_truncated)
+            contributions = {"function": reward}
         else:
             weighted = self._weights * terms
-            shares = dict(zip(REWARD_TERMS, weighted.tolist(), strict=True))
-            reward = sum(shares.values())
+            contributions = dict(zip(REWARD_TERMS, weighted.tolist(), strict=True))
+            reward = sum(contributions.values())
         self._return += reward
-        return reward, shares
+        return reward, contributions
 
-    def no_shares(self) -> dict[str, float]:
-        """Return what each term adds to the reward of a step that did not come about."""
+    def zero_contributions(self) -> dict[str, float]:
+        """Return a contribution of 0 for each term, as after a reset."""
         return dict.fromkeys(("function",) if self._has_function else REWARD_TERMS, 0.0)
 
     def report(self, *, is_won: bool) -> dict[str, Any]:
@@ -164,8 +176,13 @@ class FightScore:
         """Return the report of a fight without decisions, with the keys and types of `report`."""
         report = self.report(is_won=False)
         damage = {"damage_by_attack": np.zeros_like(report.pop("damage_by_attack"))}
-        nobody = {name: np.int64(-1) for name in ("start_pose", "killed_by")}
-        return {name: type(value)(0) for name, value in report.items()} | nobody | damage
+        unknown = {name: np.int64(-1) for name in ("start_pose", "killed_by")}
+        return {name: type(value)(0) for name, value in report.items()} | unknown | damage
+
+    def _keep(self, state: Record, values: _ScoreState) -> None:
+        self._last = values
+        if self._has_function:
+            self._states[0] = state
 
     def _begin_counts(self) -> None:
         self._n = 0
@@ -178,7 +195,7 @@ class FightScore:
         self._hits_taken += 1
         self._damage_taken += damage
         self._streak = 0
-        # A blow does not land in an attack's first tenth of a second: it is of the one that was seen before.
+        # An attack does not hit in its first tenth of a second, so the blow belongs to the attack observed before.
         attack = self._attack if self._attack >= 0 else self._attacks.get(boss_animation, -1)
         if attack >= 0:
             self._damage_by_attack[attack] += damage
@@ -191,15 +208,15 @@ class FightScore:
         transition = Transition(self._states_before.copy(), self._states.copy(), terms, *ends)
         return float(call_reward(self._reward, transition, 1)[0])  # type: ignore[arg-type]
 
-    def _mark(self, state: Record) -> _Mark:
+    def _score_state(self, state: Record) -> _ScoreState:
         x, y = self._scenario.reward_centre_m
         pose = state["player_pose"].tolist()
-        return _Mark(float(state["player_hp"]), float(state["boss_hp"]), math.hypot(pose[0] - x, pose[1] - y))
+        return _ScoreState(float(state["player_hp"]), float(state["boss_hp"]), math.hypot(pose[0] - x, pose[1] - y))
 
 
 def nearest_pose(scenario: Scenario, state: Record) -> int:
-    """Return which of the random poses the player starts at; -1 if at none of them."""
+    """Return the index of the random start pose at which the player is; -1 if it is at none of them."""
     x, y = float(state.player_pose[0]), float(state.player_pose[1])
-    far = [math.hypot(pose[0] - x, pose[1] - y) for pose in scenario.player_poses_random]
-    nearest = int(np.argmin(far)) if far else -1
-    return nearest if far and far[nearest] < _POSE_M else -1
+    distances_m = [math.hypot(pose[0] - x, pose[1] - y) for pose in scenario.player_poses_random]
+    distance_m = min(distances_m, default=math.inf)
+    return distances_m.index(distance_m) if distance_m < _POSE_M else -1

@@ -1,12 +1,14 @@
-"""Getting a game to where an episode begins: states that are waited for, one after another.
+"""Resets as a sequence of states, and retries of resets.
 
-A state has a name, a condition, a limit in game time, and what to do until the condition holds: keys, or writes. There
-is no waiting for a time: the game is advanced a little, looked at, and advanced again. docs/resets.md has all states.
+A state has a name, a condition, a limit of game time, and an action that is repeated until the condition holds: key
+presses or writes. No waiting time is fixed: the game is advanced by a short time, read, and advanced again.
+docs/resets.md describes all states.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -34,11 +36,11 @@ from soulslab.errors import (
 from soulslab.siphon.session import LOADING
 from soulslab.siphon.tick_alignment import TickAlignment
 
-Seen: TypeAlias = dict[str, Any]
-"""Quantities that were read together; empty while they cannot be read, because the game loads."""
+QuantityValues: TypeAlias = dict[str, Any]
+"""Values of quantities that were read together; empty if they cannot be read because the game loads."""
 
-#: What no retry helps against: somebody's mistake.
-MISTAKES = (
+#: Errors that are not retried, because they are mistakes in a profile, an option or a program.
+NOT_RETRIED = (
     ClockUnavailableError,
     ControlTakenError,
     ProfileError,
@@ -48,9 +50,9 @@ MISTAKES = (
     UnknownAttributeError,
     UnknownKeyError,
 )
-#: How long keys are held, and after which time they are pressed again if nothing came of it (game time).
+#: Game time for which buttons are held, and after which they are pressed again.
 HOLD_S = 0.05
-AGAIN_S = 1.0
+REPEAT_S = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -59,39 +61,39 @@ class ResetState(msgspec.Struct, frozen=True, kw_only=True):
     """One state on the way to the start of an episode.
 
     Attributes:
-        name: As in docs/resets.md.
-        waits_for: The condition in words, for errors.
-        is_reached: The condition.
-        quantities: What it looks at; those that the game does not have are left out.
-        limit_s: Game time until it fails.
-        press: Buttons that are pressed on entering, and again from time to time.
-        again_s: Game time after which they are pressed again.
-        act: Called with what was seen, after each look that did not fulfil the condition.
-        poll_s: Game time between two looks; 0 takes a tick of the game.
+        name: Name in docs/resets.md.
+        waits_for: Description of the condition, for errors.
+        is_reached: Returns whether the condition holds.
+        quantities: Quantities that the condition uses; they are read if the game has them.
+        limit_s: Limit of game time.
+        buttons: Buttons that are pressed at the beginning, and again after each `repeat_s`.
+        repeat_s: Game time between two presses.
+        action: Called with the values of each reading for which the condition does not hold.
+        poll_s: Game time between two readings; 0 for one tick of the game.
     """
 
     name: str
     waits_for: str
-    is_reached: Callable[[Seen], bool]
+    is_reached: Callable[[QuantityValues], bool]
     quantities: tuple[str, ...]
     limit_s: float
-    press: tuple[str, ...] = ()
-    again_s: float = AGAIN_S
-    act: Callable[[Seen], None] | None = None
+    buttons: tuple[str, ...] = ()
+    repeat_s: float = REPEAT_S
+    action: Callable[[QuantityValues], None] | None = None
     poll_s: float = 0.0
 
 
 class ResetLog:
-    """Counts what resets took.
+    """Counts of the resets of an environment.
 
     Attributes:
-        n_resets: Resets that came to their end.
-        n_retries: Tries beyond the first of each.
-        n_respawns: Fights that were left to get another (the restart key, or the player's death).
-        n_game_restarts: Starts of the game's process, but for the first.
-        reasons: How often each reason led to a retry: the state's name, or the class of the error.
-        latest: Messages of the last reset's failed tries.
-        latest_s: Wall time that the last reset took.
+        n_resets: Resets that succeeded.
+        n_retries: Tries after the first try of each reset.
+        n_respawns: Fights that were left for a new one (by the restart key, the end of a fight, or the player's death).
+        n_game_restarts: Restarts of the game.
+        reasons: Number of failed tries for each reason: the name of a state, or the class of an error.
+        latest: Messages of the failed tries of the last reset.
+        latest_s: Wall time of the last reset.
     """
 
     def __init__(self) -> None:
@@ -103,145 +105,146 @@ class ResetLog:
         self.latest: list[str] = []
         self.latest_s = 0.0
 
-    def note(self, error: SiphonError) -> None:
-        """Count a try that failed."""
+    def add_failure(self, error: SiphonError) -> None:
+        """Count a failed try."""
         name = error.state if isinstance(error, ResetFailedError) else type(error).__name__
         self.reasons[name] += 1
         self.latest.append(f"{type(error).__name__}: {error}")
         _log.warning("a reset failed: %s", error)
 
 
-def reach(game: DuelGame, states: Iterable[ResetState], deadline: Deadline) -> Seen:
-    """Go through states one after another; return what was seen in the last.
+def run_states(game: DuelGame, states: Iterable[ResetState], deadline: Deadline) -> QuantityValues:
+    """Run states one after another; return the values that fulfilled the last condition.
 
     Raises:
         ResetFailedError: A state was not reached within its limit of game time.
-        WaitTimeoutError: The deadline for all of it passed.
-        SiphonError: The game cannot be played, read or written.
+        WaitTimeoutError: The deadline passed.
+        SiphonError: The game cannot be stepped, read or written.
     """
-    seen: Seen = {}
+    values: QuantityValues = {}
     for state in states:
-        seen = _reach(game, state, deadline)
-    return seen
+        values = _run_state(game, state, deadline)
+    return values
 
 
 def _check_start(game: DuelGame) -> None:
-    """Refuse a start that no step can be played from; after the reset nobody would try again."""
-    if not game.looked_at:
+    """Raise an error if a step could not be read or a fighter is dead, while the reset can still be retried."""
+    if not game.step_quantities:
         return
-    seen = game.read(*game.looked_at)
-    health = {name: seen[name] for name in ("player.hp", "boss.hp")}
+    values = game.read(*game.step_quantities)
+    health = {name: values[name] for name in ("player.hp", "boss.hp")}
     if min(health.values()) <= 0:
-        raise ResetFailedError("both to be alive at the start", 0.0, state="start", saw=_in_words(health))
+        raise ResetFailedError("both to be alive at the start", 0.0, state="start", saw=_format_values(health))
 
 
-def _reach(game: DuelGame, state: ResetState, deadline: Deadline) -> Seen:
+def _run_state(game: DuelGame, state: ResetState, deadline: Deadline) -> QuantityValues:
     quantities = tuple(name for name in state.quantities if game.has(name))
     poll_s = state.poll_s or tick_s(game.profile)
     waited_s, press_at_s = 0.0, 0.0
-    seen, cause = _look(game, 0.0, (), quantities)
-    while not state.is_reached(seen):
+    values, cause = _step_game(game, 0.0, (), quantities)
+    while not state.is_reached(values):
         deadline.check(f"{state.waits_for} (state {state.name!r} of the reset)", cause)
         if waited_s >= state.limit_s:
-            saw = str(cause) if cause else _in_words(seen)
+            saw = str(cause) if cause else _format_values(values)
             raise ResetFailedError(state.waits_for, waited_s, state=state.name, saw=saw) from cause
         buttons: tuple[str, ...] = ()
         advance_s = poll_s
-        if state.press and waited_s >= press_at_s:
-            buttons, advance_s, press_at_s = state.press, HOLD_S, waited_s + state.again_s
-        if state.act is not None:
-            cause = _act(state.act, seen) or cause
-        seen, cause = _look(game, advance_s, buttons, quantities)
+        if state.buttons and waited_s >= press_at_s:
+            buttons, advance_s, press_at_s = state.buttons, HOLD_S, waited_s + state.repeat_s
+        if state.action is not None:
+            cause = _run_action(state.action, values) or cause
+        values, cause = _step_game(game, advance_s, buttons, quantities)
         waited_s += advance_s
-    return seen
+    return values
 
 
-def _look(
+def _step_game(
     game: DuelGame, advance_s: float, buttons: tuple[str, ...], quantities: tuple[str, ...]
-) -> tuple[Seen, SiphonError | None]:
+) -> tuple[QuantityValues, SiphonError | None]:
     try:
-        return game.decode(game.play(advance_s, buttons, quantities).snapshot), None
+        return game.decode(game.step(advance_s, buttons, quantities).snapshot), None
     except LOADING as error:
         return {}, error
 
 
-def _act(act: Callable[[Seen], None], seen: Seen) -> SiphonError | None:
+def _run_action(action: Callable[[QuantityValues], None], values: QuantityValues) -> SiphonError | None:
     try:
-        act(seen)
+        action(values)
     except LOADING as error:
         return error
     return None
 
 
-def _in_words(seen: Seen) -> str:
+def _format_values(values: QuantityValues) -> str:
     texts = []
-    for name, value in seen.items():
+    for name, value in values.items():
         is_vector = isinstance(value, np.ndarray)
         texts.append(f"{name} {np.round(value, 2).tolist() if is_vector else repr(value)}")
     return ", ".join(texts)
 
 
 class ResetRunner:
-    """Tries resets, and gets the game back in between.
+    """Runs resets with retries, and recovers the game between two tries.
 
     Args:
-        log: Counts.
-        max_retries: Tries after the first.
+        log: Counts of the resets.
+        max_retries: Number of tries after the first one.
         hard_reset_minutes: Wall time after which the game is restarted before an episode; None for never.
     """
 
     def __init__(self, log: ResetLog, max_retries: int, hard_reset_minutes: float | None) -> None:
         self.log = log
         self._max_retries = max_retries
-        self._hard_reset_s = None if hard_reset_minutes is None else 60.0 * hard_reset_minutes
-        self._phase: TickAlignment | None = None
+        self._hard_reset_s = 60.0 * hard_reset_minutes if hard_reset_minutes is not None else math.inf
+        self._alignment: TickAlignment | None = None
+        #: Process id and number of the start that was prepared last, and when it was first seen.
         self._start: tuple[int, int] | None = None
         self._started_s = 0.0
 
     def run(self, game: DuelGame, deadline: Deadline, attempt: Callable[[int, bool], None]) -> None:
-        """Make an attempt until one succeeds.
+        """Call `attempt` until it succeeds.
 
         Args:
             game: The game.
-            deadline: For all of them.
-            attempt: Gets the number of the try, from 0, and whether the game has been started since the last reset.
+            deadline: Limit of wall time for all tries.
+            attempt: Called with the number of failed tries, and whether the game was started after the last reset.
 
         Raises:
             ResetFailedError: All tries failed, or the deadline passed with one of them.
-            SiphonError: The game could not be started, or there is a mistake in the profile.
+            SiphonError: The game could not be started, or the error is one of `NOT_RETRIED`.
         """
         begun = time.monotonic()
         self.log.latest.clear()
         for n in range(self._max_retries + 1):
             try:
-                attempt(n, self._take_hold(game, deadline))
+                attempt(n, self._prepare_game(game, deadline))
                 _check_start(game)
                 break
-            except MISTAKES:
+            except NOT_RETRIED:
                 raise
             except SiphonError as error:
-                self.log.note(error)
-                # A state that was not reached may well be at the next try; whatever else failed needs a new game.
+                self.log.add_failure(error)
+                # A state that was not reached is retried in the same game first; other failures need a restart.
                 if n or not isinstance(error, (ResetFailedError, *LOADING)):
                     game.holder.is_lost = True
                 if not game.holder.is_open:
                     raise
-                # Once its time is up, a game that takes minutes to start is not started three times more.
+                # After the deadline the game is not restarted again, because a start can take minutes.
                 if n == self._max_retries or deadline.has_passed:
-                    raise self._final(error, time.monotonic() - begun) from error
+                    raise self._final_error(error, time.monotonic() - begun) from error
                 self.log.n_retries += 1
         self.log.n_resets += 1
         self.log.latest_s = time.monotonic() - begun
 
     def restart(self, game: DuelGame, deadline: Deadline) -> None:
-        """Restart the game's process and take hold of it."""
+        """Restart the game and prepare it for a try."""
         game.holder.is_lost = True
-        self._take_hold(game, deadline)
+        self._prepare_game(game, deadline)
 
-    def _take_hold(self, game: DuelGame, deadline: Deadline) -> bool:
-        """Get the game back if it is gone or old, and go to the middle of a tick; tell whether it was started."""
+    def _prepare_game(self, game: DuelGame, deadline: Deadline) -> bool:
+        """Recover a lost or old game, and align it with its ticks; return whether it was started after the last try."""
         holder = game.holder
-        is_old = self._hard_reset_s is not None and time.monotonic() - self._started_s > self._hard_reset_s
+        is_old = time.monotonic() - self._started_s > self._hard_reset_s
         if holder.is_lost or (is_old and self._start is not None and holder.is_open):
             holder.recover(deadline)
             self.log.n_game_restarts += 1
@@ -250,14 +253,14 @@ class ResetRunner:
         is_fresh = start != self._start
         if is_fresh:
             self._started_s = time.monotonic()
-        if self._phase is None:
-            self._phase = TickAlignment(game.profile)
-        game.play(0.0)
-        self._phase.align(game.session)
+        if self._alignment is None:
+            self._alignment = TickAlignment(game.profile)
+        game.step(0.0)
+        self._alignment.align(game.session)
         self._start = start
         return is_fresh
 
-    def _final(self, error: SiphonError, waited_s: float) -> SiphonError:
+    def _final_error(self, error: SiphonError, waited_s: float) -> SiphonError:
         state = error.state if isinstance(error, ResetFailedError) else "game"
         saw = error.saw if isinstance(error, ResetFailedError) else ""
         what = error.what if isinstance(error, WaitTimeoutError) else "a game that can be played"

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from soulslab.envs.tasks.duel.entrance import Visit
+from soulslab.envs.tasks.duel.entrance import FightRequest
 from soulslab.envs.tasks.souls.fight_observer import Sight
 from soulslab.errors import EnvironmentUsageError, ProfileError, ResetFailedError, WaitTimeoutError
 from soulslab.games.axes import Position
@@ -67,7 +67,7 @@ class Way:
         ProfileError: The profile lacks a key that the way needs.
     """
 
-    def __init__(self, facts: BossFacts, limits: EntranceLimits, game: SoulsGame, visit: Visit) -> None:
+    def __init__(self, facts: BossFacts, limits: EntranceLimits, game: SoulsGame, visit: FightRequest) -> None:
         self._facts = facts
         self._limits = limits
         self._game = game

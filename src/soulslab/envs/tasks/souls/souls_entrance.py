@@ -12,7 +12,7 @@ import time
 
 from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.tasks.duel.duel_game import DuelGame
-from soulslab.envs.tasks.duel.entrance import Visit
+from soulslab.envs.tasks.duel.entrance import FightRequest
 from soulslab.envs.tasks.souls.character_keeper import CharacterKeeper, CharacterSettings
 from soulslab.envs.tasks.souls.entrance_states import EntranceLimits, Way, named_state, refuse_stand_in
 from soulslab.envs.tasks.souls.standstill_check import Standstill
@@ -34,8 +34,8 @@ NEEDED = ("poses.fog_wall", "defeat_flag", "warp_points")
 class SoulsEntrance:
     """Gets Elden Ring or Dark Souls III to the fight with a boss (`soulslab.envs.tasks.duel.entrance.Entrance`).
 
-    The only way out of a fight that goes on is the player's death, whatever `Visit.may_kill` says: what comes of it is
-    a load, as of a restart of the game, only sooner.
+    A fight in progress is always left by the player's death, even without `FightRequest.may_kill`: the game then loads
+    as after a restart, but sooner.
 
     Args:
         facts: What is known of the boss.
@@ -71,7 +71,7 @@ class SoulsEntrance:
         #: The start of the game in which all that is needed has passed the self-check.
         self._checked: tuple[int, int] | None = None
 
-    def enter(self, game: DuelGame, visit: Visit) -> bool:
+    def enter(self, game: DuelGame, visit: FightRequest) -> bool:
         """See `Entrance.enter`."""
         session = game.session
         refuse_stand_in(session.info.executable)

@@ -60,7 +60,7 @@ class SoulsOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise EnvironmentUsageError(
                 "phase: a fight of the game begins with the first; '2' takes episodes='in_place'"
             )
-        if self.launch and (self.stand_in or connect.is_elsewhere):
+        if self.launch and (self.stand_in or connect.has_running_game):
             raise EnvironmentUsageError("launch starts the real game: give no stand_in, server, pid or session with it")
         if self.launch and connect.read_only:
             raise EnvironmentUsageError(
@@ -82,4 +82,4 @@ class SoulsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def starts_window(self, connect: ConnectOptions) -> bool:
         """Return whether the built-in fight is started in place of the game."""
-        return self.stand_in and not connect.is_elsewhere
+        return self.stand_in and not connect.has_running_game

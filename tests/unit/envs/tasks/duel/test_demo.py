@@ -1,4 +1,4 @@
-"""Demo episodes: complete fights without changes to the game."""
+"""Demo episodes: complete fights that the environment does not change."""
 
 import numpy as np
 import pytest
@@ -9,9 +9,9 @@ from soulslab.envs.tasks.duel.episode import EpisodeSettings
 from soulslab.errors import ResetFailedError
 from support.live_duel import LiveDuel, profile_without
 
-KEYLESS = {"keys": ("restart",)}
-#: Quantities that the real games do not have.
-BARE = {
+WITHOUT_RESTART_KEY = {"keys": ("restart",)}
+#: Quantities and keys that real games do not have.
+MINIMAL = {
     "quantities": ("game.stage", "fight.number", "fight.tick", "fight.seed", "fight.next_seed", "phase"),
     "keys": ("restart",),
 }
@@ -21,7 +21,7 @@ def demo(live, **changes):
     return DemoEpisode(live.scenario, EpisodeSettings(**changes))
 
 
-def test_every_episode_begins_at_the_first_tick_of_a_new_fight():
+def test_each_episode_begins_at_the_first_tick_of_a_new_fight():
     live = LiveDuel()
     episode = demo(live)
     for number in (2, 3, 4):
@@ -30,8 +30,8 @@ def test_every_episode_begins_at_the_first_tick_of_a_new_fight():
         assert live.arena.fight.n_fights == number
         assert state.player_hp == live.scenario.player_max_hp
         assert state.boss_hp == live.scenario.boss_max_hp
-        assert episode.verdict(state) == ""
-        live.look(episode, 0.35, ("forward",))
+        assert episode.outcome(state) == ""
+        live.step(episode, 0.35, ("forward",))
     assert episode.log.n_resets == episode.log.n_respawns == 3
     assert not episode.log.reasons
 
@@ -43,7 +43,7 @@ def test_the_same_seed_gives_the_same_fight():
     def fight(seed):
         live.begin(episode, seed)
         for _ in range(40):
-            live.look(episode, 0.1, ("forward",))
+            live.step(episode, 0.1, ("forward",))
         return live.duel.copy()
 
     first, other, second = fight(5), fight(6), fight(5)
@@ -51,7 +51,7 @@ def test_the_same_seed_gives_the_same_fight():
     assert first.b_x != other.b_x
 
 
-def test_newly_started_games_have_different_fights():
+def test_two_new_games_play_different_fights():
     rngs = [np.random.default_rng(i) for i in (1, 2)]
     lives = [LiveDuel(), LiveDuel()]
     for live, rng in zip(lives, rngs, strict=True):
@@ -60,41 +60,41 @@ def test_newly_started_games_have_different_fights():
 
 
 @pytest.mark.parametrize("stage", ["won", "lost"])
-@pytest.mark.parametrize("less", [{}, BARE])
-def test_the_end_of_a_fight(stage, less):
-    live = LiveDuel(profile_without(**less))
+@pytest.mark.parametrize("missing", [{}, MINIMAL])
+def test_the_end_of_a_fight(stage, missing):
+    live = LiveDuel(profile_without(**missing))
     episode = demo(live)
     live.begin(episode)
     if stage == "lost":
         live.duel.p_hp = 0.0
     else:
         live.duel.phase, live.duel.b_hp = 2, 0.0
-    assert episode.verdict(live.look(episode)) == stage
+    assert episode.outcome(live.step(episode)) == stage
     state = live.begin(episode)
-    assert episode.verdict(state) == ""
+    assert episode.outcome(state) == ""
     assert live.arena.fight.stage == "fighting"
     assert episode.log.n_game_restarts == 0
 
 
-def test_an_episode_of_phase_1_ends_with_the_change_of_phase():
-    live = LiveDuel(profile_without(**BARE), phase="1")
+def test_phase_one_ends_at_the_health_of_phase_two():
+    live = LiveDuel(profile_without(**MINIMAL), phase="1")
     episode = demo(live, phase="1")
     live.begin(episode)
     live.duel.b_hp = live.scenario.phase_two_hp
-    assert episode.verdict(live.look(episode)) == "won"
+    assert episode.outcome(live.step(episode)) == "won"
 
 
-def test_without_the_restart_key_a_running_fight_is_left_by_a_restart():
-    live = LiveDuel(profile_without(**KEYLESS))
+def test_without_restart_key_an_unfinished_fight_is_left_by_a_restart():
+    live = LiveDuel(profile_without(**WITHOUT_RESTART_KEY))
     episode = demo(live)
     live.begin(episode)
-    live.look(episode, 1.0)
+    live.step(episode, 1.0)
     live.begin(episode, seed=4)
     assert live.game.session.info.n_starts == 2
     assert episode.log.n_game_restarts == 1
-    live.look(episode, 0.5)
+    live.step(episode, 0.5)
     live.duel.p_hp = 0.0
-    live.look(episode, 0.5)
+    live.step(episode, 0.5)
     live.begin(episode, seed=4)
     assert live.game.session.info.n_starts == 2
     assert live.arena.fight.seed == 4
@@ -102,12 +102,12 @@ def test_without_the_restart_key_a_running_fight_is_left_by_a_restart():
 
 
 def test_a_reset_while_the_game_loads():
-    for less in ({}, KEYLESS, BARE):
-        live = LiveDuel(profile_without(**less))
+    for missing in ({}, WITHOUT_RESTART_KEY, MINIMAL):
+        live = LiveDuel(profile_without(**missing))
         episode = demo(live)
         live.begin(episode)
         live.arena.fight.restart()
-        live.game.play(0.1)
+        live.game.step(0.1)
         live.begin(episode)
         assert live.arena.fight.stage == "fighting"
         assert episode.log.n_game_restarts == 0

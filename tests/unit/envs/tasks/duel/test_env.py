@@ -1,4 +1,4 @@
-"""The environment of a running game: results, errors, and recovery from failures."""
+"""The environment of a duel in a running game: its results, wrong use, and failures."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from support.players import script
 
 
 def play(env, actions):
-    """Return the results of the steps up to the end of the fight."""
+    """Return the results of the steps, up to the end of the fight."""
     steps = []
     for action in actions:
         steps.append(env.step(int(action)))
@@ -44,21 +44,21 @@ def play(env, actions):
     return steps
 
 
-# --- Gymnasium's rules --------------------------------------------------------------------------------------
+# --- rules of Gymnasium -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("observation", ["features", "dict", "pixels", "pixels+state", "pixels+features"])
-def test_the_checker_of_gymnasium_passes(observation):
+def test_gymnasium_checker_accepts_the_environment(observation):
     n_last = 0 if observation == "pixels" else 2
     check_env(live_env(observation=observation, n_last_actions=n_last), skip_render_check=True)
 
 
 @pytest.mark.parametrize("action_mode", ["multi_binary", "continuous"])
-def test_the_checker_of_gymnasium_passes_with_buttons(action_mode):
+def test_gymnasium_checker_accepts_button_actions(action_mode):
     check_env(live_env(action_mode=action_mode, n_last_actions=1, episodes="in_place"), skip_render_check=True)
 
 
-def test_make_by_id():
+def test_gymnasium_make():
     env = gymnasium.make(ARENA_LIVE_ID, session=FakeArenaSession, phase="1")
     assert type(env.unwrapped) is ArenaLiveEnv
     assert env.reset(seed=0)[0].shape == (74,)
@@ -67,7 +67,7 @@ def test_make_by_id():
 
 @pytest.mark.parametrize("boss", ["judge", "trickster"])
 @pytest.mark.parametrize("episodes", ["demo", "in_place"])
-def test_every_observation_is_in_its_space(boss, episodes):
+def test_observations_are_in_the_observation_space(boss, episodes):
     for observation in ("features", "dict"):
         env = live_env(boss=boss, observation=observation, episodes=episodes, random_pose=True)
         assert env.observation_space.contains(env.reset(seed=1)[0])
@@ -75,7 +75,7 @@ def test_every_observation_is_in_its_space(boss, episodes):
             assert env.observation_space.contains(step[0])
 
 
-def test_gymnasium_s_wrappers_work():
+def test_gymnasium_wrappers():
     env = RecordEpisodeStatistics(TimeLimit(FrameStackObservation(live_env(), 4), 20))
     observation, _ = env.reset(seed=0)
     assert observation.shape == (4, 74)
@@ -85,7 +85,7 @@ def test_gymnasium_s_wrappers_work():
     assert steps[-1][4]["episode"]["l"] == 20
 
 
-def test_returned_values_do_not_change_later():
+def test_returned_arrays_do_not_change_later():
     env = live_env(observation="pixels+features", n_last_actions=2)
     first, info = env.reset(seed=0)
     kept = {name: value.copy() for name, value in first.items()}, info["action_mask"].copy()
@@ -98,10 +98,10 @@ def test_returned_values_do_not_change_later():
     np.testing.assert_array_equal(info["action_mask"], kept[1])
 
 
-# --- results of steps ----------------------------------------------------------------------------------------
+# --- results of a step -------------------------------------------------------------------------------------
 
 
-def test_infos():
+def test_info_of_reset_and_steps():
     env = live_env()
     _, info = env.reset(seed=3)
     of_step = {"n_decisions", "n_masked", "reward_terms", "late_s", "ticks", "ticks_lost", "ticks_doubled"}
@@ -138,7 +138,7 @@ def test_pixels_have_the_requested_size():
     assert live_env(observation="pixels").observation_space.shape == (84, 84, 1)
 
 
-def test_the_last_actions_are_observed():
+def test_last_actions_in_observations():
     env = live_env(n_last_actions=3, actions=["nothing", "forward", "light_attack"])
     observation, _ = env.reset(seed=0)
     assert observation.shape == env.observation_space.shape == (74 + 9,)
@@ -152,7 +152,7 @@ def test_the_last_actions_are_observed():
     assert env.step([1, 0, 0, 0, 1, 0, 0, 0])[0]["last_actions"].tolist() == [[1, 0, 0, 0, 1, 0, 0, 0], [0] * 8]
 
 
-def test_every_feature_has_a_name():
+def test_feature_names():
     assert live_env().feature_names == FEATURE_NAMES
     env = live_env(n_last_actions=2, actions=["nothing", "forward"])
     assert env.feature_names == (*FEATURE_NAMES, *(f"last_actions[{i}]" for i in range(4)))
@@ -164,7 +164,7 @@ def test_every_feature_has_a_name():
     assert live_env(observation="dict").feature_names == live_env(observation="pixels").feature_names == ()
 
 
-def test_the_parts_of_a_step_are_measured_on_demand():
+def test_step_times_are_measured_if_requested():
     env = live_env(observation="pixels")
     env.reset(seed=0)
     env.step(NOTHING)
@@ -178,7 +178,7 @@ def test_the_parts_of_a_step_are_measured_on_demand():
     assert env.step(NOTHING)[4]["ticks"] == 6
 
 
-def test_writes_do_not_change_the_reward():
+def test_written_changes_are_not_rewarded():
     env = live_env(reward={"boss_damage": 1.0, "player_damage": -1.0, "centre": 1.0})
     env.reset(seed=0)
     hp = float(env.duel_state.boss_hp)
@@ -194,7 +194,7 @@ def test_writes_do_not_change_the_reward():
 # --- time ---------------------------------------------------------------------------------------------------
 
 
-def test_steps_of_another_length():
+def test_step_ms():
     env = live_env(step_ms=50)
     env.reset(seed=0)
     assert [env.step(NOTHING)[4]["ticks"] for _ in range(4)] == [3] * 4
@@ -205,21 +205,19 @@ def test_steps_of_another_length():
 @pytest.mark.parametrize(("latency_ms", "when"), [(0, 1), (50, 1), (100, 2), (250, 3)])
 def test_keys_are_pressed_after_the_latency(latency_ms, when):
     env = live_env(latency_ms=latency_ms, observation="dict", max_episode_steps=50)
-    names = list(env.fights().arena.fight._simulator.boss.moves)
-    del names
     env.reset(seed=0)
     attack = env.step(LIGHT_ATTACK)
-    looks = [attack, *(env.step(NOTHING) for _ in range(3))]
-    began = next(n for n, look in enumerate(looks, 1) if look[0]["player_sp"][0] < 95.0)
+    steps = [attack, *(env.step(NOTHING) for _ in range(3))]
+    began = next(n for n, step in enumerate(steps, 1) if step[0]["player_sp"][0] < 95.0)
     assert began == when
-    ticks = looks[began - 1][0]["player_animation_duration"][0] * 60
+    ticks = steps[began - 1][0]["player_animation_duration"][0] * 60
     assert ticks == pytest.approx(6 - round((latency_ms % 100) * 0.06), abs=1.01)
 
 
 # --- errors and failures ------------------------------------------------------------------------------------
 
 
-def test_before_the_first_reset_and_after_the_end():
+def test_step_and_render_need_a_reset():
     env = live_env("rgb_array")
     for call in (lambda: env.step(0), env.render):
         with pytest.raises(NotResetError, match="reset"):
@@ -245,7 +243,7 @@ def test_an_action_outside_the_space_changes_nothing(action):
     env.step(np.int8(3))
 
 
-def test_closing_twice_and_never_opening():
+def test_close_before_opening_and_twice():
     live_env().close()
     env = live_env()
     env.reset(seed=0)
@@ -277,11 +275,11 @@ def load(arena):
         (kill, ProcessExitedError, 1),
         (close_window, WindowGoneError, 1),
         (stall, ClockStalledError, 1),
-        (load, PointerError, 0),  # recovers by itself
+        (load, PointerError, 0),  # recovers without a restart
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_step_that_fails_raises_and_the_next_reset_recovers(fault, error, n_restarts):
+def test_a_failed_step_raises_and_the_next_reset_recovers(fault, error, n_restarts):
     env = live_env(observation="pixels+features")
     env.reset(seed=0)
     fault(env.fights.arena)
@@ -296,7 +294,7 @@ def test_a_step_that_fails_raises_and_the_next_reset_recovers(fault, error, n_re
     assert env.reset(seed=1)[1]["n_restarts"] == 0
 
 
-def test_a_restart_on_demand():
+def test_reset_option_restart():
     env = live_env()
     env.reset(seed=0)
     assert env.reset(seed=0, options={"restart": True})[1]["n_restarts"] == 1
@@ -308,18 +306,18 @@ def test_another_boss_in_the_session_is_refused():
         env.reset(seed=0)
 
 
-def test_games_without_a_seed_have_different_fights():
+def test_windows_without_seeds_get_random_launch_seeds():
     assert launch_options()["seed"] == "0"
     assert len({launch_options(mask="dark_souls_3")["seed"] for _ in range(5)}) == 5
     assert launch_options(mask="dark_souls_3", launch_seed=7)["seed"] == "7"
 
 
-def test_a_session_factory_with_a_mask():
+def test_a_session_factory_can_be_used_with_a_mask():
     env = ArenaLiveEnv(session=FakeArenaSession, mask="dark_souls_3")
     assert env.profile.name == load_profile(profile_path(Path("dark_souls_3"))).name
 
 
-def test_a_boss_file_is_found_from_the_folder_of_the_game(tmp_path, monkeypatch):
+def test_the_path_of_a_boss_file_is_made_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.toml").write_bytes((BOSS_DIR / "judge.toml").read_bytes())
     for boss in ("own.toml", Path("own.toml")):
@@ -327,7 +325,7 @@ def test_a_boss_file_is_found_from_the_folder_of_the_game(tmp_path, monkeypatch)
     assert launch_options(boss="trickster")["boss"] == "trickster"
 
 
-def test_in_place_the_game_fights_a_whole_fight():
+def test_in_place_episodes_launch_a_complete_fight():
     options = launch_options(phase="2", random_pose=True, episodes="in_place")
     assert (options["phase"], options["poses"]) == ("full", "fixed")
     options = launch_options(phase="2", random_pose=True)
@@ -338,7 +336,7 @@ def profile_with(**changes):
     return msgspec.structs.replace(load_profile(PROFILE_PATH), **changes)
 
 
-def test_an_incomplete_profile_is_refused_at_construction():
+def test_an_incomplete_profile_is_refused_at_creation():
     profile = load_profile(PROFILE_PATH)
     few = {name: value for name, value in profile.duel["attributes"].items() if name != "boss.animation"}
     with pytest.raises(ProfileError, match=r"quantity 'boss\.animation' is missing"):
@@ -351,8 +349,8 @@ def test_an_incomplete_profile_is_refused_at_construction():
 WRONG_OPTIONS = [
     ({"bos": "judge"}, "has no option 'bos'; did you mean 'boss'?"),
     ({"boss": 5}, "boss: expected text, got a whole number"),
-    ({"session": 5}, "session must be an open session, or what opens one, not 5"),
-    ({"session": FakeArenaSession(), "mask": "elden_ring"}, "mask: an open session has its game already"),
+    ({"session": 5}, "session must be an open session, or a function that opens one, not 5"),
+    ({"session": FakeArenaSession(), "mask": "elden_ring"}, "mask: an open session already has a profile"),
     ({"tls": "server.pem"}, "tls is for a server"),
     ({"display": 5}, "display: expected text or nothing"),
     ({"phase": "ful"}, "did you mean 'full'?"),
@@ -364,7 +362,7 @@ WRONG_OPTIONS = [
     ({"check_keys": "yes"}, "check_keys: expected true or false, got text"),
     ({"actions": ["forward"]}, "actions must contain 'nothing'"),
     ({"actions": ["nothing", "rol"]}, "actions: unknown action 'rol'"),
-    ({"actions": ["nothing", "nothing"]}, "each name only once"),
+    ({"actions": ["nothing", "nothing"]}, "each name may appear only once"),
     ({"actions": "nothing"}, "actions must be a list of names"),
     ({"actions": ["nothing"], "action_mode": "continuous"}, "only discrete actions"),
     ({"threshold": 0}, "threshold must be above 0 and at most 1"),
@@ -374,7 +372,7 @@ WRONG_OPTIONS = [
     ({"latency_ms": -1}, "latency_ms: expected a number >= 0.0"),
     ({"game_speed": float("nan")}, "game_speed: is not a number (nan)"),
     ({"n_last_actions": 1.5}, "n_last_actions: expected a whole number"),
-    ({"n_last_actions": 1, "observation": "pixels"}, "pixels alone have no place for them"),
+    ({"n_last_actions": 1, "observation": "pixels"}, "an observation of pixels alone cannot contain them"),
     ({"max_episode_steps": 0}, "max_episode_steps: expected a whole number >= 1"),
     ({"hard_reset_minutes": 0}, "hard_reset_minutes: expected a number >= 0.001"),
     ({"renderer": "hardware"}, "renderer: 'hardware' is not one of its values"),
@@ -388,13 +386,13 @@ WRONG_OPTIONS = [
 
 
 @pytest.mark.parametrize(("options", "message"), WRONG_OPTIONS, ids=["-".join(row[0]) for row in WRONG_OPTIONS])
-def test_a_wrong_option_is_a_clear_error(options, message):
+def test_wrong_options_are_refused(options, message):
     with pytest.raises(EnvironmentUsageError) as caught:
         ArenaLiveEnv(**options)
     assert message in str(caught.value)
 
 
-def test_a_wrong_render_mode():
+def test_a_wrong_render_mode_is_refused():
     with pytest.raises(EnvironmentUsageError, match="render_mode must be None"):
         live_env("rgb_list")
 

@@ -1,4 +1,4 @@
-"""The check that each key has an effect, before the first episode."""
+"""Keys without an effect are detected before the first episode."""
 
 import numpy as np
 import pytest
@@ -11,13 +11,13 @@ from support.live_env import live_env
 
 
 def bind(arena, **keys):
-    """Bind the keys of a game differently from its profile."""
+    """Bind other keys in the game than those of its profile."""
     own = {name: key for key, name in arena._buttons.items()} | keys
     arena._buttons = {key: name for name, key in own.items()}
 
 
-def checked(keys=None, **options):
-    """Return an environment that checks its keys, with a game whose bindings may differ."""
+def checked_env(keys=None, **options):
+    """Return an environment that checks its keys; `keys` are other bindings of its game."""
     env = live_env(check_keys=True, **options)
     fights = env.fights
 
@@ -31,8 +31,8 @@ def checked(keys=None, **options):
 
 
 @pytest.mark.parametrize("episodes", ["demo", "in_place"])
-def test_correct_keys_are_checked_once_without_effect_on_the_episode(episodes):
-    env, plain = checked(episodes=episodes, random_pose=True), live_env(episodes=episodes, random_pose=True)
+def test_correct_keys_pass_once_and_do_not_change_the_first_episode(episodes):
+    env, plain = checked_env(episodes=episodes, random_pose=True), live_env(episodes=episodes, random_pose=True)
     ours, theirs = env.reset(seed=5)[0], plain.reset(seed=5)[0]
     if episodes == "demo":
         np.testing.assert_array_equal(ours, theirs)
@@ -51,21 +51,21 @@ def test_correct_keys_are_checked_once_without_effect_on_the_episode(episodes):
     ("button", "key"),
     [("forward", "Z"), ("left", "F1"), ("roll", "ENTER"), ("light_attack", "X"), ("parry", "TAB")],
 )
-def test_the_error_names_a_key_with_another_binding(button, key, episodes):
-    env = checked({button: key}, episodes=episodes)
+def test_the_error_names_a_key_without_effect(button, key, episodes):
+    env = checked_env({button: key}, episodes=episodes)
     own = env.profile.keys[button]
     with pytest.raises(EnvironmentUsageError) as caught:
         env.reset(seed=5)
     assert f"keys without an effect in the game: {button} (key {own}). Bind them" in str(caught.value)
     assert "check_keys=False" in str(caught.value)
-    # The check is repeated until the keys are correct.
+    # The check is repeated until it succeeds.
     bind(env.fights.arena, **{button: own})
     env.reset(seed=5)
     env.step(NOTHING)
 
 
-def test_a_game_that_receives_no_key_has_its_own_error():
-    env = checked()
+def test_the_error_says_if_no_key_has_an_effect():
+    env = checked_env()
     arena = env.session.arena
     arena.is_deaf = True
     with pytest.raises(EnvironmentUsageError, match="no key has an effect in the game: forward"):
@@ -74,7 +74,7 @@ def test_a_game_that_receives_no_key_has_its_own_error():
 
 @pytest.mark.parametrize("is_deaf", [False, True])
 def test_the_check_takes_at_most_ten_seconds_of_game_time(is_deaf, monkeypatch):
-    env = checked()
+    env = checked_env()
     arena = env.session.arena
     arena.is_deaf = is_deaf
     ticks = []
@@ -96,13 +96,13 @@ def test_the_check_takes_at_most_ten_seconds_of_game_time(is_deaf, monkeypatch):
 
 
 def test_only_the_keys_of_the_actions_are_checked():
-    env = checked({"parry": "X", "left": "Y"}, actions=["nothing", "forward", "light_attack"])
+    env = checked_env({"parry": "X", "left": "Y"}, actions=["nothing", "forward", "light_attack"])
     env.reset(seed=5)
     pressed = {key for key, is_press in env.fights.arena.input.events if is_press}
     assert env.profile.keys["parry"] not in pressed
 
 
-def test_the_check_can_be_turned_off():
+def test_the_check_is_off_by_default():
     env = live_env()
     env.session.arena.is_deaf = True
     env.reset()

@@ -1,4 +1,4 @@
-"""A read-only environment observes a fight that another program plays."""
+"""Read-only environments: a fight of another player is observed and not changed."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -26,13 +26,13 @@ def player():
 
 
 def play(session, is_over):
-    """Play like a person who walks into the boss."""
+    """Walk towards the boss until `is_over` is set."""
     while not is_over.wait(0.001):
         session.step(Step(held=("W",), advance_s=TICK_S, attributes=()))
 
 
 @pytest.mark.parametrize("how", ["session", "server"])
-def test_the_fight_of_another_player_is_observed_to_its_end(player, how, tmp_path):
+def test_a_fight_of_another_player_is_observed_to_its_end(player, how, tmp_path):
     with ExitStack() as stack:
         options = {"session": player}
         if how == "server":
@@ -61,7 +61,7 @@ def test_the_fight_of_another_player_is_observed_to_its_end(player, how, tmp_pat
         assert player.arena.input.held == {"W"}
 
 
-def test_the_observer_does_not_change_the_game(player):
+def test_an_observed_game_is_not_changed(player):
     env = ArenaLiveEnv(session=player, read_only=True)
     env.reset()
     with pytest.raises(ReadOnlyError, match="has to be 'nothing'"):
@@ -91,11 +91,11 @@ def test_a_reset_waits_for_a_fight(player):
 
 
 @pytest.mark.parametrize("options", [{"timing": "realtime"}, {"latency_ms": 50}, {"phase": "2"}, {"read_only": "yes"}])
-def test_options_that_control_the_game_are_refused(options):
+def test_options_that_need_control_are_refused(options):
     with pytest.raises(EnvironmentUsageError, match="read_only"):
         gymnasium.make("soulslab/ArenaLive-v0", **{"read_only": True, **options})
 
 
-def test_a_real_game_is_not_started_to_be_observed():
+def test_launch_is_refused_in_a_read_only_environment():
     with pytest.raises(EnvironmentUsageError, match="read_only observes one that runs"):
         SoulsDuelEnv("dark_souls_3", "iudex", launch=True, read_only=True)

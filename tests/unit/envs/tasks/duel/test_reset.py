@@ -1,9 +1,9 @@
-"""The states of a reset: limits, repeated keys, retries with reasons, and errors."""
+"""States of a reset: limits, repeated key presses, retries, and errors."""
 
 import pytest
 
 from soulslab.envs.game.session_holder import Deadline
-from soulslab.envs.tasks.duel.reset_states import HOLD_S, ResetLog, ResetRunner, ResetState, reach
+from soulslab.envs.tasks.duel.reset_states import HOLD_S, ResetLog, ResetRunner, ResetState, run_states
 from soulslab.errors import (
     ClockStalledError,
     InvalidValueError,
@@ -28,33 +28,33 @@ def state(is_reached, **changes):
     return ResetState(is_reached=is_reached, **{**facts, **changes})
 
 
-def test_a_state_that_is_already_reached_takes_no_time(duel):
+def test_a_state_whose_condition_holds_takes_no_time(duel):
     tick = duel.arena.fight.n_ticks
-    seen = reach(duel.game, [state(lambda seen: seen["game.tick"] == tick)], Deadline(9))
-    assert seen == {"game.tick": tick}
+    values = run_states(duel.game, [state(lambda values: values["game.tick"] == tick)], Deadline(9))
+    assert values == {"game.tick": tick}
     assert duel.arena.fight.n_ticks == tick
 
 
-def test_a_state_is_checked_at_every_tick(duel):
-    seen = reach(duel.game, [state(lambda seen: seen["game.tick"] == 17)], Deadline(9))
-    assert seen["game.tick"] == duel.arena.fight.n_ticks == 17
+def test_the_condition_is_checked_at_each_tick(duel):
+    values = run_states(duel.game, [state(lambda values: values["game.tick"] == 17)], Deadline(9))
+    assert values["game.tick"] == duel.arena.fight.n_ticks == 17
 
 
-def test_states_are_reached_in_order(duel):
+def test_states_run_one_after_another(duel):
     order = []
 
     def passing(name, tick):
-        return state(lambda seen: seen["game.tick"] >= tick and not order.append(name), name=name)
+        return state(lambda values: values["game.tick"] >= tick and not order.append(name), name=name)
 
-    reach(duel.game, [passing("a", 5), passing("b", 3), passing("c", 9)], Deadline(9))
+    run_states(duel.game, [passing("a", 5), passing("b", 3), passing("c", 9)], Deadline(9))
     assert order == ["a", "b", "c"]
     assert duel.arena.fight.n_ticks == 9
 
 
-def test_the_error_has_the_condition_and_the_last_values(duel):
+def test_the_error_names_the_condition_and_the_last_values(duel):
     waiting = state(lambda _: False, name="lock_on", waits_for="the lock", quantities=("lock_on", "player.position"))
     with pytest.raises(ResetFailedError) as caught:
-        reach(duel.game, [waiting], Deadline(9))
+        run_states(duel.game, [waiting], Deadline(9))
     assert caught.value.state == "lock_on"
     assert caught.value.what == "the lock"
     assert "for the lock (state 'lock_on' of the reset)" in str(caught.value)
@@ -62,38 +62,38 @@ def test_the_error_has_the_condition_and_the_last_values(duel):
     assert 60 <= duel.arena.fight.n_ticks <= 61
 
 
-def test_a_state_has_a_limit_in_wall_time(duel):
+def test_the_deadline_limits_wall_time(duel):
     with pytest.raises(WaitTimeoutError, match="it \\(state 'x' of the reset\\)"):
-        reach(duel.game, [state(lambda _: False, limit_s=1e9)], Deadline(0.0))
+        run_states(duel.game, [state(lambda _: False, limit_s=1e9)], Deadline(0.0))
 
 
-def test_quantities_that_the_game_does_not_have_are_omitted(duel):
+def test_quantities_that_the_game_lacks_are_not_read(duel):
     del duel.game.binding.attributes["phase"]
-    seen = reach(duel.game, [state(lambda _: True, quantities=("phase", "lock_on"))], Deadline(9))
-    assert seen == {"lock_on": True}
+    values = run_states(duel.game, [state(lambda _: True, quantities=("phase", "lock_on"))], Deadline(9))
+    assert values == {"lock_on": True}
 
 
-def test_the_error_of_a_loading_game_has_the_reason(duel):
+def test_values_are_empty_while_the_game_loads(duel):
     duel.arena.fight.restart()
     found = []
     waiting = state(found.append, quantities=("player.hp",), limit_s=0.1)
     with pytest.raises(ResetFailedError, match="leads nowhere while the game loads") as caught:
-        reach(duel.game, [waiting], Deadline(9))
+        run_states(duel.game, [waiting], Deadline(9))
     assert found and not any(found)
     assert isinstance(caught.value.__cause__, PointerError)
 
 
-def test_keys_are_pressed_at_the_start_and_repeatedly(duel):
-    waiting = state(lambda _: False, press=("roll",), again_s=0.5, limit_s=1.4)
+def test_keys_are_pressed_at_once_and_repeatedly(duel):
+    waiting = state(lambda _: False, buttons=("roll",), repeat_s=0.5, limit_s=1.4)
     with pytest.raises(ResetFailedError):
-        reach(duel.game, [waiting], Deadline(9))
+        run_states(duel.game, [waiting], Deadline(9))
     presses = [key for key, is_press in duel.arena.input.events if is_press]
     assert presses == ["SPACE"] * 3
     assert not duel.arena.input.held
     assert HOLD_S < 0.5
 
 
-def test_actions_during_a_wait_may_fail_while_the_game_loads(duel):
+def test_an_action_may_fail_while_the_game_loads(duel):
     duel.arena.fight.restart()
     names = []
 
@@ -101,13 +101,13 @@ def test_actions_during_a_wait_may_fail_while_the_game_loads(duel):
         names.append("acted")
         duel.game.read("player.hp")
 
-    waiting = state(bool, quantities=("player.hp",), act=act)
-    reach(duel.game, [waiting], Deadline(9))
+    waiting = state(bool, quantities=("player.hp",), action=act)
+    run_states(duel.game, [waiting], Deadline(9))
     assert names
 
 
 class Attempts:
-    """Raises the given errors, then succeeds."""
+    """Raises each of the given errors once, and then succeeds."""
 
     def __init__(self, *errors):
         self.errors = list(errors)
@@ -129,7 +129,7 @@ def run(duel, *errors, retries=3, log=None):
     return attempts.calls, log
 
 
-def test_only_the_first_attempt_of_the_first_reset_is_fresh(duel):
+def test_only_the_first_reset_has_a_fresh_game(duel):
     log, attempts = ResetLog(), Attempts()
     runner = ResetRunner(log, 3, None)
     runner.run(duel.game, Deadline(20), attempts)
@@ -138,7 +138,7 @@ def test_only_the_first_attempt_of_the_first_reset_is_fresh(duel):
     assert (log.n_resets, log.n_retries, log.n_game_restarts) == (2, 0, 0)
 
 
-def test_a_state_is_retried_first_with_the_same_and_then_with_a_new_game(duel):
+def test_a_failed_state_is_retried_and_then_retried_in_a_new_game(duel):
     calls, log = run(duel, failed(), failed("place"))
     assert calls == [(0, True), (1, False), (2, True)]
     assert log.reasons == {"settle": 1, "place": 1}
@@ -169,7 +169,7 @@ def test_the_final_error_has_all_reasons(duel):
 
 
 def test_a_start_that_cannot_be_read_is_retried(duel):
-    duel.game.looked_at = ("player.hp", "boss.hp", "lock_on")
+    duel.game.step_quantities = ("player.hp", "boss.hp", "lock_on")
     session, problems = duel.game.session, ["is a null pointer"]
     read = session.snapshot
 
@@ -186,7 +186,7 @@ def test_a_start_that_cannot_be_read_is_retried(duel):
 
 @pytest.mark.parametrize("who", ["player", "boss"])
 def test_an_episode_does_not_begin_with_a_dead_fighter(duel, who):
-    duel.game.looked_at = ("player.hp", "boss.hp")
+    duel.game.step_quantities = ("player.hp", "boss.hp")
     dead = {f"{who}.hp": 0.0}
     with pytest.raises(ResetFailedError, match="both to be alive") as caught:
         ResetRunner(ResetLog(), 0, None).run(duel.game, Deadline(20), lambda *_: duel.game.write(dead))
@@ -194,21 +194,21 @@ def test_an_episode_does_not_begin_with_a_dead_fighter(duel, who):
     assert f"{who}.hp 0" in caught.value.saw
 
 
-def test_after_the_deadline_the_game_is_not_restarted(duel):
+def test_the_game_is_not_restarted_after_the_deadline(duel):
     log = ResetLog()
     with pytest.raises(ResetFailedError, match="gone"):
         ResetRunner(log, 3, None).run(duel.game, Deadline(0.0), Attempts(ProcessExitedError("gone", pid=1)))
     assert log.n_game_restarts == 0
-    assert duel.game.holder.is_lost, "the next reset brings a new one"
+    assert duel.game.holder.is_lost, "the next reset restarts the game"
 
 
-def test_usage_errors_are_not_retried(duel):
+def test_mistakes_are_not_retried(duel):
     with pytest.raises(InvalidValueError):
         run(duel, InvalidValueError("hp", -1, "is out of range"))
     assert not duel.game.holder.is_lost
 
 
-def test_a_game_that_cannot_be_opened_is_not_retried():
+def test_a_failure_to_open_the_session_is_not_retried():
     live = LiveDuel()
     live.game.holder.close()
 
@@ -220,7 +220,7 @@ def test_a_game_that_cannot_be_opened_is_not_retried():
         run(live)
 
 
-def test_the_game_is_restarted_after_its_time(duel):
+def test_hard_reset_minutes(duel):
     log, attempts = ResetLog(), Attempts()
     runner = ResetRunner(log, 3, 1e-9)
     runner.run(duel.game, Deadline(20), attempts)

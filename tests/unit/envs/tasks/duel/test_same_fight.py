@@ -20,14 +20,14 @@ from support.same_fight import ALL_TERMS, check_fight, check_observation
 @pytest.mark.parametrize("skip_locked", [False, True])
 @pytest.mark.parametrize("phase", ["1", "2", "full"])
 @pytest.mark.parametrize("boss", boss_names())
-def test_complete_fights(boss, phase, skip_locked):
+def test_complete_fights_are_equal(boss, phase, skip_locked):
     options = {"boss": boss, "phase": phase, "skip_locked": skip_locked, "reward": ALL_TERMS}
     live, sim = live_env(**options), ArenaEnv(**options)
     check_fight(live, sim, 7)
 
 
 @pytest.mark.parametrize("boss", boss_names())
-def test_relative_observations(boss):
+def test_relative_observations_are_equal(boss):
     options = {"boss": boss, "observation": "relative", "random_pose": True, "skip_locked": True, "reward": ALL_TERMS}
     live, sim = live_env(**options), ArenaEnv(**options)
     assert live.observation_space == sim.observation_space
@@ -36,7 +36,7 @@ def test_relative_observations(boss):
 
 
 @pytest.mark.parametrize("reward", ["soulsgym", "eldengym", "sparse"])
-def test_every_field_with_random_starts(reward):
+def test_all_fields_with_random_start_poses_are_equal(reward):
     options = {"observation": "dict", "random_pose": True, "reward": reward}
     live, sim = live_env(**options), ArenaEnv(**options)
     assert live.observation_space == sim.observation_space
@@ -46,21 +46,21 @@ def test_every_field_with_random_starts(reward):
         check_fight(live, sim, seed)
 
 
-def test_a_reward_function_gets_equal_transitions():
-    seen = []
+def test_reward_functions_get_equal_transitions():
+    transitions = []
 
     def reward(transition):
-        seen.append(transition)
+        transitions.append(transition)
         return transition.terms["boss_damage"] + transition.before["player_hp"] - transition.after["player_hp"]
 
     check_fight(live_env(reward=reward), ArenaEnv(reward=reward), 2)
-    for ours, theirs in zip(seen[::2], seen[1::2], strict=True):
+    for ours, theirs in zip(transitions[::2], transitions[1::2], strict=True):
         assert ours.before.dtype == theirs.before.dtype
         np.testing.assert_allclose(ours.after["player_pose"], theirs.after["player_pose"], atol=1e-9)
         assert (ours.terminated, ours.truncated) == (theirs.terminated, theirs.truncated)
 
 
-def test_a_subset_of_the_actions():
+def test_a_subset_of_the_actions_is_equal():
     names = ["light_attack", "nothing", "backward+roll", "forward"]
     live, sim = live_env(actions=names), ArenaEnv()
     numbers = [16, 19, 12, 0]
@@ -77,14 +77,14 @@ def test_a_subset_of_the_actions():
 
 
 @pytest.mark.parametrize("mode", ["multi_binary", "continuous"])
-def test_buttons_equal_the_actions(mode):
+def test_buttons_are_equal_to_actions(mode):
     live, sim = live_env(action_mode=mode), ArenaEnv()
     live.reset(seed=1)
     sim.reset(seed=1)
     for action in script(1, 150):
         buttons = np.array([name in ACTIONS[action] for name in BUTTONS], np.int8)
         ours = live.step(buttons if mode == "multi_binary" else buttons * np.float32(0.7))
-        # If a roll is not allowed, its direction remains, which has another action number.
+        # A roll with buttons that is not open becomes a walk in its direction; a numbered roll becomes "nothing".
         is_walk = len(ACTIONS[action]) > 1 and "roll" in ACTIONS[action] and not sim.action_masks()[action]
         walk = ACTIONS.index(tuple(name for name in ACTIONS[action] if name != "roll")) if is_walk else action
         theirs = sim.step(walk if sim.action_masks()[walk] else NOTHING)
@@ -94,7 +94,7 @@ def test_buttons_equal_the_actions(mode):
 
 
 @pytest.mark.parametrize("skip_locked", [False, True])
-def test_the_limit_of_steps(skip_locked):
+def test_max_episode_steps(skip_locked):
     env = live_env(max_episode_steps=7, skip_locked=skip_locked)
     for _ in range(2):
         env.reset(seed=0)
@@ -103,7 +103,7 @@ def test_the_limit_of_steps(skip_locked):
         assert (steps[-1][4]["fight"]["n_decisions"] > 7) == skip_locked
 
 
-def test_a_report_where_a_wrapper_truncates():
+def test_fight_report_after_truncation_by_a_wrapper():
     env = FightReport(TimeLimit(live_env(), 5))
     env.reset(seed=0)
     *_, last = [env.step(NOTHING) for _ in range(5)]

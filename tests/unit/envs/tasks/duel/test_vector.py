@@ -1,4 +1,4 @@
-"""Vector environments of duels: the semantics of Gymnasium, and failures of single games."""
+"""Vector environments of duels: semantics of Gymnasium, and failures of single games."""
 
 import threading
 
@@ -20,7 +20,7 @@ FAULTS = {
 
 
 class Games:
-    """Opens fake games, and counts how many are being opened at once."""
+    """Opens fake games, and counts them."""
 
     def __init__(self):
         self.opened = 0
@@ -49,8 +49,8 @@ def break_game(env, i, fault):
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-def test_equal_to_the_vector_of_gymnasium(mode):
-    """This includes failures: a killed game truncates its fight."""
+def test_equal_to_sync_vector_env(mode):
+    """Compare all results, also of a step in which a game is killed."""
     fast = vector(mode)
     slow = SyncVectorEnv(
         [lambda: ArenaLiveEnv(session=FakeArenaSession, on_failure="truncate")] * N, autoreset_mode=mode
@@ -94,7 +94,7 @@ def compare_values(one, other):
 
 @pytest.mark.parametrize("episodes", ["demo", "in_place"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_failed_game_is_replaced_and_the_others_continue(fault, episodes):
+def test_a_failed_game_is_restarted_and_the_others_continue(fault, episodes):
     env = vector(AutoresetMode.SAME_STEP, episodes=episodes)
     env.reset(seed=1)
     before, *_ = env.step(nothing())
@@ -115,7 +115,7 @@ def test_a_failed_game_is_replaced_and_the_others_continue(fault, episodes):
     env.close()
 
 
-def test_a_lost_window_with_pixels():
+def test_a_closed_window_fails_environments_with_pixels():
     pixels = {"width_px": 42, "height_px": 42, "is_grey": True}
     env = vector(AutoresetMode.NEXT_STEP, n=2, observation="pixels", pixels=pixels)
     env.reset(seed=1)
@@ -145,7 +145,7 @@ def test_on_failure_raise():
         vector(on_failure="ignore")
 
 
-def test_the_error_names_the_failed_games():
+def test_the_error_names_the_games_that_failed():
     env = vector(on_failure="raise")
     env.reset(seed=1)
     break_game(env, 1, "is_alive")
@@ -158,7 +158,7 @@ def test_the_error_names_the_failed_games():
     env.close()
 
 
-def test_on_failure_truncate_of_a_single_environment():
+def test_on_failure_truncate_in_a_single_environment():
     env = gymnasium.make(ARENA_LIVE_ID, session=FakeArenaSession, on_failure="truncate")
     env.reset(seed=1)
     before, *_, usual = env.step(19)
@@ -176,7 +176,7 @@ def test_on_failure_truncate_of_a_single_environment():
     env.close()
 
 
-def test_at_most_as_many_games_start_at_once_as_there_are_cores(monkeypatch):
+def test_at_most_one_game_per_core_starts_at_once(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     env = vector(n=5)
     gate = env.envs[0].game.holder.gate
@@ -206,7 +206,7 @@ def test_at_most_as_many_games_start_at_once_as_there_are_cores(monkeypatch):
     env.close()
 
 
-def test_a_game_that_does_not_start_does_not_stop_the_others():
+def test_a_failed_start_does_not_affect_the_other_games():
     calls = iter(range(100))
 
     def open_game():
@@ -224,7 +224,7 @@ def test_a_game_that_does_not_start_does_not_stop_the_others():
     env.close()
 
 
-def test_make_vec():
+def test_gymnasium_make_vec():
     env = gymnasium.make_vec(ARENA_LIVE_ID, 2, vectorization_mode="vector_entry_point", session=FakeArenaSession)
     assert type(env) is ArenaLiveVectorEnv
     assert env.attack_names == env.envs[0].attack_names

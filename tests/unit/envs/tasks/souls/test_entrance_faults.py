@@ -8,7 +8,7 @@ import pytest
 
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.envs.attribute_gate import AttributeGate
-from soulslab.envs.tasks.duel.lock_on_recovery import UNLOCKED_LOOKS
+from soulslab.envs.tasks.duel.lock_on_recovery import UNLOCKED_READINGS
 from soulslab.envs.tasks.souls import souls_entrance as entrance
 from soulslab.errors import EntityNotFoundError, EnvironmentUsageError, PointerError, ProfileError, ResetFailedError
 from support.long_form import IS_LONG
@@ -234,7 +234,7 @@ def test_a_lost_lock_on_is_requested_again(make, game, boss):
     souls.world.fight.no_attack = True
     souls.world.is_lock_lost = True
     locks = []
-    for _ in range(3 * UNLOCKED_LOOKS):
+    for _ in range(3 * UNLOCKED_READINGS):
         observation, *_ = souls.env.step(NOTHING)
         locks.append(int(observation["lock_on"]))
     assert locks[0] == 0

@@ -18,8 +18,8 @@ from soulslab.arena.vocabulary import ACTIONS, N_ACTIONS
 from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.tasks.duel.duel_actions import keys_of
 from soulslab.envs.tasks.duel.duel_game import DuelGame
-from soulslab.envs.tasks.duel.duel_masks import Locks
-from soulslab.envs.tasks.duel.duel_observation import Observer
+from soulslab.envs.tasks.duel.duel_masks import AnimationLocks
+from soulslab.envs.tasks.duel.duel_observation import ObservationBuilder
 from soulslab.envs.tasks.duel.duel_reader import DuelReader
 from soulslab.envs.tasks.duel.duel_scenario import Vitals
 from soulslab.envs.tasks.duel.fight_score import FightScore
@@ -77,8 +77,10 @@ class Game:
         self.duel = DuelGame(SessionHolder(None, self.session), self.session.profile)
         self.reader = DuelReader(self.duel.binding, self.scenario)
         self.address_of = cache(self.session.arena.table.address_of)
-        self.locks = Locks()
-        self.fields, self.features = (Observer(kind, self.scenario, Pixels(), (0, 20)) for kind in ("dict", "features"))
+        self.locks = AnimationLocks()
+        self.fields, self.features = (
+            ObservationBuilder(kind, self.scenario, Pixels(), (0, 20)) for kind in ("dict", "features")
+        )
 
     def begin(self):
         """Begin an episode."""
@@ -88,14 +90,16 @@ class Game:
         """Write a state to memory and read it."""
         for name, stored in moment.memory().items():
             self.session.arena.process.write(self.address_of(name), stored)
-        self.reader.take(self.duel.read(*self.reader.quantities), game_time_s)
+        self.reader.update(self.duel.read(*self.reader.quantities), game_time_s)
 
     @property
     def mask(self):
         """The action mask."""
         mask = np.empty(N_ACTIONS, np.bool_)
         reader = self.reader
-        self.locks.freedom(reader.player_animation, reader.player_s, float(reader.state.player_sp)).write(mask)
+        self.locks.open_actions(
+            reader.player_animation, reader.player_animation_s, float(reader.state.player_sp)
+        ).write(mask)
         return mask
 
 
@@ -270,7 +274,7 @@ def score_of(before, after, verdict):
     score.begin(state_of(before), -1)
     score.begin_step()
     score.add(19, state_of(after), "IdleBattle", is_falling=False, is_over=bool(verdict))
-    return score.end_step(verdict, is_truncated=False)[0]
+    return score.finish_step(verdict, is_truncated=False)[0]
 
 
 @seed(4)

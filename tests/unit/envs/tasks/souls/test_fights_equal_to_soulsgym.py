@@ -101,6 +101,6 @@ def test_otherwise_a_phase_has_its_own_share_of_the_boss_s_health():
     episode = InPlaceEpisode(IUDEX, EpisodeSettings(phase="1"))
     state = np.zeros(1, DUEL_STATE)[0]
     state.player_hp, state.boss_hp = PLAYER_HP, formulas.BOSS_MAX_HP // 2
-    assert episode.verdict(state) == "won"
+    assert episode.outcome(state) == "won"
     state.boss_hp += 1
-    assert not episode.verdict(state)
+    assert not episode.outcome(state)
