@@ -54,7 +54,7 @@ class ClockContract:
         else:
             assert elapsed_s >= 0.1 - 70 * TINY_S
 
-    def test_time_never_goes_back(self, clock: Clock) -> None:
+    def test_time_never_decreases(self, clock: Clock) -> None:
         last_s = clock.game_time_s
         for seconds in (0.0, 0.001, 0.0, 0.003):
             clock.advance(seconds)

@@ -62,7 +62,7 @@ def test_no_tick_is_lost_when_keys_change_in_each_step(start, loop):
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_paused_loop_stands(start, loop):
+def test_a_paused_loop_makes_no_progress(start, loop):
     session, report = start(loop)
     session.clock.pause()
     before = report()

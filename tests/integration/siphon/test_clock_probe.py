@@ -56,7 +56,7 @@ def test_a_wait_without_libc_is_found_by_name(hold, source):
     assert (found[0].tid, found[0].name) == (program.pid, "clock_bypass")
 
 
-def test_nothing_is_found_in_a_game_that_is_held(hold):
+def test_no_tick_is_found_in_a_paused_game(hold):
     program, page = hold("usleep")
     wait_for(lambda: find_unheld_threads(page, program.pid) == ())
     before = program.n_waits

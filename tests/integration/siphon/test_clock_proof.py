@@ -47,7 +47,7 @@ def start(compiled, tmp_path):
 
 
 @pytest.mark.parametrize("source", UNHELD)
-def test_a_program_that_cannot_be_held_is_not_called_lockstep(start, source, caplog):
+def test_a_program_that_cannot_be_paused_gets_no_lockstep_clock(start, source, caplog):
     info = start("clock_bypass", source).info
     assert info.clock_grade == "realtime"
     assert UNHELD[source] in info.clock_reason
@@ -60,6 +60,6 @@ def test_lockstep_that_was_asked_for_is_refused(start):
 
 
 @pytest.mark.parametrize("source", ["usleep"])
-def test_a_program_that_stands_is_called_lockstep(start, source):
+def test_a_program_that_can_be_paused_gets_a_lockstep_clock(start, source):
     info = start("clock_bypass", source).info
     assert (info.clock_grade, info.clock_reason) == ("lockstep", "")

@@ -125,7 +125,7 @@ def test_eldengym_sees_and_plays_the_built_in_fight(game, env):
 
 
 @pytest.mark.usefixtures("fight")
-def test_what_eldengym_writes_is_so_in_the_fight(game, env):
+def test_writes_of_eldengym_take_effect_in_the_fight(game, env):
     env.client.set_game_speed(0.0)
     env.client.set_player_hp(77)
     env.client.set_target_hp(88)  # by an injected library, with the server that EldenGym comes with
@@ -135,7 +135,7 @@ def test_what_eldengym_writes_is_so_in_the_fight(game, env):
 
 
 @pytest.mark.usefixtures("fight")
-def test_who_is_hit_loses_health_in_eldengym_s_eyes(game, env):
+def test_eldengym_reads_the_health_lost_by_hits(game, env):
     def is_boss_hit():
         # Whoever attacks walks, and is thrown about; so the player is put back before the boss, looking at it.
         x, height, y = game.read("boss.position")
@@ -150,7 +150,7 @@ def test_who_is_hit_loses_health_in_eldengym_s_eyes(game, env):
     wait_for(lambda: is_boss_hit() and step(env)[4]["player_hp_normalized"] < 1.0, "a hit on the player")
 
 
-def test_our_own_environment_of_its_names_plays_the_same_window():
+def test_the_compatible_environment_plays_the_same_window():
     env = ours.make("Margit-v0", stand_in=True, launch_seed=0, reward_function=ours.CustomReward(), step_ms=100)
     try:
         seen, info = env.reset(seed=0)

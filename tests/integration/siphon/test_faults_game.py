@@ -107,7 +107,7 @@ def test_a_game_whose_window_is_closed(observation):
 
 
 @pytest.mark.parametrize("request_name", ["UnmapWindow", "DestroyWindow"])
-def test_a_window_that_is_gone_is_not_pictured(request_name):
+def test_a_closed_window_is_not_captured(request_name):
     with doom(observation="both") as env:
         env.reset()
         with window_of(env) as window, window.x.using("take the window away", window.id):
@@ -118,7 +118,7 @@ def test_a_window_that_is_gone_is_not_pictured(request_name):
         begins_anew(env, n_restarts=1)
 
 
-def test_a_window_that_is_gone_gets_no_keys():
+def test_a_closed_window_gets_no_keys():
     with doom() as env:
         env.reset()
         with window_of(env) as window, window.x.using("take the window away", window.id):

@@ -76,7 +76,7 @@ FAULTS = {
 }
 
 
-def test_what_fails_and_is_brought_back_leaves_nothing_behind(temporary):
+def test_failures_and_restarts_leave_no_resources(temporary):
     """Each fault, again and again: descriptors, threads, children, shared memory, temporary files."""
     at_first = held()
     with doom(observation="both") as env:
@@ -113,7 +113,7 @@ def names(folder):
 
 
 @pytest.mark.parametrize("end", ["SIGKILL", "SIGTERM", "SIGHUP", "error", "forget"])
-def test_who_plays_ends_without_a_word(temporary, monkeypatch, end):
+def test_a_killed_player_ends_its_game_and_display(temporary, monkeypatch, end):
     """The game and its display end too; what lies on the disk goes with the next start."""
     with program("-c", PLAYER, end) as (player, facts):
         if end.startswith("SIG"):

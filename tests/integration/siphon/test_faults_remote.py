@@ -89,7 +89,7 @@ def server(tmp_path_factory):
 # --- the server -------------------------------------------------------------------------------------------------
 
 
-def test_the_server_is_killed_and_comes_back_under_an_environment(tmp_path):
+def test_an_environment_survives_a_restart_of_the_server(tmp_path):
     """Its game and its display go with it; a reset waits for the server that takes its place."""
     is_over = threading.Event()
     with server_of_doom(tmp_path) as (process, address), doom(server=address, token=Secret(TOKEN)) as env:

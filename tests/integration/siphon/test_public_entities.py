@@ -81,7 +81,7 @@ def test_the_entity_of_a_known_profile_gives_the_value(target: Target, known: Pr
         assert client.get_attribute("NpcHp")["value"] == 7
 
 
-def test_it_is_found_again_where_the_list_has_moved_and_missed_where_it_is_gone(
+def test_an_entity_is_found_again_in_a_moved_list_and_missing_after_its_removal(
     target: Target, known: Profile, tmp_path: Path
 ) -> None:
     with served(tmp_path, target, known) as server, initialised(server, tmp_path) as client:

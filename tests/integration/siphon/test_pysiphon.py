@@ -140,7 +140,7 @@ def test_it_is_the_process_that_the_server_serves(game, client):
     assert client.initialize_capture()["window_width"] == game.info.window_px[0]
 
 
-def test_attributes_are_those_of_the_game(game, client):
+def test_attributes_equal_those_of_the_game(game, client):
     assert client.get_attribute("HeroHp")["value"] == 100
     assert client.set_attribute("HeroHp", 55, "int")["success"]
     assert client.get_attribute("HeroHp")["value"] == 55
@@ -172,7 +172,7 @@ def test_keys_and_the_mouse_reach_the_game(client):
     assert client.move_mouse(30, 0, steps=3)["success"]
 
 
-def test_pictures_are_those_of_the_game(game, client, tmp_path):
+def test_frames_equal_those_of_the_game(game, client, tmp_path):
     frame = client.capture_frame(as_image=False)
     assert (frame["width"], frame["height"]) == game.info.window_px
     pixels = np.frombuffer(frame["pixels"], np.uint8).reshape(frame["height"], frame["width"], 4)
@@ -235,7 +235,7 @@ def test_a_client_that_is_killed_leaves_no_key_and_no_stream(server, service, cl
     wait_for(stands)
 
 
-def test_messages_that_are_none_do_the_game_no_harm(game, service, server, client, tmp_path):
+def test_invalid_messages_do_not_affect_the_game(game, service, server, client, tmp_path):
     """The 20,000 of tests/unit/siphon/rpc/public/test_malformed.py meet a toy; these few meet Doom."""
     n_answers = n_refused = 0
     with grpc.insecure_channel(server.address) as channel:

@@ -80,7 +80,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_game(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small disk")
-def test_a_disk_that_is_really_full(tmp_path):
+def test_a_full_disk(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = [which("mount"), "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]

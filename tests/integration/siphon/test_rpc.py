@@ -149,7 +149,7 @@ def test_a_client_that_hangs_loses_its_keys(toys, address, monkeypatch):
         assert toys.toy.held == frozenset()
 
 
-def test_nothing_is_left_of_many_clients(toys, address):
+def test_no_resources_remain_after_many_clients(toys, address):
     """Descriptors, threads and shared memory are counted before and after."""
     options = ServerOptions(address=address, token=TOKEN)
     with serve(toys, options) as server:  # what gRPC makes once, and keeps

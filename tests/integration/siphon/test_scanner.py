@@ -48,7 +48,7 @@ def path_to(program, name):
         return verify(paths, second.memory, modules, getattr(second, name))[0]
 
 
-def test_a_value_that_is_known_is_found_by_narrowing(program):
+def test_a_known_value_is_found_by_narrowing(program):
     with running_hoard(program) as hoard:
         scan = ValueScan(hoard.memory, "i32")
         assert scan.first(Condition("exact", 31415)) > 4096
@@ -93,7 +93,7 @@ def test_a_path_that_survives_a_restart_is_found(program):
         assert len(left) < len(paths) or len(paths) == 1
 
 
-def test_what_lies_in_the_program_needs_no_pointer(hoard):
+def test_values_in_the_program_need_no_pointer(hoard):
     modules = modules_of(hoard.memory, hoard.image)
     (path,) = PointerMap(hoard.memory, modules).paths_to(hoard.score)
     assert path.offsets == ()

@@ -174,7 +174,7 @@ def test_a_second_session_finds_it_and_both_notice_its_end(play):
         assert game.read("hp") == 200
 
 
-def test_nothing_is_left_when_the_controller_is_killed(windows):
+def test_no_resources_remain_after_the_controller_is_killed(windows):
     options = windows.options("sleep")
     with windows.alone():
         controller = subprocess.Popen(

@@ -146,10 +146,10 @@ def test_all_of_the_profile_passes_the_self_check(game):
     assert not [other for row in check.rows for other in row.others if other.outcome == "disagrees"]
 
 
-def test_the_command_says_so(running, name, capsys):
+def test_the_command_reports_it(running, name, capsys):
     arguments = ["games", "check", name, "--pid", str(running[0]), "--seconds", "0.2"]
     assert run(arguments) == 0
-    assert "all that is needed is ok" in capsys.readouterr().out
+    assert "all needed attributes are ok" in capsys.readouterr().out
 
 
 def test_while_it_loads_the_fight_is_not_there(game, frames, attach):
@@ -188,7 +188,7 @@ def test_another_version_is_refused_unless_it_is_allowed(variant, attach, name):
             check.require(doubted)
 
 
-def test_a_pattern_that_is_gone_is_named(variant, attach):
+def test_a_pattern_without_a_match_is_named(variant, attach):
     with variant(without="world") as pid, pytest.raises(PatternError, match="'world'") as error:
         attach(pid=pid)
     assert error.value.base == "world"
@@ -273,7 +273,7 @@ def test_keys_arrive_when_another_window_had_been_active(variant, name, attach, 
         assert hp - game.boss.hp == LIGHT_DAMAGE
 
 
-def test_its_window_shows_what_it_drew(game, frames):
+def test_the_window_shows_the_drawn_image(game, frames):
     for hp in (1037, 500, 0):
         game.boss.hp = hp
         first = frames.n_done

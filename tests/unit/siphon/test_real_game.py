@@ -49,7 +49,7 @@ def test_a_clock_waits_for_its_values_while_the_game_loads():
     game.clock.close()
 
 
-def test_a_clock_whose_values_do_not_come_says_which():
+def test_a_timeout_names_the_missing_clock_values():
     with pytest.raises(WaitTimeoutError, match=r"clock of slow; .*base 'world', is_pointer: is a null pointer"):
         _open_clock(LoadingGame(0), PROFILE, SessionOptions(), None, time.monotonic() + 0.05)
 

@@ -27,14 +27,14 @@ def test_a_lockstep_game_is_aligned_once_after_each_start():
     assert 0.4 < (session.clock.game_time_s * 60) % 1 < 0.6
 
 
-def test_a_game_that_stands_still_cannot_be_aligned():
+def test_a_paused_game_cannot_be_aligned():
     session = FakeSession()
     session.toy.pass_time = lambda _: None
     with pytest.raises(WaitTimeoutError, match=r"attribute ticks to grow.*it stands at 0"):
         TickAlignment(TOY_PROFILE).align(session)
 
 
-def test_a_game_that_counts_one_tick_and_stands_still_is_waited_for():
+def test_alignment_waits_for_a_game_that_pauses_after_one_tick():
     """As some do while their picture melts away."""
     session = FakeSession()
     toy, pass_time, passed_s = session.toy, session.toy.pass_time, [0.0]
@@ -49,7 +49,7 @@ def test_a_game_that_counts_one_tick_and_stands_still_is_waited_for():
     assert passed_s[0] > 1.0
 
 
-def test_a_game_that_loads_counts_nothing():
+def test_ticks_are_not_counted_while_the_game_loads():
     session = FakeSession()
     toy, pass_time, passed_s = session.toy, session.toy.pass_time, [0.0]
 
@@ -79,7 +79,7 @@ def test_ticks_that_a_game_catches_up_with_are_no_edges():
     assert 0.4 < (now_s[0] / 0.03) % 1 < 0.6
 
 
-def test_nothing_is_done_where_ticks_are_not_known_or_time_is_not_ours():
+def test_alignment_is_skipped_without_ticks_or_time_control():
     session = FakeSession()
     TickAlignment(msgspec.structs.replace(TOY_PROFILE, clock=ClockFacts(grade="lockstep"))).align(session)
     assert session.clock.game_time_s == 0.0

@@ -77,7 +77,7 @@ def test_nothing_is_seen_of_a_game_that_loads_and_the_error_says_why(duel):
     duel.arena.fight.restart()
     found = []
     waiting = state(found.append, quantities=("player.hp",), limit_s=0.1)
-    with pytest.raises(ResetFailedError, match="leads nowhere while the game loads") as caught:
+    with pytest.raises(ResetFailedError, match="is not available while the game loads") as caught:
         reach(duel.game, [waiting], Deadline(9))
     assert found and not any(found)
     assert isinstance(caught.value.__cause__, PointerError)

@@ -62,7 +62,7 @@ def test_a_bit_of_everything(write):
     ("facts", "step_hz"),
     [("", 0.0), ("tick_hz = 60", 60.0), ("catch_up_s = 0.1", 10.0), ("tick_hz = 60\ncatch_up_s = 0.1", 10.0)],
 )
-def test_time_goes_on_in_what_the_game_can_make_up_for_at_once(write, facts, step_hz):
+def test_largest_step_of_a_profile(write, facts, step_hz):
     profile = load_profile(write(f'name = "x"\n[process]\nexecutable = "x"\n[clock]\n{facts}\n'))
     assert profile.clock.step_hz == pytest.approx(step_hz)
 
@@ -82,7 +82,7 @@ def test_the_toy_has_no_mistakes():
     assert list(find_mistakes(TOY_PROFILE)) == []
 
 
-def test_what_numbers_can_be():
+def test_valid_numbers():
     assert representable("u8") == (0, 255)
     assert representable("i16", -0.5) == (-16383.5, 16384)
     assert representable("i64") == (-(2.0**63), 2.0**63)

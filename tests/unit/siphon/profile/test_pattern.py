@@ -73,7 +73,7 @@ def patterns(draw, alphabet, max_size):
 
 
 @given(patterns(st.integers(0, 255), max_size=40))
-def test_what_is_written_is_read_again(pattern):
+def test_written_values_are_read_back(pattern):
     assert Pattern.parse(str(pattern)) == pattern
     assert Pattern.parse(str(pattern).replace(" ", "").lower()) == pattern
 
@@ -114,7 +114,7 @@ _alphabet = st.sampled_from([0x00, 0x01, 0x0A, 0x10, 0x2E, 0x5B, 0x5C, 0xFF])
 )
 @example([Pattern.parse("00 00")], [bytes(10)], 3)
 @example([Pattern.parse("00"), Pattern.parse("00 ?? ?? ?? ?? 00")], [bytes(11)], 1)
-def test_a_scan_finds_what_a_plain_search_finds(searched, parts, block_size):
+def test_a_scan_equals_a_plain_search(searched, parts, block_size):
     memory = FakeMemory()
     ranges, expected = [], {str(i): [] for i in range(len(searched))}
     for i, part in enumerate(parts):
@@ -165,7 +165,7 @@ def test_pages_that_cannot_be_read_are_left_out(caplog, block_size):
     assert f"{2 * size} bytes" in caplog.text
 
 
-def test_a_pattern_that_is_everywhere_is_refused():
+def test_a_pattern_with_too_many_matches_is_refused():
     with pytest.raises(PatternError, match="too weak: it was found in more than 4096 places") as caught:
         found("00", bytes(MAX_MATCHES + 1))
     assert caught.value.base == "x"
@@ -173,7 +173,7 @@ def test_a_pattern_that_is_everywhere_is_refused():
     assert len(found("00", bytes(MAX_MATCHES))) == MAX_MATCHES
 
 
-def test_the_end_of_the_process_is_no_unreadable_page():
+def test_an_exited_process_is_not_reported_as_an_unreadable_page():
     memory = FakeMemory()
     memory.map(START, bytearray(10))
     memory.exit()

@@ -75,7 +75,7 @@ def test_the_kernel_names_the_user_of_a_connection(family):
         assert user_of_peer(peer, server) is None  # the process has closed it
 
 
-def test_the_same_user_needs_no_token_where_none_is_wanted(toys, address):
+def test_the_same_user_needs_no_token_without_a_token(toys, address):
     with serve(toys, ServerOptions(address=address, needs_token=False, extra_handlers=echo)) as server:
         with connect(server.address) as remote:
             assert remote.read("hp") == 100

@@ -69,7 +69,7 @@ def test_an_undecided_attribute_is_an_error(game):
     assert remote.read("hp") == 100
 
 
-def test_what_is_not_known_for_the_version_is_left_out(game):
+def test_attributes_unknown_for_the_version_are_left_out(game):
     _, remote = game
     assert list(remote.snapshot()) == [name for name in TOY_PROFILE.attributes if name != "x"]
     with pytest.raises(AttributeVersionError) as caught:

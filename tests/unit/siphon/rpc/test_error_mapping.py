@@ -64,7 +64,7 @@ def test_every_error_is_raised_again_as_it_was(kind):
     assert np.array_equal(getattr(found, "value", 0), getattr(error, "value", 0))
 
 
-def test_the_classes_are_all_that_there_are():
+def test_all_error_classes_are_listed():
     def below(kind):
         return {kind}.union(*map(below, kind.__subclasses__()))
 
@@ -92,7 +92,7 @@ def test_paths_stay_paths():
     assert send(soulslab.errors.RecordingError("a/b", "is full")).path == Path("a/b")
 
 
-def test_a_subclass_from_elsewhere_arrives_as_what_we_know():
+def test_a_foreign_subclass_arrives_as_its_known_base_class():
     class OddError(UnknownAttributeError):
         pass
 

@@ -52,7 +52,7 @@ def test_frames_come_as_they_went(sender, receiver, shape):
         assert (found.game_time_s, found.wall_time_s) == (1.5, 2.5)
 
 
-def test_a_frame_that_is_too_large_for_the_memory_comes_inside_the_message(sender, receiver):
+def test_a_frame_too_large_for_shared_memory_is_sent_in_the_message(sender, receiver):
     frame = a_frame((200, 200, 3))
     data = sender.pack(frame)
     assert data.encoding == "raw"
@@ -77,7 +77,7 @@ def test_pictures_that_are_not_in_one_piece_are_packed(sender, receiver):
         {"size": SIZE * 2},
     ],
 )
-def test_memory_that_is_not_the_clients_is_not_touched(receiver, change):
+def test_memory_of_others_is_not_accessed(receiver, change):
     before = n_fds()
     sender = FrameSender("raw", 90, msgspec.structs.replace(receiver.offer, **change))
     assert sender.proof == b""
@@ -132,7 +132,7 @@ def test_malformed_frames_are_refused(sender, receiver):
             receiver.unpack(msgspec.structs.replace(good, **change))
 
 
-def test_nothing_is_left_behind():
+def test_no_resources_remain():
     gc.collect()
     before = n_fds()
     for _ in range(50):

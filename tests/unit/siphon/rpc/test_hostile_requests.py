@@ -94,7 +94,7 @@ def test_a_real_game_checks_its_options_before_it_is_closed():
     ("name", "value"),
     [(b"authorization", b"Bearer \xff\xfe"), (b"soulslab-client", b"\xff\xfe"), (b"soulslab-client", b"a\x00b")],
 )
-def test_metadata_that_is_not_utf8_is_refused_in_one_line(server, caplog, name, value):
+def test_metadata_that_is_not_utf8_is_refused(server, caplog, name, value):
     token = [] if name == b"authorization" else [(b"authorization", bearer(TOKEN).encode())]
     reply = _call_raw(int(server.address.rpartition(":")[2]), [*token, (name, value)], encode(m.Info()))
     assert b"grpc-status\x0216" in reply  # UNAUTHENTICATED

@@ -38,7 +38,7 @@ def description_of(module):
     return file.package, file.syntax, fields, calls
 
 
-def test_what_is_generated_is_what_is_kept():
+def test_the_generated_module_is_up_to_date():
     spec = spec_from_file_location("public_protocol", SCRIPT)
     script = module_from_spec(spec)
     spec.loader.exec_module(script)
