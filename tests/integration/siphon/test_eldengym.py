@@ -69,7 +69,7 @@ def env(address, monkeypatch):
 
 
 def truth(game):
-    """Return what there is to know of a fight that goes on; nothing while there is none."""
+    """Return the facts of a running fight; empty without a fight."""
     binding = Binding(game.profile.duel, game.profile.attributes)
     try:
         seen = game.snapshot(tuple(binding.attributes.values()))
@@ -137,7 +137,7 @@ def test_writes_of_eldengym_take_effect_in_the_fight(game, env):
 @pytest.mark.usefixtures("fight")
 def test_eldengym_reads_the_health_lost_by_hits(game, env):
     def is_boss_hit():
-        # Whoever attacks walks, and is thrown about; so the player is put back before the boss, looking at it.
+        # A player that attacks moves, also by hits; so it is moved back in front of the boss, facing it.
         x, height, y = game.read("boss.position")
         game.write({"player.position": np.array([x + 1.5, height, y]), "player.angle": np.pi / 2})
         before = step(env)[4]["boss_hp_normalized"]

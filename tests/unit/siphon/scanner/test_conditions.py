@@ -102,8 +102,8 @@ def test_a_float_increase_is_compared_in_its_precision():
 @pytest.mark.parametrize(
     ("condition", "value_type", "problem"),
     [
-        (Condition("exact", 300), "u8", "no u8"),
-        (Condition("exact", 1.5), "i32", "no i32"),
+        (Condition("exact", 300), "u8", "not of type u8"),
+        (Condition("exact", 1.5), "i32", "not of type i32"),
         (Condition("exact", float("nan")), "f32", "finite"),
         (Condition("exact", 1, tolerance=-1), "f32", "not negative"),
         (Condition("between", 2, 1), "i32", "is empty"),

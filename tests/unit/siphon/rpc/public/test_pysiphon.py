@@ -161,7 +161,7 @@ quit
         "this server runs no programs",
         "Total frames received: 3",
         "=== Recording Started! ===",
-        "there is no recording with the id 'nonsense'",
+        "unknown recording id 'nonsense'",
     ):
         assert expected in said
     assert "Error: " not in said

@@ -618,10 +618,10 @@ def test_a_missing_recording_is_an_error(ready):
     for call in ("StopRecording", "GetRecordingStatus"):
         answer = ready(call, session_id="nonsense")
         assert not answer.success
-        assert "no recording" in answer.message
+        assert "unknown recording id" in answer.message
     with pytest.raises(grpc.RpcError) as caught:
         list(ready.start("DownloadRecording", session_id="nonsense"))
-    assert "no recording" in caught.value.details()
+    assert "unknown recording id" in caught.value.details()
 
 
 # --- what is around -----------------------------------------------------------------------------------------
