@@ -216,7 +216,7 @@ def test_all_that_was_sent_before_is_drawn(painter, open_on, n, monkeypatch):
 
 
 def test_an_interrupted_server_has_drawn_all_requests(painter, open_on, display):
-    """On a busy machine the next request may come while the server is still at the last one."""
+    """On a busy machine the next request may arrive while the server still handles the last one."""
     window = painter.open(0, 0, 400, 300)
     capture = open_on(window)
     is_done = threading.Event()

@@ -1,4 +1,4 @@
-"""``soulslab siphon`` on Chocolate Doom, as a user types it."""
+"""The commands of ``soulslab siphon`` on Chocolate Doom."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ save bullets range=0..400
 
 @pytest.fixture
 def soulslab(capfd, monkeypatch):
-    """Return a function that runs a command with lines as its input, and returns what it prints."""
+    """Return a function that runs a command with input lines and returns its output."""
 
     def run(*arguments, lines="", code=0):
         monkeypatch.setattr("sys.stdin", io.StringIO(lines))
@@ -63,7 +63,7 @@ def soulslab(capfd, monkeypatch):
 
 @contextmanager
 def serving(*arguments):
-    """Run a server; yields what it says at the start, and checks that it ends cleanly."""
+    """Run a server; yield its first output, and check its clean exit."""
     process = subprocess.Popen(
         [SOULSLAB, "siphon", "serve", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -40,7 +40,7 @@ class Orphan(ClockProgram):
         self.process.wait()
 
     def has_noticed(self):
-        """Whether the program has acted on the death; asks without becoming its controller."""
+        """Whether the program has reacted to the death, without becoming its controller."""
         native, address = native_library(), ctypes.c_void_p()
         fd = open_page_of(self.pid)
         assert native.map(fd, ctypes.byref(address)) == 0

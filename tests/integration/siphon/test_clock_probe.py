@@ -1,4 +1,4 @@
-"""Programs that wait for time without libc are found, by the call that they wait in."""
+"""Detection of programs that wait for time without libc, by their system call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def clock_bypass(tmp_path_factory):
 
 @pytest.fixture
 def hold(clock_bypass, tmp_path):
-    """Starts the program, stops its time, and returns it with the page."""
+    """Start the program, pause its time, and return it with the page."""
     undo = []
 
     def hold(source):

@@ -1,4 +1,4 @@
-"""A session says ``lockstep`` only of programs that stand while time does: one program for each source of time."""
+"""A session has a lockstep clock only if the program can be paused; one program for each time source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that are paced by one source of time each: every source is virtual, exact and stops with the clock."""
+"""Programs with one time source each: every source is virtual, exact, and stops with the clock."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def clock_sources(tmp_path_factory):
 
 @pytest.fixture
 def start(clock_sources, tmp_path):
-    """Starts the program and returns it with its clock, held in the middle of a period."""
+    """Start the program and return it with its clock, paused in the middle of a period."""
     undo = []
 
     def start(source, *, n_busy=0, tick_hz=1 / PERIOD_S, servers=(), **environment):

@@ -1,4 +1,4 @@
-"""The clock library in a program that waits for time in every way there is."""
+"""The clock library in a program that uses every kind of timed wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts of games whose time is held from the first instruction on, and deterministic ones."""
+"""Starts with paused time from the first instruction, and deterministic starts."""
 
 import getpass
 import hashlib
@@ -42,7 +42,7 @@ def program(tmp_path_factory):
 
 @pytest.fixture
 def report_of(program, tmp_path):
-    """Starts the program in a session and returns its report: one text for each name, and the variables."""
+    """Start the program in a session and return its report: a text for each name, and the variables."""
 
     def start(*, script="", **options):
         report = tmp_path / "report"
@@ -189,7 +189,7 @@ def test_a_refused_seed_leaves_the_game_as_it_is():
 
 
 def play(seed, n_steps):
-    """Return the game time of the start, and what each step of an episode with random keys looks like."""
+    """Return the game time of the start, and the state after each step with random keys."""
     keys = np.random.default_rng(3)
     with open_session(DOOM, SessionOptions(deterministic=True, seed=seed)) as game:
         seen = [game.clock.game_time_s]

@@ -1,4 +1,4 @@
-"""Private displays: a real Xvfb."""
+"""Private displays with a real Xvfb."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EldenGym 0.6.0 as it is on PyPI, unchanged, against our public server: it plays the built-in fight as Elden Ring.
+"""EldenGym 0.6.0 from PyPI, unmodified, plays the built-in fight as Elden Ring over the public server.
 
 The memory is laid out by the game's own profile as it is. EldenGym's sleeps are cut short, so that what is not there
 yet has to be waited for here.
@@ -36,7 +36,7 @@ SLEEP_S = 0.02
 
 @pytest.fixture(scope="module")
 def game():
-    """The window, laid out as Elden Ring."""
+    """The window with the memory layout of Elden Ring."""
     size = "x".join(map(str, SIZE_PX))
     options = SessionOptions(launch="always", options={"size": size}, screen_px=SIZE_PX, clock="realtime")
     with open_session(stand_in(PROFILE_PATH), options) as session:
@@ -80,13 +80,13 @@ def truth(game):
 
 
 def step(env, *actions):
-    """Hold these actions for a step, and no others."""
+    """Hold only these actions for a step."""
     return env.step(np.array([name in actions for name in env.action_keys], np.int8))
 
 
 @pytest.fixture
 def fight(game, env):
-    """A fight that has begun, after a reset of EldenGym's own."""
+    """A running fight after a reset by EldenGym."""
     for seed in range(N_RESETS):
         env.reset(seed=seed)
         step(env, "attack")

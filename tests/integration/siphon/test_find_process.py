@@ -1,4 +1,4 @@
-"""Finding real processes; the target program under the names of games."""
+"""Finding of real processes, with a target program that has the names of games."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ from support.windows_program import BASE, SECTION_SIZE, SIZE, windows_program
 
 @pytest.fixture
 def unique(tmp_path: Path, program: Path) -> Path:
-    """The target under a name that no test of another worker uses, longer than the system keeps."""
+    """The target with a name that no other worker uses, longer than the kernel stores."""
     return Path(shutil.copy(program, tmp_path / f"a_game_of_{os.getpid()}_with_a_long_name"))
 
 

@@ -1,4 +1,4 @@
-"""Keys and mouse on a real X server, as a program with a window sees them."""
+"""Keys and mouse on a real X server, received by a program with a window."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCREEN_PX = (640, 480)
 
 
 class Rig:
-    """An input and the program that gets it."""
+    """An input and the program that receives it."""
 
     def __init__(self, listener, window, keys):
         self.listener = listener
@@ -179,7 +179,7 @@ def test_a_single_game_gets_the_focus_back(listener, display):
 
 
 def test_held_keys_are_repeated_except_on_private_displays():
-    """A repetition comes in wall time, which a game whose time we control would see at random."""
+    """Key repetition happens in wall time, so a game with controlled time would receive it at random."""
     with PrivateDisplay((320, 240)) as display, listening(display.name) as listener:
         for is_private in (False, True):
             with opened(listener, display, "xtest", is_private=is_private) as rig, rig.window.x.using("look"):
@@ -193,7 +193,7 @@ def test_an_unknown_backend_is_reported(listener, display):
 
 
 def test_keycodes_are_equal_for_every_layout():
-    """On a French keyboard the key named W types z; it is the place that counts."""
+    """On a French keyboard the key W types z; the physical key counts."""
     with PrivateDisplay((320, 240)) as display, listening(display.name) as listener:
         set_keyboard(display, "fr")
         for backend in BACKENDS:
@@ -205,7 +205,7 @@ def test_keycodes_are_equal_for_every_layout():
 
 
 def test_a_table_of_keycodes_of_another_kind_is_followed():
-    """``xfree86`` numbers the keys behind the letters otherwise than Linux does."""
+    """``xfree86`` numbers the keys after the letters differently from Linux."""
     with PrivateDisplay((320, 240)) as display:
         set_keyboard(display, "-keycodes", "xfree86", "us")
         x = XConnection(display.name)

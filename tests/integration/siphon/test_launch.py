@@ -31,7 +31,7 @@ def shell(script, executable="sleep", **fields):
 
 
 def variables_of(pid):
-    """The environment of a process; it has none for a moment after it was started."""
+    """Return the environment of a process; it is empty shortly after the start."""
     path = Path(f"/proc/{pid}/environ")
     wait_for(path.read_bytes, "the environment")
     return dict(word.split("=", 1) for word in path.read_text().split("\0") if word)

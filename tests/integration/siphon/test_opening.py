@@ -1,4 +1,4 @@
-"""Starting and finding the real Doom: what fits, and every way in which it does not."""
+"""Starting and finding the real Doom, and the errors."""
 
 import os
 import shutil
@@ -46,7 +46,7 @@ def process(**changes):
 
 
 def check_fails(kind, match, profile=DOOM, **options):
-    """Check the error, and that nothing is left of the attempt."""
+    """Check the error, and that no resources remain."""
     before = held()
     with pytest.raises(kind, match=match):
         open_session(profile, SessionOptions(**options))
@@ -123,7 +123,7 @@ def test_processes_started_by_others_are_found():
 
 
 def test_of_several_games_a_window_picks_one(tmp_path):
-    """Under a name that no other test uses."""
+    """The program with a name that no other test uses."""
     copy = Path(shutil.copy("/usr/games/chocolate-doom", tmp_path / f"doom_{os.getpid()}"))
     doom = process(executable=copy.name, command=(str(copy), *DOOM.process.command[1:]))
     found = SessionOptions(launch="never", clock="realtime")
@@ -252,7 +252,7 @@ while True:
 
 
 def test_the_window_that_a_game_settles_for_is_the_one():
-    """SDL closes its first window as soon as it has found a renderer."""
+    """SDL closes its first window when it has selected a renderer."""
     python = Path(sys.executable).resolve()
     game = Process(
         executable=python.name,

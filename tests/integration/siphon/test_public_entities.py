@@ -1,4 +1,4 @@
-"""``method = "dll"`` end to end: pysiphon asks for the locked-on enemy of a real program, and nothing is injected."""
+"""``method = "dll"`` with pysiphon and a real program: the locked-on enemy, without an injection."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ method = "dll"
 
 @pytest.fixture
 def known(target: Target, memory: LinuxMemory) -> Profile:
-    """A profile of ours for the same program, as a user would write it: the base is a place in the program."""
+    """A soulslab profile for the same program, as a user would write it, with an offset as base."""
     image = read_image(memory, executable_of(target.pid))
     root = Base(offset=target.root - image.base, source="printed by the target")
     return msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""pysiphon 1.2.0 against our server, attached to the real Doom: memory, keys, mouse, pictures, recordings.
+"""pysiphon 1.2.0 with the server and the real Doom: memory, keys, mouse, frames, recordings.
 
 And to the built-in fight as Elden Ring: it reads all that the public profile of that game names.
 """
@@ -236,7 +236,7 @@ def test_a_client_that_is_killed_leaves_no_key_and_no_stream(server, service, cl
 
 
 def test_invalid_messages_do_not_affect_the_game(game, service, server, client, tmp_path):
-    """The 20,000 of tests/unit/siphon/rpc/public/test_malformed.py meet a toy; these few meet Doom."""
+    """tests/unit/siphon/rpc/public/test_malformed.py sends 20,000 messages to a toy; these are sent to Doom."""
     n_answers = n_refused = 0
     with grpc.insecure_channel(server.address) as channel:
         for i, (call, data) in enumerate(malformed(500, seed=3)):
@@ -262,7 +262,7 @@ def test_invalid_messages_do_not_affect_the_game(game, service, server, client, 
 
 
 def as_the_public_profile_has_it():
-    """Return the profile of Elden Ring with all places of the public one, which for once are all true."""
+    """Return the profile of Elden Ring with the addresses of the public one, valid in the stand-in."""
     own = mask_with_public_attributes(load_profile(PUBLIC_ELDEN_RING))
     with PUBLIC_ELDEN_RING.open("rb") as file:
         public = resolve_injected(from_public(tomllib.load(file), str(PUBLIC_ELDEN_RING)), own)
@@ -273,7 +273,7 @@ def as_the_public_profile_has_it():
 
 @pytest.fixture
 def elden_ring(tmp_path):
-    """The window, laid out so, and a server that has it."""
+    """The window with this memory layout, and its server."""
     profile, _ = as_the_public_profile_has_it()
     (tmp_path / "mask.toml").write_text(dump_settings(profile))
     options = SessionOptions(launch="always", options={"size": "320x180"}, screen_px=(320, 180))

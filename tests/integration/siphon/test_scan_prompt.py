@@ -1,4 +1,4 @@
-"""The scan prompt on a real program with known values, through a restart, into a profile."""
+"""The scan prompt on a real program with known values: search, restart, and profile entry."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def program(tmp_path_factory):
 
 
 class Prompt:
-    """A prompt on a game, and what it says."""
+    """A prompt on a game, and its output."""
 
     def __init__(self, game, file, answers=None):
         self.out = io.StringIO()
@@ -36,7 +36,7 @@ class Prompt:
         self.bench = Workbench(game, file, Console(file=self.out, width=200), ask)
 
     def type(self, *lines, is_interactive=False):
-        """Type lines; return what is said."""
+        """Type lines; return the output."""
         self.out.seek(0)
         self.out.truncate()
         run_prompt(self.bench, lines, is_interactive=is_interactive)

@@ -1,4 +1,4 @@
-"""The scanner on a real program with known values: found, followed through a restart, written into a profile."""
+"""The scanner on a real program with known values: search, restart, and profile entry."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def addresses(scan):
 
 
 def path_to(program, name):
-    """Return the best path that works in two runs; in one run alone, most are accidents."""
+    """Return the best path that is valid in two runs; most paths of one run are coincidences."""
     with running_hoard(program, seed=1) as first:
         paths = PointerMap(first.memory, modules_of(first.memory, first.image)).paths_to(getattr(first, name))
     with running_hoard(program, seed=2) as second:

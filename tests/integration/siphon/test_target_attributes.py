@@ -1,4 +1,4 @@
-"""Attributes of a real process that moves, loses and frees its objects."""
+"""Attributes of a real process that moves and frees its objects."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Both games under Wine as far as the bridge can tell: found, checked, read, written, played, seen, and held.
+"""The bridge with both games under Wine: find, check, read, write, control, capture, and pause.
 
 Each is started as a player would, and found there with the profile as it is.
 """
@@ -57,7 +57,7 @@ def name(request):
 
 @pytest.fixture(scope="module")
 def running(name, windows, display, souls):
-    """One of the games, which runs for all tests of it: its process, and what it counts."""
+    """One of the games, running for all its tests: its process and its counters."""
     with windows.occupied(), playing(windows, souls(name), display.name) as pid:
         frames = Frames(souls(name), pid)
         yield pid, frames
@@ -71,7 +71,7 @@ def frames(running):
 
 @pytest.fixture
 def attach(name, running):
-    """Opens a session; by the process, as other tests of a run may bear the names of the games, too."""
+    """Open a session by process id, because other tests may use the names of the games, too."""
 
     def attach(**options):
         options = {"launch": "never", "pid": running[0], **options}
@@ -82,14 +82,14 @@ def attach(name, running):
 
 @pytest.fixture
 def game(name, attach):
-    """The game over a session; it runs at 1x before and afterwards."""
+    """The game over a session; it runs at 1x before and after."""
     with GAMES[name](attach()) as one:
         yield one
 
 
 @pytest.fixture
 def variant(name, windows, running, display, souls, tmp_path):
-    """Starts a copy of the game beside the running one, and yields its process."""
+    """Start a second copy of the game, and yield its process."""
 
     @contextmanager
     def variant(**changes):
@@ -101,7 +101,7 @@ def variant(name, windows, running, display, souls, tmp_path):
 
 
 def hold(game, frames, keys):
-    """Press keys, and wait until the game has seen them; its time stands."""
+    """Press keys, and wait until the game has received them while paused."""
     game.session.clock.pause()
     game.session.input.set_held(keys)
     frames.pass_by(4)
@@ -293,7 +293,7 @@ def test_its_time_is_scaled_and_paused(game, frames, name):
     session = game.session
 
     def passed(n_frames):
-        """Return how much time of the game and of the save passed in so many frames, or some more."""
+        """Return the time of the game and of the save that passed in a number of frames."""
         frames.pass_by()  # one that has begun may have the speed of before
         first = frames.look(session, TIMES)
         frames.pass_by(n_frames)

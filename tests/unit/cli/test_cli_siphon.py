@@ -15,7 +15,7 @@ NAMES += ("tap", "hold", "toggle", "move", "stream", "shell")
 
 @pytest.fixture
 def file(tmp_path):
-    """A profile of a game that does not run."""
+    """A profile of a game that is not running."""
     file = tmp_path / "my_game.toml"
     file.write_text('name = "My game"\n[process]\nexecutable = "no_such_game_runs"\n')
     return file

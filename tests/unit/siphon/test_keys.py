@@ -67,7 +67,7 @@ def test_codes_are_unique():
 
 
 def test_plain_keys_have_the_same_code_in_evdev_and_on_the_wire():
-    """The kernel numbered its keys after set 1; what came later has a prefix there."""
+    """The kernel's key numbers follow scan code set 1; later keys have a prefix there."""
     for key in KEYS.values():
         if not key.is_mouse and key.evdev_code <= 88:
             assert key.scan_code == key.evdev_code, key.name

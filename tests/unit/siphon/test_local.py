@@ -1,4 +1,4 @@
-"""The session's own logic: its states, and what its errors become."""
+"""States of a local session, and the conversion of its errors."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from soulslab.siphon.session import SessionOptions, Step
 
 
 class Refusing:
-    """Opens nothing."""
+    """Opener that opens no game."""
 
     is_closed = False
 

@@ -1,4 +1,4 @@
-"""A game by hand: taps, toggles, mouse, frames and the shell, on the built-in fight in this process."""
+"""Manual control of a game: taps, toggled keys, mouse, frames, and the shell."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Opening the parts of a game that is not ready yet; whole games are opened in tests/integration/siphon."""
+"""Opening the parts of a game that is starting; tests/integration/siphon opens complete games."""
 
 import os
 import struct
@@ -25,7 +25,7 @@ PROFILE = Profile(
 
 
 class LoadingGame(RealGame):
-    """A game whose world is there after a few looks."""
+    """A game whose world is loaded after some reads."""
 
     def __init__(self, n_looks):
         super().__init__(os.getpid(), None)

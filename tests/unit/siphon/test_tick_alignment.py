@@ -1,4 +1,4 @@
-"""Where in a tick of the simulation steps begin and end."""
+"""Alignment of steps with the ticks of a simulation."""
 
 import msgspec
 import pytest
@@ -12,7 +12,7 @@ from soulslab.siphon.tick_alignment import TickAlignment, advance_to_tick_middle
 
 
 def test_a_lockstep_game_is_aligned_once_after_each_start():
-    """The toy counts a tick every 1/60 s; in its middle, there is half of one to either side."""
+    """Game with a tick every 1/60 s, and a counter of half ticks."""
     session = FakeSession()
     session.clock.advance(0.0157)
     phase = TickAlignment(TOY_PROFILE)
@@ -35,7 +35,7 @@ def test_a_paused_game_cannot_be_aligned():
 
 
 def test_alignment_waits_for_a_game_that_pauses_after_one_tick():
-    """As some do while their picture melts away."""
+    """Game that counts one tick and then pauses, as some games do during a screen transition."""
     session = FakeSession()
     toy, pass_time, passed_s = session.toy, session.toy.pass_time, [0.0]
 
@@ -65,7 +65,7 @@ def test_ticks_are_not_counted_while_the_game_loads():
 
 
 def test_ticks_that_a_game_catches_up_with_are_no_edges():
-    """After a second at which nothing happened it makes two ticks every 3 ms, until it has all of them."""
+    """Game that makes two ticks every 3 ms after an idle second, until it has caught up."""
     now_s, count = [0.0], [0]
 
     def ticks(seconds):

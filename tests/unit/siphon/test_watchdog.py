@@ -1,4 +1,4 @@
-"""The deadline of a message: kept when it passes, forgotten when the answer came."""
+"""Deadlines of messages."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""The places of a profile in a program: bases, and offsets that its code holds, found in one pass."""
+"""Resolution of the addresses of a profile: bases and code offsets, found in one pass."""
 
 import struct
 
@@ -31,7 +31,7 @@ def program(code, *, size=0x3000, version="1.2", kind="pe"):
 
 
 def resolve_all(profile, code, *, size=0x3000, version="1.2", **options):
-    """Find the places of a profile in a program that has this code at START."""
+    """Resolve the addresses of a profile in a program with this code at START."""
     return resolve_addresses(profile, *program(code, size=size, version=version), **options)
 
 
@@ -45,7 +45,7 @@ def resolve(bases, code, *, size=0x3000):
 
 
 def code_with(*parts):
-    """Code with some instructions at given places."""
+    """Code with instructions at given offsets."""
     code = bytearray(b"\x90" * 0x800)
     for at, instruction in parts:
         code[at : at + len(instruction)] = instruction
@@ -264,7 +264,7 @@ def test_an_alternative_for_another_version_is_not_used():
 
 
 def stale_profile():
-    """A profile with a pattern that is there, one that is stale, and one that is in too many places."""
+    """A profile with one valid pattern, one without a match, and one with several matches."""
     bases = {"here": pattern_base("E8 01"), "stale": pattern_base("12 34 56"), "weak": pattern_base("90")}
     attributes = {
         name: Attribute(base=base, offsets=(0,), type="u8", range=(0, 255), source="made up")
@@ -301,7 +301,7 @@ def test_a_session_may_be_opened_without_the_patterns_that_are_missing():
     ("kind", "pattern", "is_complete"), [("elf", "12 34", True), ("pe", "12 34", False), ("pe", "90 90 E8", True)]
 )
 def test_code_is_complete_once_it_stays_the_same(monkeypatch, kind, pattern, is_complete):
-    """That of a native program, or one in which some pattern is found."""
+    """Image of a native program, or one in which a pattern matches."""
     monkeypatch.setattr(places_module, "STILL_S", 0.0)
     memory, image = program(code_with((0x100, b"\xe8\x01")), kind=kind)
     profile = make(bases={"one": pattern_base(pattern), "stale": pattern_base("65 43")})

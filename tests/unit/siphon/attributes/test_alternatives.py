@@ -1,4 +1,4 @@
-"""Facts that disagree: the first way that can be read and is plausible holds; what is only loading decides nothing."""
+"""Alternatives of attributes: the first readable and plausible one is chosen, except while the game loads."""
 
 import logging
 import struct
@@ -44,7 +44,7 @@ def speed(*alternatives, offsets=(0, 0x10), kind="f32", bounds=(0.5, 2), **field
 
 
 class Game:
-    """A: a pointer to B at 0, one to C at 8, null at 0x10, rubbish at 0x18; all else is zero, or put there."""
+    """Object A has pointers to B at 0 and to C at 8, null at 0x10, an invalid one at 0x18, otherwise zeros."""
 
     def __init__(self, places=None, versions=(), **attributes):
         self.memory = FakeMemory(3)
@@ -131,7 +131,7 @@ def test_a_chosen_alternative_is_kept():
 
 
 def test_a_chosen_alternative_is_read_like_other_attributes():
-    """In one read, and by a plan that is made once."""
+    """Alternatives are read at once, with a plan that is created once."""
     game = Game(speed=speed(way((8, 0x10))), plain=speed(offsets=(8, 0x10)))
     game.put(C + 0x10, 1.5)
     game.table.read_many()

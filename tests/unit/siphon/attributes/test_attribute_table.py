@@ -1,4 +1,4 @@
-"""Attributes over byte arrays; `tests/integration/siphon/test_attributes.py` does it with a real process."""
+"""Attributes in byte arrays; `tests/integration/siphon/test_attributes.py` uses a real process."""
 
 import struct
 from random import Random

@@ -1,4 +1,4 @@
-"""Numbers that the profile does not name, by pointer chains, local and on a server."""
+"""Access to numbers by pointer chain, without an attribute, local and remote."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Facts that disagree about where a list lies: the list that has the entity holds, and each is for its versions."""
+"""Alternatives for the location of an entity list, and their versions."""
 
 import logging
 import struct
@@ -19,7 +19,7 @@ SAME = ListPlace(begin=(0, 0x30), end=(0, 0x38), versions=(OLD,), source="as in 
 
 
 class Game:
-    """A: a pointer to the world, 0x100 behind; the boss has its id, 7, at 8 and its health at 0x10."""
+    """List A has a pointer to the world at 0x100; the boss has its id, 7, at 8 and its health at 0x10."""
 
     def __init__(self, version, *others, versions=(NEW, MIDDLE)):
         self.memory = FakeMemory(3)
@@ -44,7 +44,7 @@ class Game:
         self.memory.write(A + 0x100 + at, struct.pack("<2Q", begin, end))
 
     def boss_in(self, begin, hp=500):
-        """The boss alone in a list."""
+        """A list that contains only the boss."""
         one = begin + 0x100
         self.memory.write(begin, struct.pack("<Q", one))
         self.memory.write(one + 8, struct.pack("<Ii", 7, 0)[:4])

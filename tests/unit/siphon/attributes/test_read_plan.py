@@ -20,7 +20,7 @@ def memory_with(pages: list[int]) -> FakeMemory:
 
 @st.composite
 def parts(draw: st.DrawFn) -> list[tuple[int, int, int]]:
-    """Address, size and group of parts on pages that are mapped; every other page is not."""
+    """Return address, size and group of parts on mapped pages; all other pages are unmapped."""
     found = []
     for group in range(draw(st.integers(1, 3))):
         for _ in range(draw(st.integers(0, 8))):

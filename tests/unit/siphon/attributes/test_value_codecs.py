@@ -21,7 +21,7 @@ def codec(kind: str, **facts: object) -> Codec:
 
 
 def stored(one: Codec, raw: bytes) -> object:
-    """Unpack as the table does, which applies scale and range itself."""
+    """Unpack a value like the attribute table, which applies scale and range."""
     (value,) = struct.unpack(f"<{one.code}", raw)
     return value if one.is_number else one.decode(value)
 

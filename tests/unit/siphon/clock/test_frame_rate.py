@@ -1,4 +1,4 @@
-"""The frames of a game whose time is scaled: a cap that rises with the speed, or a speed that is limited."""
+"""Frame rate limits of games with scaled time."""
 
 import logging
 from pathlib import Path
@@ -18,7 +18,7 @@ UNCAPPED = ClockFacts(frame_rate_hz=60, frame_time_attribute="frame_s")
 
 
 class Game:
-    """Its attributes are a dict, and each of its frames holds so much time as it is told."""
+    """Game with attributes in a dict and a settable frame time."""
 
     def __init__(self, **values):
         self.values = {"speed": 1.0, "fps": 30.0, "has_fps": False, "frame_s": 1 / 60, "time_s": 0.0} | values

@@ -1,4 +1,4 @@
-"""The clock libraries: how they are linked, and the errors where they are missing or broken."""
+"""The clock libraries: their dependencies, and the errors if they are missing or broken."""
 
 import re
 import subprocess

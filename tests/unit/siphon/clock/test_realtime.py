@@ -1,4 +1,4 @@
-"""The clock that can only wait."""
+"""The realtime clock."""
 
 import sys
 import time
@@ -43,7 +43,7 @@ class TestRealtimeClock(ClockContract):
 
 
 class StoppedTime:
-    """Wall time that passes only by waiting, or when the test says so."""
+    """Wall time that advances only by waiting or by the test."""
 
     def __init__(self):
         self.now_s = 1000.0

@@ -1,4 +1,4 @@
-"""The clock of a game with a speed attribute."""
+"""The scaled clock of a game with a speed attribute."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from support.clock_contract import ClockContract
 
 
 class Game:
-    """Its speed is an attribute; its time passes with wall time."""
+    """Game with a speed attribute, whose time passes with wall time."""
 
     def __init__(self, speed=1.0, highest=10.0):
         self.is_alive = True

@@ -1,4 +1,4 @@
-"""Bookkeeping when sending fails."""
+"""Held keys after a failure to send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from the facts of a profile: ways, versions, numbers in the place of names."""
+"""Values derived from the facts of a profile: alternatives, versions, resolved numbers."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Profiles from files: what is right loads, and nothing gives anything but a profile or a ProfileError."""
+"""Loading of profiles: valid files, and errors for all others."""
 
 import random
 import re
@@ -151,7 +151,7 @@ WORDS = [
 
 
 def load_or_refuse(content, write):
-    """Load some bytes; anything but a profile or a ProfileError fails the test."""
+    """Load bytes; any result other than a profile or a ProfileError fails the test."""
     try:
         profile = load_profile(write(content))
     except ProfileError as error:
@@ -164,7 +164,7 @@ def load_or_refuse(content, write):
 
 
 def mutate_bytes(content, chance):
-    """Delete, insert, double or overwrite a few stretches."""
+    """Delete, insert, duplicate or overwrite random parts."""
     content = bytearray(content)
     for _ in range(chance.choice((1, 1, 2, 5))):
         at = chance.randrange(len(content) + 1)
@@ -189,7 +189,7 @@ def test_mutated_files(write):
 
 
 def places_in(value, place=()):
-    """Return the place of each value in nested tables and lists."""
+    """Return the path of each value in nested tables and lists."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [place, *(inner for key, item in items for inner in places_in(item, (*place, key)))]
 

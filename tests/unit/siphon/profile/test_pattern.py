@@ -1,4 +1,4 @@
-"""Byte patterns: what is written is what is searched, and what is found is what a plain search finds."""
+"""Byte patterns: parsing, and searches compared with a plain search."""
 
 import ctypes
 import logging
@@ -20,7 +20,7 @@ PAGE = 4096
 
 
 def found(pattern, data, **options):
-    """Search some bytes at START."""
+    """Search bytes at address START."""
     memory = FakeMemory()
     memory.map(START, bytearray(data))
     search = CodeScan({"x": Pattern.parse(pattern)}, memory, **options)
@@ -91,7 +91,7 @@ def test_no_text_crashes(text):
 
 
 def oracle(pattern, data):
-    """The same, written down as what it means."""
+    """Plain implementation of the pattern search."""
     return [
         at
         for at in range(len(data) - len(pattern) + 1)

@@ -1,4 +1,4 @@
-"""The public Siphon TOML, read unchanged."""
+"""Loading of public Siphon TOML files."""
 
 import logging
 import tomllib
@@ -24,7 +24,7 @@ def public(**changes):
 
 
 def known(**entities):
-    """A profile of ours for the same game."""
+    """A soulslab profile for the same game."""
     return Profile(
         name="ours",
         process=Process(executable="game.exe"),

@@ -1,4 +1,4 @@
-"""A file that is always as it was at its last commit: checked against a copy that is kept in memory."""
+"""A file that always has the state of its last commit, compared with a copy in memory."""
 
 import random
 
@@ -9,7 +9,7 @@ from soulslab.siphon.recording.committed_file import PAGE, CommittedFile, finish
 
 
 class Killed(BaseException):
-    """Stands for kill -9: nothing that would run after an exception does."""
+    """Exception that simulates kill -9: no cleanup code runs after it."""
 
 
 def seeded(seed):

@@ -1,4 +1,4 @@
-"""Recordings of the toy: what is in the file, what is dropped, what ends them."""
+"""Recordings of the toy: contents, dropped samples, and the end of a recording."""
 
 import threading
 import time

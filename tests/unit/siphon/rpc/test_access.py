@@ -1,4 +1,4 @@
-"""Access to a server: other users, silent calls, unfinished handshakes, token files, and writes beside the profile."""
+"""Access to a server: other users, slow and incomplete connections, token files, and profile paths."""
 
 import logging
 import os
@@ -39,7 +39,7 @@ def toys():
 
 
 def echo(_):
-    """Make another service."""
+    """Create another service."""
     twice = grpc.unary_unary_rpc_method_handler(lambda request, _: request * 2)
     return [grpc.method_handlers_generic_handler("other.Service", {"Twice": twice})]
 
@@ -106,7 +106,7 @@ def test_another_user_is_refused_without_the_token(toys):
 
 
 def silent(channel, method, *, metadata=()):
-    """Begin a call that sends nothing."""
+    """Start a call that sends no message."""
     return channel.stream_stream(method)(iter(queue.SimpleQueue().get, None), metadata=metadata)
 
 

@@ -1,4 +1,4 @@
-"""Addresses: which there are, and which of them only this machine can reach."""
+"""Kinds of addresses, and which of them are local."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The remote session keeps the contract of sessions, however it reaches its server and gets its pictures."""
+"""The remote session passes the contract suite, for each kind of address and frame transfer."""
 
 import os
 import signal
@@ -75,7 +75,7 @@ class TestRemoteSession(SessionContract):
 
 
 class TestThroughTwoServers(SessionContract):
-    """A remote session is a session like any other, so it can be served again."""
+    """A server can serve a remote session."""
 
     @pytest.fixture
     def session(self, remote, tmp_path):
@@ -256,7 +256,7 @@ def test_control_lapses_when_its_holder_is_still(toys, tmp_path):
 
 
 class SlowSession(FakeSession):
-    """Reads only when it is told to."""
+    """Reader that reads on request."""
 
     def __init__(self):
         super().__init__()

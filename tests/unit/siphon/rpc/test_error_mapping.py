@@ -1,4 +1,4 @@
-"""Errors over the wire: every one has a status, and is raised again as it was."""
+"""Conversion of errors to gRPC statuses and back."""
 
 import inspect
 from pathlib import Path
@@ -74,7 +74,7 @@ def test_all_error_classes_are_listed():
 
 @pytest.mark.parametrize("kind", classes_by_name().values(), ids=classes_by_name())
 def test_every_error_has_the_status_of_a_family(kind):
-    """A new family of errors has to be entered into the table; the two root classes are not families."""
+    """Every family of errors is in the table; the two base classes are not families."""
     status = status_of(make(kind))
     assert status not in (grpc.StatusCode.OK, grpc.StatusCode.CANCELLED)
     if kind not in (SoulslabError, SiphonError):

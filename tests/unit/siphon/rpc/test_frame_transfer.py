@@ -1,4 +1,4 @@
-"""Frames through memory that client and server share: found for certain, refused otherwise, nothing left behind."""
+"""Frames through memory shared by client and server: detection, refusal, and cleanup."""
 
 import fcntl
 import gc
@@ -88,13 +88,13 @@ def test_memory_of_others_is_not_accessed(receiver, change):
 
 
 def lure(fd, offer, nonce=b"n" * 16):
-    """Return what a server makes of a descriptor that begins with the right number."""
+    """Return the server's result for a descriptor that starts with the right number."""
     os.pwrite(fd, nonce + b"s" * 16, 0)
     return FrameSender("raw", 90, msgspec.structs.replace(offer, fd=fd, nonce=nonce, size=os.fstat(fd).st_size))
 
 
 def test_files_and_unsealed_memory_are_not_touched(receiver, tmp_path):
-    """A server must not be led to write into files, nor be killed by memory that gets shorter under it."""
+    """A client must not make the server write to files, or crash it by truncating shared memory."""
     with (tmp_path / f"memfd:{NAME}").open("wb+") as file:
         file.truncate(SIZE)
         assert lure(file.fileno(), receiver.offer).proof == b""

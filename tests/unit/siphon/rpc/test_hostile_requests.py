@@ -1,4 +1,4 @@
-"""Requests that are well-formed and hostile: extreme numbers, zero characters, metadata that is not UTF-8."""
+"""Malicious but well-formed requests: extreme numbers, null characters, metadata that is not UTF-8."""
 
 import socket
 import struct
@@ -35,7 +35,7 @@ def server(toys):
 
 @pytest.fixture
 def stream(server):
-    """Return what sends one request of an attached client and gives the answer."""
+    """Return a function that sends one request of an attached client and returns the answer."""
     with make_endpoint(server.address, TOKEN, None).open_channel() as channel:
         welcomes, answers = make_decoder(m.Welcome), make_decoder(m.Answer)
 
@@ -103,7 +103,7 @@ def test_metadata_that_is_not_utf8_is_refused(server, caplog, name, value):
 
 
 def _call_raw(port, headers, body):
-    """Call ``Info`` over HTTP/2 without a client library, which would check the headers; return the reply."""
+    """Call ``Info`` over HTTP/2 without a client library, which would validate the headers."""
     fixed = [
         (b":method", b"POST"),
         (b":scheme", b"http"),

@@ -1,4 +1,4 @@
-"""The server: where it listens, whom it lets in, when it opens and closes games, and what a unary call may do."""
+"""The server: addresses, access, opening and closing of games, and unary calls."""
 
 import socket
 import stat
@@ -55,7 +55,7 @@ def metadata(token=TOKEN, client=""):
 
 
 def ask(channel, request, kind, **keys):
-    """Send a unary call without our client, only with the messages."""
+    """Send a unary call without soulslab's client."""
     call = channel.unary_unary(f"/{m.SERVICE}/{type(request).__name__}")
     try:
         return make_decoder(kind).decode(call(encode(request), timeout=30.0, metadata=metadata(**keys)))

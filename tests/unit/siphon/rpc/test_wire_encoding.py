@@ -1,4 +1,4 @@
-"""Values over the wire: they come as they went, and nothing malformed gets through."""
+"""Encoding and decoding of values in messages."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Conditions against their plain meaning."""
+"""Conditions compared with a plain implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pointer paths in made-up memory."""
+"""Pointer paths in synthetic memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAP = 0x7F0000000000
 
 
 def world(heap=HEAP, program=PROGRAM):
-    """A static pointer at +0x20 to an object whose +0x10 points to one with the value at +0x8; all moved as asked."""
+    """A static pointer at +0x20, an object with a pointer at +0x10, and the value at +0x8; all can be moved."""
     memory = FakeMemory()
     static = memory.map(program, bytearray(0x1000))
     objects = memory.map(heap, bytearray(0x20000))

@@ -1,4 +1,4 @@
-"""Searches that are led line by line, over made-up memory."""
+"""Searches by typed lines in synthetic memory."""
 
 from __future__ import annotations
 

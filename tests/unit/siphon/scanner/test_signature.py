@@ -1,4 +1,4 @@
-"""Instructions that refer to a place, decoded and identified by patterns."""
+"""Instructions that refer to an address: decoding, and identification by patterns."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ INSTRUCTIONS = {
 
 
 def program(*parts, place=PLACE):
-    """Put code at `CODE`, with 0x100 bytes of nothing before, and return memory and image."""
+    """Place code at `CODE` after 0x100 zero bytes, and return memory and image."""
     code = bytearray(b"\x90" * 0x100)
     starts = []
     for part in parts:

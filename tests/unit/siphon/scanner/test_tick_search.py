@@ -53,7 +53,7 @@ def test_a_tick_counter_is_found_with_its_exact_period(hz):
 @pytest.mark.parametrize(("value_type", "bits"), [("u16", 16), ("u8", 8)])
 def test_a_short_counter_is_found_although_it_starts_again_at_0(value_type, bits):
     def word(ms, n_steps):
-        """Return a word with a number that follows no tick in its low bits, and the counter above them."""
+        """Return a word whose low bits are unrelated to ticks and whose high bits count them."""
         count = int(ms // 20 + 2**bits - 30) % 2**bits
         value = count << bits | n_steps * 7 % 2**bits
         return value - 2**32 if value >= 2**31 else value

@@ -1,4 +1,4 @@
-"""Value scans over made-up memory."""
+"""Value scans in synthetic memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def addresses(scan):
 
 
 class HolesMemory(FakeMemory):
-    """Memory that lists pages which cannot be read, as a process does that gave them back."""
+    """Memory whose region list contains unmapped pages, as in a process that has just freed them."""
 
     def __init__(self):
         super().__init__()
@@ -39,7 +39,7 @@ class HolesMemory(FakeMemory):
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    """Make a few pages sufficient for the test."""
+    """Reduce the limits so that few pages suffice for the test."""
     monkeypatch.setattr(reading, "CHUNK_BYTES", 2 * PAGE)
     monkeypatch.setattr("soulslab.siphon.scanner.value_scan.CHUNK_BYTES", 2 * PAGE)
     monkeypatch.setattr("soulslab.siphon.scanner.searches.CHUNK_BYTES", 2 * PAGE)

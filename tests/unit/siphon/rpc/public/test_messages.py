@@ -1,4 +1,4 @@
-"""The messages: from the .proto beside them, and the same as those of pysiphon."""
+"""The messages equal the .proto file and those of pysiphon."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ SCRIPT = Path(__file__).parents[5] / "scripts" / "public_protocol.py"
 
 
 def description_of(module):
-    """Return what a module's messages are: their fields and calls, without their order in the file."""
+    """Return the fields and calls of a module's messages, independent of their order."""
     file = FileDescriptorProto()
     module.DESCRIPTOR.CopyToProto(file)
     fields = {

@@ -1,4 +1,4 @@
-"""Which clients are still there."""
+"""Detection of disconnected clients."""
 
 import socket
 

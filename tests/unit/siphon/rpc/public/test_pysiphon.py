@@ -1,4 +1,4 @@
-"""pysiphon 1.2.0 and its command line, unchanged, against the service on the toy."""
+"""pysiphon 1.2.0 and its command line, unmodified, with the service on the toy."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The public service over the wire, on the toy: each call, its failures, and what clients leave behind."""
+"""The public service with a client on the toy: each call, its failures, and cleanup after clients."""
 
 import sys
 import threading
@@ -639,7 +639,7 @@ def test_invalid_bytes_are_refused_and_the_connection_continues(ready):
 
 @pytest.mark.parametrize(("file", "name"), [("/games/TOY", "Toy"), ("/usr/bin/python3", "toy"), ("/games/toy", "x.sh")])
 def test_the_process_of_a_served_session_is_used(server, client, file, name):
-    """By the name of its program, or by that of its profile: a game may be run by another program."""
+    """A program is accepted by its file name or by the name of its profile."""
 
     class Served:
         info = SimpleNamespace(pid=77, executable=file, is_read_only=False)
