@@ -18,7 +18,7 @@ from soulslab.learn.players import load_player, start_from
 from soulslab.learn.rainbow.settings import QLearningSettings, RainbowRunSettings, RainbowSettings
 from soulslab.learn.settings import EnvSettings
 from soulslab.learn.train import train
-from soulslab.play.policy_actions import act_of
+from soulslab.play.policy_actions import policy_actions
 from support.policies import SMALL, actor_critic, q_policy
 
 OTHER_NAMES = ("someone_else", *FEATURE_NAMES[1:])
@@ -51,7 +51,7 @@ def test_an_evaluation_of_another_observation_of_equal_size_is_refused():
 
 def test_it_is_refused_in_a_single_environment_too(tmp_path):
     with gymnasium.make(ARENA_ID) as env, pytest.raises(IncompatibleCheckpointError, match=DIFFERENCE):
-        act_of(arena_policy(OTHER_NAMES), env)
+        policy_actions(arena_policy(OTHER_NAMES), env)
     with (
         FightRecorder(tmp_path / "shown", ARENA_ID, {}, "policy") as recorder,
         pytest.raises(IncompatibleCheckpointError, match=DIFFERENCE),
