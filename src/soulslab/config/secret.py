@@ -18,7 +18,7 @@ class Secret:
     """A text that is printed as ``***`` and cannot be serialised.
 
     Args:
-        text: The text; "" means that there is no secret, and only this value is false.
+        text: The text; "" means no secret; only then is the object false.
 
     Raises:
         ConfigError: The secret is pickled.

@@ -20,7 +20,7 @@ GAMES = Path(__file__).parent
 
 Text = Annotated[str, Meta(min_length=1)]
 Id = Annotated[int, Meta(ge=-1, le=2**32 - 1)]
-"""Number that identifies an object in a game; -1 means that there is no object."""
+"""Number that identifies an object in a game; -1 means no object."""
 
 
 class FactFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

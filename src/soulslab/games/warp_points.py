@@ -13,7 +13,7 @@ class WarpPoints(FactFile, frozen=True, kw_only=True):
     """The file ``warp_points.toml`` of a game.
 
     Attributes:
-        points: Ids by name. The ids are those that the game stores as the last rest point; they are not event flags.
+        points: Ids by name. The game stores these ids as the last rest point; they are not event flags.
     """
 
     points: Annotated[dict[str, Id], Meta(min_length=1)]

@@ -131,7 +131,7 @@ class RealGame:
 
 
 class RealGameOpener:
-    """Finds or starts real games (`soulslab.siphon.local.GameOpener`), each start on a private display of its own."""
+    """Finds or starts real games (`soulslab.siphon.local.GameOpener`), each start on a new private display."""
 
     def __init__(self) -> None:
         self._display: PrivateDisplay | None = None

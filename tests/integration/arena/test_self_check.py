@@ -113,6 +113,6 @@ def test_the_command_attaches_reads_and_tells(window, mask, tmp_path, capsys):
     window.clock.pause()
     said = capsys.readouterr()
     assert code == 0, said
-    assert "all that is needed is ok" in said.out
+    assert "all needed attributes are ok" in said.out
     verdicts = {row["attribute"]: row["verdict"] for row in json.loads(file.read_text())}
     assert verdicts["player.hp"] == "ok"

@@ -1,4 +1,4 @@
-"""Fixtures of the siphon tests: a program to read, a display with a program that paints on it, Wine's Windows."""
+"""Fixtures of the siphon tests: a program to read, a display with a painting program, and Wine."""
 
 import os
 import subprocess
@@ -57,7 +57,7 @@ def shared_painter(display: PrivateDisplay) -> Iterator[Painter]:
 
 @pytest.fixture
 def painter(shared_painter: Painter) -> Iterator[Painter]:
-    """A painter without windows, and none left over."""
+    """A painter, without windows before and after."""
     yield shared_painter
     shared_painter.close_all()
 
@@ -78,7 +78,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="session")
 def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WindowsInstallation]:
-    """A Windows of Wine, which all workers of a run share."""
+    """A Wine prefix, shared by all workers of a run."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent  # the one of the run
@@ -89,5 +89,5 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WindowsInstall
 
 @pytest.fixture(scope="session")
 def souls(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], SoulsProgram]:
-    """Compiles the Windows program that is a game as far as the bridge can tell, once."""
+    """Compile the Windows program that stands in for a game, once."""
     return cache(lambda name: build(PROFILES[name], tmp_path_factory.mktemp("souls") / name))

@@ -60,7 +60,7 @@ def test_every_pixel_is_right(painter, open_on):
     assert capture.backend == open_on.plain
 
 
-def test_grey_and_small_are_what_opencv_makes_of_the_rgb_picture(painter, open_on):
+def test_grey_and_small_frames_equal_the_conversion_by_opencv(painter, open_on):
     window = painter.open(13, 7, 200, 100)
     painter.paint(window, 1)
     capture = open_on(window)
@@ -95,7 +95,7 @@ def test_it_is_followed_when_it_moves_and_changes_its_size(painter, open_on):
         assert_shows(capture, width, height, seed)
 
 
-def test_what_covers_it_is_not_seen(painter, open_on):
+def test_covering_windows_are_not_captured(painter, open_on):
     window = painter.open(10, 10, 100, 80)
     painter.paint(window, 1)
     capture = open_on(window)
@@ -126,7 +126,7 @@ def test_one_that_was_covered_before_we_came_is_drawn_first(painter, open_on):
     assert_shows(open_on(window), 100, 80, 1)
 
 
-def test_what_was_never_drawn_is_no_picture(painter, open_on, monkeypatch):
+def test_a_window_that_was_never_drawn_has_no_frame(painter, open_on, monkeypatch):
     monkeypatch.setattr(composite_module, "REPAINT_DEADLINE_S", 0.05)
     window = painter.open(10, 10, 100, 80)
     painter.paint(window, 1)
@@ -141,7 +141,7 @@ def test_what_was_never_drawn_is_no_picture(painter, open_on, monkeypatch):
     assert_shows(capture, 100, 80, 3)
 
 
-def test_what_reaches_off_the_screen_is_seen(painter, open_on):
+def test_parts_outside_the_screen_are_captured(painter, open_on):
     window = painter.open(10, 10, 100, 80)
     painter.paint(window, 1)
     capture = open_on(window)
@@ -215,8 +215,8 @@ def test_all_that_was_sent_before_is_drawn(painter, open_on, n, monkeypatch):
         assert (frame == [rgb >> 16, rgb >> 8 & 0xFF, rgb & 0xFF]).all()
 
 
-def test_a_server_that_is_interrupted_has_drawn_all_too(painter, open_on, display):
-    """On a busy machine the next request may come while the server is still at the last one."""
+def test_an_interrupted_server_has_drawn_all_requests(painter, open_on, display):
+    """On a busy machine the next request may arrive while the server still handles the last one."""
     window = painter.open(0, 0, 400, 300)
     capture = open_on(window)
     is_done = threading.Event()
@@ -317,14 +317,14 @@ def test_several_threads_take_pictures_of_one_window(painter, open_on):
     assert not wrong
 
 
-def test_a_file_that_is_no_framebuffer_is_refused(tmp_path):
+def test_a_file_that_is_not_a_framebuffer_is_refused(tmp_path):
     file = tmp_path / "file"
     file.write_bytes(bytes(1000))
     with pytest.raises(DisplayError, match="is not an XWD file"):
         Framebuffer(file)
 
 
-def test_fifty_captures_leave_nothing_behind(painter, x, display):
+def test_fifty_captures_leave_no_resources(painter, x, display):
     window = painter.open(10, 10, 100, 80)
     painter.paint(window, 1)
     painter.open(50, 50, 100, 80)

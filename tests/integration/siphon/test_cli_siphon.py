@@ -1,4 +1,4 @@
-"""``soulslab siphon`` on Chocolate Doom, as a user types it."""
+"""The commands of ``soulslab siphon`` on Chocolate Doom."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ save bullets range=0..400
 
 @pytest.fixture
 def soulslab(capfd, monkeypatch):
-    """Return a function that runs a command with lines as its input, and returns what it prints."""
+    """Return a function that runs a command with input lines and returns its output."""
 
     def run(*arguments, lines="", code=0):
         monkeypatch.setattr("sys.stdin", io.StringIO(lines))
@@ -63,7 +63,7 @@ def soulslab(capfd, monkeypatch):
 
 @contextmanager
 def serving(*arguments):
-    """Run a server; yields what it says at the start, and checks that it ends cleanly."""
+    """Run a server; yield its first output, and check its clean exit."""
     process = subprocess.Popen(
         [SOULSLAB, "siphon", "serve", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -94,7 +94,7 @@ def doom():
             game.kill()
 
 
-def test_a_game_is_looked_at_and_changed(soulslab, doom):
+def test_a_game_is_read_and_written(soulslab, doom):
     at = ("--pid", doom.pid)
     said = soulslab("attach", "doom", *at)
     assert str(doom.pid) in said
@@ -117,7 +117,7 @@ def test_a_picture_shows_the_game(soulslab, doom, tmp_path):
     assert "end it in .png" in soulslab("capture", "doom", tmp_path / "shot.what", "--pid", doom.pid, code=2)
 
 
-def test_a_recording_holds_what_was_asked_for(soulslab, doom, tmp_path):
+def test_a_recording_contains_the_requested_parts(soulslab, doom, tmp_path):
     file = tmp_path / "doom.h5"
     flags = ("--pid", doom.pid, "--seconds", "1", "--rate-hz", "20", "--attribute", "health")
     said = soulslab("record", "doom", file, *flags, "--frames", "none")

@@ -1,4 +1,4 @@
-"""Loops that never sleep: each step makes exactly one tick, also when keys change in each step."""
+"""Loops without sleep: each step is exactly one tick, also if keys change in each step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def loop_program(tmp_path_factory):
 
 @pytest.fixture
 def start(loop_program, tmp_path):
-    """Starts a loop in the middle of a tick; returns its session and a function that reads its report."""
+    """Start a loop in the middle of a tick; return its session and a function that reads its report."""
     sessions = []
 
     def start(loop):
@@ -62,7 +62,7 @@ def test_no_tick_is_lost_when_keys_change_in_each_step(start, loop):
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_paused_loop_stands(start, loop):
+def test_a_paused_loop_makes_no_progress(start, loop):
     session, report = start(loop)
     session.clock.pause()
     before = report()

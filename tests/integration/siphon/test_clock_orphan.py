@@ -40,7 +40,7 @@ class Orphan(ClockProgram):
         self.process.wait()
 
     def has_noticed(self):
-        """Whether the program has acted on the death; asks without becoming its controller."""
+        """Whether the program has reacted to the death, without becoming its controller."""
         native, address = native_library(), ctypes.c_void_p()
         fd = open_page_of(self.pid)
         assert native.map(fd, ctypes.byref(address)) == 0
@@ -113,7 +113,7 @@ def test_paused(clock_program, tmp_path, way):
         assert orphan.n_backwards == 0
 
 
-def test_a_controller_that_lets_go_is_no_dead_one(clock_program, tmp_path):
+def test_a_released_controller_does_not_count_as_dead(clock_program, tmp_path):
     with controlled(clock_program, tmp_path, "nanosleep", "run", 0) as orphan:
         first = orphan.n_waits
         orphan.lose_controller()

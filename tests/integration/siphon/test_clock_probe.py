@@ -1,4 +1,4 @@
-"""Programs that wait for time without libc are found, by the call that they wait in."""
+"""Detection of programs that wait for time without libc, by their system call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def clock_bypass(tmp_path_factory):
 
 @pytest.fixture
 def hold(clock_bypass, tmp_path):
-    """Starts the program, stops its time, and returns it with the page."""
+    """Start the program, pause its time, and return it with the page."""
     undo = []
 
     def hold(source):
@@ -56,7 +56,7 @@ def test_a_wait_without_libc_is_found_by_name(hold, source):
     assert (found[0].tid, found[0].name) == (program.pid, "clock_bypass")
 
 
-def test_nothing_is_found_in_a_game_that_is_held(hold):
+def test_no_tick_is_found_in_a_paused_game(hold):
     program, page = hold("usleep")
     wait_for(lambda: find_unheld_threads(page, program.pid) == ())
     before = program.n_waits

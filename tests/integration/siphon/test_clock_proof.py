@@ -1,4 +1,4 @@
-"""A session says ``lockstep`` only of programs that stand while time does: one program for each source of time."""
+"""A session has a lockstep clock only if the program can be paused; one program for each time source."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def start(compiled, tmp_path):
 
 
 @pytest.mark.parametrize("source", UNHELD)
-def test_a_program_that_cannot_be_held_is_not_called_lockstep(start, source, caplog):
+def test_a_program_that_cannot_be_paused_gets_no_lockstep_clock(start, source, caplog):
     info = start("clock_bypass", source).info
     assert info.clock_grade == "realtime"
     assert UNHELD[source] in info.clock_reason
@@ -60,6 +60,6 @@ def test_lockstep_that_was_asked_for_is_refused(start):
 
 
 @pytest.mark.parametrize("source", ["usleep"])
-def test_a_program_that_stands_is_called_lockstep(start, source):
+def test_a_program_that_can_be_paused_gets_a_lockstep_clock(start, source):
     info = start("clock_bypass", source).info
     assert (info.clock_grade, info.clock_reason) == ("lockstep", "")

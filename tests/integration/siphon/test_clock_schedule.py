@@ -28,7 +28,7 @@ ACTIONS = st.one_of(
 
 
 @pytest.mark.parametrize("way", ["nanosleep", "poll", "cond_timedwait", "spin_for_events"])
-def test_time_never_goes_back(clock_program, tmp_path, way):
+def test_time_never_decreases(clock_program, tmp_path, way):
     page = LockstepPage.create()
     with running_clock_program(clock_program, tmp_path, way, 3, page.environment(), n_watchers=2) as program:
         clocks = [LockstepClock(page, program.pid, ClockFacts(tick_hz=100.0))]

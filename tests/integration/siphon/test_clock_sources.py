@@ -1,4 +1,4 @@
-"""Programs that are paced by one source of time each: every source is virtual, exact and stops with the clock."""
+"""Programs with one time source each: every source is virtual, exact, and stops with the clock."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def clock_sources(tmp_path_factory):
 
 @pytest.fixture
 def start(clock_sources, tmp_path):
-    """Starts the program and returns it with its clock, held in the middle of a period."""
+    """Start the program and return it with its clock, paused in the middle of a period."""
     undo = []
 
     def start(source, *, n_busy=0, tick_hz=1 / PERIOD_S, servers=(), **environment):
@@ -83,7 +83,7 @@ def test_it_is_exact_where_the_display_server_is_unknown(start, source):
 
 
 @pytest.mark.parametrize("source", TIMERS + WAITS + SYSTEM_CALLS)
-def test_it_stands_while_the_same_program_runs_in_real_time(start, clock_sources, tmp_path, source):
+def test_the_program_is_paused_while_an_equal_one_runs_in_real_time(start, clock_sources, tmp_path, source):
     program, clock = start(source)
     before = program.n_waits
     folder = tmp_path / "free"
@@ -107,11 +107,11 @@ def test_periods_that_pass_at_once_are_counted_as_the_kernel_does(start, source)
 
 
 @pytest.mark.parametrize("source", ["thrd_sleep", "setitimer"])
-def test_a_thousand_threads_are_held(start, source):
+def test_a_thousand_threads_are_paused(start, source):
     program, clock = start(source, N_SLEEPERS="1000")
     assert counts_of_steps(program, clock, 10) == list(range(1, 11))
 
 
-def test_more_threads_than_can_be_held_are_refused(start):
+def test_too_many_threads_are_refused(start):
     with pytest.raises(ClockUnavailableError, match="more than 4096 threads"):
         start("thrd_sleep", N_SLEEPERS="4200")

@@ -1,4 +1,4 @@
-"""The order in which the threads of a game go on whose waits end in the same step."""
+"""Order in which threads continue whose waits end in the same step."""
 
 from __future__ import annotations
 

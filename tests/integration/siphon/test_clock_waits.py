@@ -1,4 +1,4 @@
-"""The clock library in a program that waits for time in every way there is."""
+"""The clock library in a program that uses every kind of timed wait."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_time_can_flow_to_the_limit(start, way):
     ("way", "event"),
     [("poll", b"x"), ("select", b"x"), ("epoll_wait", b"x"), ("cond_timedwait", b"x"), ("sem_timedwait", b"p")],
 )
-def test_what_happens_while_time_stands_happens_at_that_moment(start, way, event):
+def test_events_during_a_pause_have_the_paused_time(start, way, event):
     program, clock = start(way)
     clock.pause()
     first = program.n_waits
@@ -392,7 +392,7 @@ def test_a_controller_that_dies_in_the_middle_of_a_change_leaves_no_trap(start):
     assert program.n_backwards == 0
 
 
-def test_a_process_that_waits_for_a_child_stands_no_earlier_than_the_child():
+def test_a_process_waiting_for_a_child_stops_after_the_child():
     # The child has not the library, as one that has not loaded it yet.
     shell = 'LD_PRELOAD= sh -c "echo busy; while :; do :; done"; sleep 1000'
     own = LockstepPage.create()
@@ -412,7 +412,7 @@ def test_a_process_that_waits_for_a_child_stands_no_earlier_than_the_child():
             os.killpg(game.pid, signal.SIGKILL)
 
 
-def test_closing_lets_the_game_run(start):
+def test_close_resumes_the_game(start):
     program, clock = start("nanosleep")
     clock.pause()
     first = program.n_waits
@@ -441,7 +441,7 @@ def test_a_process_that_has_ended_is_reported():
             attach_lockstep(process.pid)
 
 
-def test_what_makes_no_sense_is_refused(start):
+def test_invalid_arguments_are_refused(start):
     _, clock = start("nanosleep")
     for speed in (0.0, -1.0, float("nan"), 1e9):
         with pytest.raises(ConfigError, match="speed"):
@@ -464,7 +464,7 @@ def test_the_library_loads_from_a_folder_with_a_space(monkeypatch, tmp_path, clo
         clock.close()
 
 
-def test_nothing_is_left_behind(start, clock_program, tmp_path):
+def test_no_resources_remain(start, clock_program, tmp_path):
     def n_open():
         maps = Path("/proc/self/maps").read_text()
         return len(list(Path("/proc/self/fd").iterdir())), maps.count("soulslab-clock")

@@ -1,4 +1,4 @@
-"""Starts of games whose time is held from the first instruction on, and deterministic ones."""
+"""Starts with paused time from the first instruction, and deterministic starts."""
 
 import getpass
 import hashlib
@@ -42,7 +42,7 @@ def program(tmp_path_factory):
 
 @pytest.fixture
 def report_of(program, tmp_path):
-    """Starts the program in a session and returns its report: one text for each name, and the variables."""
+    """Start the program in a session and return its report: a text for each name, and the variables."""
 
     def start(*, script="", **options):
         report = tmp_path / "report"
@@ -92,7 +92,7 @@ def test_random_sources_do_not_repeat_each_other(report_of):
     assert len({report[name] for name in ("getrandom", "getentropy", "urandom", "random")}) == 4
 
 
-def test_a_start_that_is_not_deterministic_has_the_clocks_and_numbers_of_the_machine(report_of, monkeypatch):
+def test_a_nondeterministic_start_uses_the_clocks_and_random_numbers_of_the_machine(report_of, monkeypatch):
     monkeypatch.setenv("SOULSLAB_TEST", "inherited")
     first, variables = report_of()
     second, _ = report_of()
@@ -154,7 +154,7 @@ def test_a_restart_with_a_seed_is_deterministic(report_of, program, tmp_path):
     assert dict(line.split("=", 1) for line in lines) == expected
 
 
-def test_time_is_held_until_the_session_is_asked_for_some():
+def test_time_is_paused_until_the_first_step():
     with open_session(DOOM, SessionOptions(deterministic=True)) as game:
         before_s = game.clock.game_time_s
         assert game.clock.speed == 0
@@ -170,7 +170,7 @@ def test_time_is_held_until_the_session_is_asked_for_some():
         (msgspec.structs.replace(DOOM, clock=ClockFacts(grade="realtime")), {}),
     ],
 )
-def test_a_game_that_cannot_be_held_is_refused(profile, options):
+def test_a_game_that_cannot_be_paused_is_refused(profile, options):
     with pytest.raises(ConfigError, match=r"deterministic: needs a game that the session starts .* lockstep"):
         open_session(profile, SessionOptions(deterministic=True, **options))
 
@@ -189,7 +189,7 @@ def test_a_refused_seed_leaves_the_game_as_it_is():
 
 
 def play(seed, n_steps):
-    """Return the game time of the start, and what each step of an episode with random keys looks like."""
+    """Return the game time of the start, and the state after each step with random keys."""
     keys = np.random.default_rng(3)
     with open_session(DOOM, SessionOptions(deterministic=True, seed=seed)) as game:
         seen = [game.clock.game_time_s]

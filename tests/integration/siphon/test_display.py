@@ -1,4 +1,4 @@
-"""Private displays: a real Xvfb."""
+"""Private displays with a real Xvfb."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_it_ends_with_us_when_we_are_killed():
     wait_for(lambda: not is_running(int(pid)), "the end of Xvfb")
 
 
-def test_xvfb_that_is_not_installed_is_a_clear_error(monkeypatch):
+def test_missing_xvfb_is_an_error(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(DisplayError, match="apt-get install xvfb"):
         PrivateDisplay()
@@ -136,7 +136,7 @@ def test_a_server_that_was_killed_can_still_be_closed():
     assert not display.framebuffer.parent.exists()
 
 
-def test_ten_in_a_row_leave_nothing_behind():
+def test_ten_displays_leave_no_resources():
     PrivateDisplay((64, 64)).close()
     before = held()
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""The lockstep clock on Chocolate Doom: no tic lost or doubled, and the same game every time."""
+"""The lockstep clock on Chocolate Doom: exact tics, and equal games for equal seeds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FIRST_TIC = 80
 
 
 class Doom:
-    """A running game whose time is ours."""
+    """A running game with a lockstep clock."""
 
     def __init__(self, display: PrivateDisplay, undo: ExitStack) -> None:
         page = LockstepPage.create()
@@ -75,7 +75,7 @@ class Doom:
         return self.tic()
 
     def begin(self) -> None:
-        """Go to the middle of the tic that all tests start from."""
+        """Advance to the middle of the tic from which all tests start."""
         assert advance_to_tick_middle(self.tic_after, TIC_S)
         while self.values.read("level_time") < FIRST_TIC:
             self.clock.advance(TIC_S)

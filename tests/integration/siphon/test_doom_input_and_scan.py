@@ -33,7 +33,7 @@ FULL_HEALTH = 100
 
 
 class Doom:
-    """A running game: its memory, its values, its window."""
+    """A running game: memory, values, and window."""
 
     def __init__(self, display, undo):
         process = launch(DOOM.process, display=display.name, extra_environment=display.environment())
@@ -55,12 +55,12 @@ class Doom:
             return False
 
     def hurt(self, health):
-        """Set the health, which the player has and the thing that stands for the player in the world."""
+        """Set the health of the player and of its object in the world."""
         self.values.write({"health": health, "body_health": health})
 
     @contextmanager
     def standing(self):
-        """Stop the process, so that no monster changes what is looked for."""
+        """Stop the process, so that monsters do not change the values."""
         os.kill(self.memory.pid, signal.SIGSTOP)
         try:
             yield
@@ -81,7 +81,7 @@ def running_doom(display):
 
 
 def test_every_backend_moves_the_player_on_a_french_keyboard(display):
-    """Doom binds places of keys: the one named COMMA strafes also where it types a semicolon."""
+    """Doom binds physical keys: the key COMMA also strafes if it types a semicolon."""
     program = which("setxkbmap")
     assert program, "setxkbmap is not installed: apt-get install x11-xkb-utils"
     subprocess.run([program, "-display", display.name, "fr"], check=True, env=display.environment())

@@ -1,4 +1,4 @@
-"""The memory of chocolate-doom: an unmodified program."""
+"""The memory of Chocolate Doom, an unmodified program."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""A session with the real Doom keeps the contract of sessions: here, and through a server."""
+"""A session with the real Doom passes the contract suite, local and remote."""
 
 import pytest
 
@@ -31,13 +31,13 @@ GAME = ContractGame(
 
 
 class DoomKeeper:
-    """Keeps one Doom for many tests, as it takes a second to start; opens another one when a test has closed it."""
+    """Keeps one Doom for several tests, because a start takes a second; starts another one after a close."""
 
     def __init__(self):
         self._session = None
 
     def ready(self):
-        """Return a session whose game is in its level, as at the start of each test."""
+        """Return a session whose game is in its level, as at its start."""
         try:
             self._play_to_level()
         except SessionStateError:

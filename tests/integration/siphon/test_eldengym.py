@@ -1,4 +1,4 @@
-"""EldenGym 0.6.0 as it is on PyPI, unchanged, against our public server: it plays the built-in fight as Elden Ring.
+"""EldenGym 0.6.0 from PyPI, unmodified, plays the built-in fight as Elden Ring over the public server.
 
 The memory is laid out by the game's own profile as it is. EldenGym's sleeps are cut short, so that what is not there
 yet has to be waited for here.
@@ -36,7 +36,7 @@ SLEEP_S = 0.02
 
 @pytest.fixture(scope="module")
 def game():
-    """The window, laid out as Elden Ring."""
+    """The window with the memory layout of Elden Ring."""
     size = "x".join(map(str, SIZE_PX))
     options = SessionOptions(launch="always", options={"size": size}, screen_px=SIZE_PX, clock="realtime")
     with open_session(stand_in(PROFILE_PATH), options) as session:
@@ -69,7 +69,7 @@ def env(address, monkeypatch):
 
 
 def truth(game):
-    """Return what there is to know of a fight that goes on; nothing while there is none."""
+    """Return the facts of a running fight; empty without a fight."""
     binding = Binding(game.profile.duel, game.profile.attributes)
     try:
         seen = game.snapshot(tuple(binding.attributes.values()))
@@ -80,13 +80,13 @@ def truth(game):
 
 
 def step(env, *actions):
-    """Hold these actions for a step, and no others."""
+    """Hold only these actions for a step."""
     return env.step(np.array([name in actions for name in env.action_keys], np.int8))
 
 
 @pytest.fixture
 def fight(game, env):
-    """A fight that has begun, after a reset of EldenGym's own."""
+    """A running fight after a reset by EldenGym."""
     for seed in range(N_RESETS):
         env.reset(seed=seed)
         step(env, "attack")
@@ -125,7 +125,7 @@ def test_eldengym_sees_and_plays_the_built_in_fight(game, env):
 
 
 @pytest.mark.usefixtures("fight")
-def test_what_eldengym_writes_is_so_in_the_fight(game, env):
+def test_writes_of_eldengym_take_effect_in_the_fight(game, env):
     env.client.set_game_speed(0.0)
     env.client.set_player_hp(77)
     env.client.set_target_hp(88)  # by an injected library, with the server that EldenGym comes with
@@ -135,9 +135,9 @@ def test_what_eldengym_writes_is_so_in_the_fight(game, env):
 
 
 @pytest.mark.usefixtures("fight")
-def test_who_is_hit_loses_health_in_eldengym_s_eyes(game, env):
+def test_eldengym_reads_the_health_lost_by_hits(game, env):
     def is_boss_hit():
-        # Whoever attacks walks, and is thrown about; so the player is put back before the boss, looking at it.
+        # A player that attacks moves, also by hits; so it is moved back in front of the boss, facing it.
         x, height, y = game.read("boss.position")
         game.write({"player.position": np.array([x + 1.5, height, y]), "player.angle": np.pi / 2})
         before = step(env)[4]["boss_hp_normalized"]
@@ -150,7 +150,7 @@ def test_who_is_hit_loses_health_in_eldengym_s_eyes(game, env):
     wait_for(lambda: is_boss_hit() and step(env)[4]["player_hp_normalized"] < 1.0, "a hit on the player")
 
 
-def test_our_own_environment_of_its_names_plays_the_same_window():
+def test_the_compatible_environment_plays_the_same_window():
     env = ours.make("Margit-v0", stand_in=True, launch_seed=0, reward_function=ours.CustomReward(), step_ms=100)
     try:
         seen, info = env.reset(seed=0)

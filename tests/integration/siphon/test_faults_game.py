@@ -1,4 +1,4 @@
-"""What befalls a game while an environment steps it: it says what, at once or at its deadline, and comes back.
+"""Faults of a game during steps of an environment: error, deadline, and recovery.
 
 A game that is killed between two steps, and a level without its player, are in tests/integration/envs/test_doom.py.
 """
@@ -46,7 +46,7 @@ STALL_S = 1.5
 
 
 def test_killed_while_a_step_waits():
-    """The step computes for seconds; the kill comes in the middle of it."""
+    """The game computes for seconds during a step; the kill happens in the middle."""
     with doom(frame_skip=1000) as env:
         env.reset()
         session, pid = env.session, env.session.info.pid
@@ -70,7 +70,7 @@ def test_killed_while_a_step_waits():
 
 
 def test_stopped_in_the_middle_of_an_episode():
-    """A stopped game does not count as a game at rest: no step is reported."""
+    """A stopped game does not count as waiting: no step is reported."""
     with doom() as env:
         env._timing = LockstepTiming(TimingOptions(step_s=1 / 35, deadline_s=STALL_S))
         env.reset()
@@ -89,7 +89,7 @@ def test_stopped_in_the_middle_of_an_episode():
 
 @pytest.mark.parametrize("observation", ["state", "both"])
 def test_a_game_whose_window_is_closed(observation):
-    """Asked twice, Doom ends: it shows a page of text, and waits for a key, for ever."""
+    """After the second request Doom shows a page of text and waits for a key."""
     patient = msgspec.structs.replace(PROFILE, env={**PROFILE.env, "stall_s": 2.0})
     with doom(profile=patient, observation=observation) as env:
         env.reset()
@@ -108,7 +108,7 @@ def test_a_game_whose_window_is_closed(observation):
 
 
 @pytest.mark.parametrize("request_name", ["UnmapWindow", "DestroyWindow"])
-def test_a_window_that_is_gone_is_not_pictured(request_name):
+def test_a_closed_window_is_not_captured(request_name):
     with doom(observation="both") as env:
         env.reset()
         with window_of(env) as window, window.x.using("take the window away", window.id):
@@ -119,7 +119,7 @@ def test_a_window_that_is_gone_is_not_pictured(request_name):
         begins_anew(env, n_restarts=1)
 
 
-def test_a_window_that_is_gone_gets_no_keys():
+def test_a_closed_window_gets_no_keys():
     with doom() as env:
         env.reset()
         with window_of(env) as window, window.x.using("take the window away", window.id):
@@ -131,7 +131,7 @@ def test_a_window_that_is_gone_gets_no_keys():
 
 @pytest.mark.parametrize("observation", ["state", "both"])
 def test_the_display_is_killed(observation):
-    """The game ends with it, sooner or later; whichever is noticed first."""
+    """The game ends with the display; either can be noticed first."""
     with doom(observation=observation) as env:
         env.reset()
         pid = env.session._opener._display.pid
@@ -146,7 +146,7 @@ def test_the_display_is_killed(observation):
 
 @pytest.mark.parametrize("observation", ["state", "both"])
 def test_the_display_hangs(monkeypatch, observation):
-    """xcb would wait without limit for its reply, and so would a new connection."""
+    """Without a deadline xcb would wait forever for its reply, and so would a new connection."""
     monkeypatch.setattr(x11, "ANSWER_DEADLINE_S", 2.0)
     monkeypatch.setattr(display, "END_DEADLINE_S", 0.2)
     with doom(observation=observation) as env:
@@ -165,7 +165,7 @@ def test_the_display_hangs(monkeypatch, observation):
 
 
 def test_a_display_that_loses_its_socket_while_it_starts(monkeypatch):
-    """As it happens where another X server with that number ends at this moment."""
+    """Simulates another X server with that number that ends at this moment."""
     taken = []
     start = display._start
 
@@ -197,7 +197,7 @@ def test_a_value_that_cannot_be_is_named():
 
 
 def test_a_step_waits_for_the_next_level_where_it_may():
-    """Between two levels the player's body is taken away, until the next level is loaded, a few tics later."""
+    """Between two levels the object of the player does not exist until some tics later."""
     with doom(profile=with_patience(10_000)) as env:
         env.reset()
         pid = env.session.info.pid
@@ -238,7 +238,7 @@ def with_patience(retry_ticks):
 
 
 def leave_the_level(env):
-    """Go to the screen between two levels, and take the player's body away, as many games do."""
+    """Go to the screen between two levels, and remove the object of the player, as many games do."""
     env.session.write({"game_action": 6})  # the level's exit
     for _ in range(100):  # the picture melts away, with no tics meanwhile
         _, _, _, _, info = env.step(0)
@@ -251,7 +251,7 @@ def leave_the_level(env):
 
 
 def test_two_games_do_not_hear_each_other():
-    """Keys of one do not reach the other, and the end of one does not affect the other."""
+    """Keys of one game do not reach the other, and its end does not affect the other."""
     with doom() as one, doom() as other:
         start, _ = one.reset()
         other.reset()

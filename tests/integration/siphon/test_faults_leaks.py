@@ -1,4 +1,4 @@
-"""Nothing is left of a game after the game, its display or its player has ended in any way.
+"""No resources remain after any end of a game, its display or its player.
 
 Two hundred resets are counted in tests/integration/envs/test_doom.py.
 """
@@ -41,7 +41,7 @@ if sys.argv[1] == "forget":
 
 @pytest.fixture
 def temporary(tmp_path, monkeypatch):
-    """A folder for temporary files of this test, and of what it starts."""
+    """A folder for temporary files of this test and its processes."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     return tmp_path
@@ -76,8 +76,8 @@ FAULTS = {
 }
 
 
-def test_what_fails_and_is_brought_back_leaves_nothing_behind(temporary):
-    """Each fault, again and again: descriptors, threads, children, shared memory, temporary files."""
+def test_failures_and_restarts_leave_no_resources(temporary):
+    """Repeat each fault, and count descriptors, threads, children, shared memory, temporary files."""
     at_first = held()
     with doom(observation="both") as env:
         env.reset()
@@ -92,7 +92,7 @@ def test_what_fails_and_is_brought_back_leaves_nothing_behind(temporary):
 
 
 def inject_fault(env):
-    """Let everything happen once."""
+    """Run every fault once."""
     for fault, kind in FAULTS.items():
         fault(env)
         error = play_until_it_fails(env, action=1)
@@ -105,7 +105,7 @@ def without_ids(counts):
 
 
 def names(folder):
-    """Return the names of what lies there, without their random ends."""
+    """Return the names of the files in the folder, without random suffixes."""
     return sorted(path.name.rpartition("-")[0] for path in folder.iterdir())
 
 
@@ -113,8 +113,8 @@ def names(folder):
 
 
 @pytest.mark.parametrize("end", ["SIGKILL", "SIGTERM", "SIGHUP", "error", "forget"])
-def test_who_plays_ends_without_a_word(temporary, monkeypatch, end):
-    """The game and its display end too; what lies on the disk goes with the next start."""
+def test_a_killed_player_ends_its_game_and_display(temporary, monkeypatch, end):
+    """The game and its display end too; the next start removes the files."""
     with program("-c", PLAYER, end) as (player, facts):
         if end.startswith("SIG"):
             player.send_signal(signal.Signals[end])
@@ -130,7 +130,7 @@ def test_who_plays_ends_without_a_word(temporary, monkeypatch, end):
 
 
 def segments_of(pids):
-    """Return the System V segments that these processes made."""
+    """Return the System V segments created by these processes."""
     lines = Path("/proc/sysvipc/shm").read_text().splitlines()
     column = lines[0].split().index("cpid")
     return [line for line in lines[1:] if int(line.split()[column]) in pids]

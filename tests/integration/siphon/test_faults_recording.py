@@ -1,4 +1,4 @@
-"""A real Doom is recorded until the disk is full: the recording says so and stays readable, and the game goes on."""
+"""A recording of the real Doom on a full disk: error, readable file, and a game that continues."""
 
 import os
 import subprocess
@@ -47,7 +47,7 @@ print(json.dumps({"told": told, "lost_ticks": n_ticks.count(0), "after": after, 
 
 @contextmanager
 def small_disk(folder):
-    """Give a disk of a few megabytes, or a folder and what a file there may have, where we may not mount one."""
+    """Return a disk of a few megabytes, or without the right to mount a folder and a file size limit."""
     folder.mkdir()
     mount = [which("mount"), "-t", "tmpfs", "-o", f"size={MAX_BYTES}", "tmpfs", folder]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:

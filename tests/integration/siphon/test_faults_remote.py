@@ -1,4 +1,4 @@
-"""A real Doom on a server: the server is killed, its clients are, and two want the game at once."""
+"""A real Doom on a server: killed server, killed clients, and two clients."""
 
 import contextlib
 import os
@@ -44,7 +44,7 @@ sys.stdin.readline()
 
 @contextlib.contextmanager
 def server_of_doom(folder):
-    """Start ``soulslab siphon serve doom``; gives its process and its address."""
+    """Start ``soulslab siphon serve doom``; return its process and its address."""
     address, token_file = f"unix:{folder}/doom.sock", folder / "token"
     token_file.write_text(TOKEN)
     token_file.chmod(0o600)
@@ -89,8 +89,8 @@ def server(tmp_path_factory):
 # --- the server -------------------------------------------------------------------------------------------------
 
 
-def test_the_server_is_killed_and_comes_back_under_an_environment(tmp_path):
-    """Its game and its display go with it; a reset waits for the server that takes its place."""
+def test_an_environment_survives_a_restart_of_the_server(tmp_path):
+    """The game and the display end with the server; a reset waits for the next server."""
     is_over = threading.Event()
     with server_of_doom(tmp_path) as (process, address), doom(server=address, token=Secret(TOKEN)) as env:
         env.reset()
@@ -140,7 +140,7 @@ def test_the_game_of_a_server_is_killed(server):
 
 
 def test_a_client_is_killed_while_it_runs_forward(server):
-    """Its keys go up in the game, which another client sees: the player comes to rest."""
+    """Its keys are released, and another client observes that the player stops."""
     with program("-c", RUNNER, server, TOKEN) as (client, line), connect(server, token=TOKEN) as other:
         assert line["moved"] > 50
         with pytest.raises(ControlTakenError, match=f"process {line['pid']} controls the game"):

@@ -1,4 +1,4 @@
-"""Finding real processes; the target program under the names of games."""
+"""Finding of real processes, with a target program that has the names of games."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ from support.windows_program import BASE, SECTION_SIZE, SIZE, windows_program
 
 @pytest.fixture
 def unique(tmp_path: Path, program: Path) -> Path:
-    """The target under a name that no test of another worker uses, longer than the system keeps."""
+    """The target with a name that no other worker uses, longer than the kernel stores."""
     return Path(shutil.copy(program, tmp_path / f"a_game_of_{os.getpid()}_with_a_long_name"))
 
 
@@ -40,7 +40,7 @@ def test_finds_a_long_name(unique: Path):
             find_process(process(unique.name[:15]))
 
 
-def test_a_name_that_is_cut_alike_is_another(unique: Path):
+def test_names_with_an_equal_prefix_are_different(unique: Path):
     other = Path(shutil.copy(unique, unique.with_name(unique.name.replace("long", "short"))))
     with running([unique]), running([other]) as target:
         assert find_process(process(other.name)) == target.pid
@@ -55,7 +55,7 @@ def test_finds_a_windows_program_by_the_path_that_wine_gives_it(program: Path, n
             find_process(process(game.lower()[:-4]))
 
 
-def test_finds_what_runs_under_wines_loader(tmp_path: Path, program: Path):
+def test_programs_under_the_loader_of_wine_are_found(tmp_path: Path, program: Path):
     loader = Path(shutil.copy(program, tmp_path / "wine64-preloader"))
     game = f"{os.getpid()}eldenring.exe"
     with running([str(loader), "/usr/bin/wine64", f"C:\\{game}"]) as target:
@@ -89,7 +89,7 @@ def test_several_are_listed(unique: Path):
         assert find_process(process(unique.name), two.pid) == two.pid
 
 
-def test_one_that_ended_is_none(unique: Path):
+def test_an_exited_process_is_not_found(unique: Path):
     with running([unique]) as target:
         assert not has_ended(target.pid)
         target.exit()
@@ -105,7 +105,7 @@ def test_one_that_ended_is_none(unique: Path):
             refuse_anti_cheat(target.pid, process(unique.name))
 
 
-def test_a_name_that_is_nearly_right_is_suggested(unique: Path):
+def test_a_similar_name_is_suggested(unique: Path):
     with running([unique]):
         with pytest.raises(ProcessNotFoundError, match=r"process\.executable") as caught:
             find_process(process(unique.name[:-1]))

@@ -1,4 +1,4 @@
-"""Keys and mouse on a real X server, as a program with a window sees them."""
+"""Keys and mouse on a real X server, received by a program with a window."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCREEN_PX = (640, 480)
 
 
 class Rig:
-    """An input and the program that gets it."""
+    """An input and the program that receives it."""
 
     def __init__(self, listener, window, keys):
         self.listener = listener
@@ -92,7 +92,7 @@ class TestOnARealServer(InputContract):
         states = [event["state"] for event in rig.listener.drain() if event["kind"] != "move"]
         assert states == [0, 1, 5, 5 + 256, 4 + 256, 4, 0]  # Shift 1, Control 4, Button1 256; as before the event
 
-    def test_time_never_goes_back_and_a_key_typed_twice_is_no_repetition(self, rig):
+    def test_time_never_decreases_and_two_taps_are_not_a_repetition(self, rig):
         """SDL drops a release and a press of one key less than 2 ms apart."""
         rig.input.set_held(["D"])
         rig.input.type(["A", "A", "A"])
@@ -167,7 +167,7 @@ def test_xtest_does_not_type_into_other_windows(listener, display):
         assert not [event for event in other.drain() if event["kind"] != "move"]
 
 
-def test_a_game_that_is_alone_gets_the_focus_back(listener, display):
+def test_a_single_game_gets_the_focus_back(listener, display):
     with (
         listening(display.name, "400", "300", "100", "100") as other,
         opened(listener, display, "xtest", is_private=True) as rig,
@@ -178,8 +178,8 @@ def test_a_game_that_is_alone_gets_the_focus_back(listener, display):
         assert rig.new_events() == [("W", True), ("W", False), ("A", True)]
 
 
-def test_held_keys_are_repeated_unless_the_display_is_our_own():
-    """A repetition comes in wall time, which a game whose time we control would see at random."""
+def test_held_keys_are_repeated_except_on_private_displays():
+    """Key repetition happens in wall time, so a game with controlled time would receive it at random."""
     with PrivateDisplay((320, 240)) as display, listening(display.name) as listener:
         for is_private in (False, True):
             with opened(listener, display, "xtest", is_private=is_private) as rig, rig.window.x.using("look"):
@@ -192,8 +192,8 @@ def test_an_unknown_backend_is_reported(listener, display):
         pass
 
 
-def test_keycodes_are_those_of_the_places_on_every_layout():
-    """On a French keyboard the key named W types z; it is the place that counts."""
+def test_keycodes_are_equal_for_every_layout():
+    """On a French keyboard the key W types z; the physical key counts."""
     with PrivateDisplay((320, 240)) as display, listening(display.name) as listener:
         set_keyboard(display, "fr")
         for backend in BACKENDS:
@@ -205,7 +205,7 @@ def test_keycodes_are_those_of_the_places_on_every_layout():
 
 
 def test_a_table_of_keycodes_of_another_kind_is_followed():
-    """``xfree86`` numbers the keys behind the letters otherwise than Linux does."""
+    """``xfree86`` numbers the keys after the letters differently from Linux."""
     with PrivateDisplay((320, 240)) as display:
         set_keyboard(display, "-keycodes", "xfree86", "us")
         x = XConnection(display.name)

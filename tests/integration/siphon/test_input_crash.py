@@ -1,4 +1,4 @@
-"""However a program that holds keys ends, none stays down; on a display that outlives it."""
+"""Held keys are released after any end of the program, on a display that outlives the program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ W, SPACE, LEFT_BUTTON = 25, 65, -1
 
 @contextmanager
 def holding(listener, display, backend):
-    """Start a program that holds keys of the listener, which has a display that does not end with it."""
+    """Start a program that holds keys of the listener, whose display outlives it."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(listener.pid), backend],
         env={**os.environ, **display.environment()},
@@ -51,7 +51,7 @@ def holding(listener, display, backend):
 
 
 def guards_of(pid):
-    """Return the processes that watch over one."""
+    """Return the guard processes of a program."""
     guards = []
     for process in psutil.process_iter(["cmdline"]):
         command = process.info["cmdline"] or []

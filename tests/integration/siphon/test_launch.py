@@ -31,7 +31,7 @@ def shell(script, executable="sleep", **fields):
 
 
 def variables_of(pid):
-    """The environment of a process; it has none for a moment after it was started."""
+    """Return the environment of a process; it is empty shortly after the start."""
     path = Path(f"/proc/{pid}/environ")
     wait_for(path.read_bytes, "the environment")
     return dict(word.split("=", 1) for word in path.read_text().split("\0") if word)
@@ -64,7 +64,7 @@ def test_a_program_beside_this_python_needs_no_path(monkeypatch):
     assert find_program("no-such-game") == ""
 
 
-def test_a_program_is_started_in_a_group_and_an_empty_folder_of_its_own(started):
+def test_a_program_is_started_in_a_new_group_and_folder(started):
     game = started(SLEEPER)
     assert game.status() is None
     assert not game.has_ended
@@ -89,7 +89,7 @@ def test_a_program_is_started_in_a_group_and_an_empty_folder_of_its_own(started)
         ({"LD_PRELOAD": "own.so"}, {"LD_PRELOAD": "clock.so:own.so"}, {"LD_PRELOAD": "clock.so:own.so"}),
     ],
 )
-def test_the_environment_is_the_profiles_and_then_what_was_added(started, monkeypatch, own, extra, expected):
+def test_the_environment_is_that_of_the_profile_with_additions(started, monkeypatch, own, extra, expected):
     monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
     monkeypatch.delenv("LD_PRELOAD", raising=False)
     process = Process(executable="sleep", command=("sleep", "600"), environment=own, options={"skill": "4"})
@@ -104,7 +104,7 @@ def test_the_private_folder_has_a_name_also_where_the_profile_names_another(star
     assert variables_of(game.pid)["HOME"] == str(game.directory)
 
 
-def test_options_replace_those_of_the_profile(started):
+def test_options_override_those_of_the_profile(started):
     process = Process(executable="sleep", command=("sleep", "{time}", "{more}"), options={"time": "600", "more": "0"})
     game = started(process, options={"time": "500"})
     command = Path(f"/proc/{game.pid}/cmdline")
@@ -136,14 +136,14 @@ def test_unknown_options_are_errors_with_their_place():
         (Process(executable="game", command=("true",)), "printed nothing"),
     ],
 )
-def test_what_cannot_be_started_is_an_error_that_says_why(process, says):
+def test_a_failed_start_is_an_error_with_the_reason(process, says):
     before = held()
     with pytest.raises(LaunchError, match=says):
         launch(process)
     assert held() == before
 
 
-def test_a_name_that_never_comes_up_is_given_up_and_nothing_stays():
+def test_a_name_that_never_appears_times_out_and_leaves_no_state():
     before = held()
     with pytest.raises(LaunchError, match=r"process.executable"):
         launch(shell("echo waiting; sleep 600", executable="game"), deadline_s=0.2)
@@ -159,7 +159,7 @@ def test_the_game_is_found_behind_a_script(started):
     assert game.status() == 7
 
 
-def test_a_script_that_goes_on_without_the_game_has_no_status(started, monkeypatch):
+def test_the_status_is_unknown_if_a_script_outlives_the_game(started, monkeypatch):
     monkeypatch.setattr(launch_module, "GRACE_S", 0.05)
     game = started(shell("sleep 600; tail -f /dev/null"))
     os.kill(game.pid, signal.SIGKILL)
@@ -176,7 +176,7 @@ def test_a_game_that_cut_itself_loose_is_found_and_ended(started):
     assert alive(mark) == set()
 
 
-def test_what_does_not_end_by_itself_is_killed(started):
+def test_a_process_that_does_not_exit_is_killed(started):
     game = started(shell("trap '' TERM; echo ready; sleep 600 & while true; do wait; done"))
     wait_for(lambda: "ready" in game.output_tail(), "the trap")
     mark = mark_of(game.pid)
@@ -193,7 +193,7 @@ def test_a_stopped_game_is_killed_too(started):
     assert game.status() == -signal.SIGKILL
 
 
-def test_the_end_of_what_it_prints_is_kept(started):
+def test_the_end_of_the_output_is_kept(started):
     game = started(program("import time\nfor i in range(9999): print('line', i, flush=True)\ntime.sleep(600)"))
     wait_for(lambda: game.output_tail().endswith("line 9998"), "the last line")
     assert len(game.output_tail()) <= 2000
@@ -218,7 +218,7 @@ def test_a_game_ends_with_us_or_lives_on(ends_with_us):
         os.kill(pid, signal.SIGKILL)
 
 
-def test_fifty_starts_leave_nothing_behind():
+def test_fifty_starts_leave_no_resources():
     launch(SLEEPER).kill()
     before = held()
     for _ in range(50):

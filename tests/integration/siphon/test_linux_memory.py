@@ -54,7 +54,7 @@ def test_a_write_respects_the_page_protection(target: Target, memory: LinuxMemor
     assert memory.read(AREA + 4, 4) == bytes(4)
 
 
-def test_a_protected_page_is_no_zero(target: Target, memory: LinuxMemory):
+def test_a_protected_page_is_an_error_and_not_zero(target: Target, memory: LinuxMemory):
     world = int.from_bytes(memory.read(target.root, 8), "little")
     area = int.from_bytes(memory.read(world + 8, 8), "little")
     player = int.from_bytes(memory.read(area + 0x28, 8), "little")
@@ -111,7 +111,7 @@ def test_a_zombie_cannot_be_attached_to(target: Target):
 
 
 @pytest.mark.parametrize("pid", [-1, 0, 2**22 + 5, 2**40])
-def test_a_pid_that_is_none(pid: int):
+def test_an_invalid_pid_is_an_error(pid: int):
     with pytest.raises(ProcessNotFoundError):
         LinuxMemory(pid)
 

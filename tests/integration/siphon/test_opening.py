@@ -1,4 +1,4 @@
-"""Starting and finding the real Doom: what fits, and every way in which it does not."""
+"""Starting and finding the real Doom, and the errors."""
 
 import os
 import shutil
@@ -46,7 +46,7 @@ def process(**changes):
 
 
 def check_fails(kind, match, profile=DOOM, **options):
-    """Check the error, and that nothing is left of the attempt."""
+    """Check the error, and that no resources remain."""
     before = held()
     with pytest.raises(kind, match=match):
         open_session(profile, SessionOptions(**options))
@@ -56,7 +56,7 @@ def check_fails(kind, match, profile=DOOM, **options):
 @pytest.mark.parametrize(
     ("option", "value"), [("launch", "perhaps"), ("clock", "sundial"), ("on_orphan", "weep"), ("input_backend", "pen")]
 )
-def test_options_that_are_none(option, value):
+def test_invalid_options_are_errors(option, value):
     check_fails(ConfigError, f"{option}.*'{value}'", **{option: value})
 
 
@@ -68,11 +68,11 @@ def test_no_game_to_be_found():
     check_fails(ProcessNotFoundError, "no-such-game", process(executable="no-such-game"), launch="never")
 
 
-def test_a_game_that_is_not_installed():
+def test_a_missing_program_is_an_error():
     check_fails(LaunchError, "no-such-game", process(executable="no-such-game", command=("no-such-game",)))
 
 
-def test_a_game_that_ends_at_once_says_why():
+def test_a_game_that_exits_immediately_is_an_error_with_the_reason():
     check_fails(SiphonError, "no-such-iwad", options={"iwad": "no-such-iwad"})
 
 
@@ -86,7 +86,7 @@ def test_a_version_that_the_profile_does_not_know():
         assert game.read("health") == 100
 
 
-def test_a_pattern_that_is_not_in_the_game():
+def test_a_pattern_without_a_match_is_an_error():
     wrong = msgspec.structs.replace(DOOM.bases["players"], pattern="DE AD BE EF ?? ?? ?? ?? CA FE BA BE 00")
     bases = {**DOOM.bases, "players": wrong}
     # Before the deadline: the code of the game is complete, so the pattern will never be there.
@@ -102,7 +102,7 @@ def test_a_window_that_does_not_come():
     check_fails(WaitTimeoutError, match, process(window_title="Quake"), deadline_s=2.0)
 
 
-def test_finding_what_others_have_started():
+def test_processes_started_by_others_are_found():
     with open_session(DOOM) as first:
         # By its pid, as tests that run beside this one have other Dooms.
         with open_session(DOOM, SessionOptions(pid=first.info.pid, is_read_only=True)) as onlooker:
@@ -123,7 +123,7 @@ def test_finding_what_others_have_started():
 
 
 def test_of_several_games_a_window_picks_one(tmp_path):
-    """Under a name that no other test uses."""
+    """The program with a name that no other test uses."""
     copy = Path(shutil.copy("/usr/games/chocolate-doom", tmp_path / f"doom_{os.getpid()}"))
     doom = process(executable=copy.name, command=(str(copy), *DOOM.process.command[1:]))
     found = SessionOptions(launch="never", clock="realtime")
@@ -163,7 +163,7 @@ def test_a_restart_puts_the_pointer_back():
 
 
 @pytest.mark.parametrize("is_named", [True, False])
-def test_a_game_may_be_started_on_a_display_that_is_there(monkeypatch, is_named):
+def test_a_game_can_be_started_on_an_existing_display(monkeypatch, is_named):
     with PrivateDisplay((640, 480)) as display:
         if not is_named:
             monkeypatch.setenv("DISPLAY", display.name)
@@ -186,7 +186,7 @@ def test_the_deadline_holds_for_the_start_too():
     check_fails(LaunchError, "no process 'no-such-game' came up within", slow, deadline_s=0.3)
 
 
-def test_options_of_a_game_that_runs_already_are_said_to_be_left_alone(caplog):
+def test_launch_options_of_a_running_game_are_ignored_with_a_warning(caplog):
     with open_session(DOOM) as first:
         options = SessionOptions(pid=first.info.pid, clock="realtime", options={"skill": "1"})
         with open_session(DOOM, options):
@@ -252,7 +252,7 @@ while True:
 
 
 def test_the_window_that_a_game_settles_for_is_the_one():
-    """SDL closes its first window as soon as it has found a renderer."""
+    """SDL closes its first window when it has selected a renderer."""
     python = Path(sys.executable).resolve()
     game = Process(
         executable=python.name,

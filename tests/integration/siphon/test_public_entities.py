@@ -1,4 +1,4 @@
-"""``method = "dll"`` end to end: pysiphon asks for the locked-on enemy of a real program, and nothing is injected."""
+"""``method = "dll"`` with pysiphon and a real program: the locked-on enemy, without an injection."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ method = "dll"
 
 @pytest.fixture
 def known(target: Target, memory: LinuxMemory) -> Profile:
-    """A profile of ours for the same program, as a user would write it: the base is a place in the program."""
+    """A soulslab profile for the same program, as a user would write it, with an offset as base."""
     image = read_image(memory, executable_of(target.pid))
     root = Base(offset=target.root - image.base, source="printed by the target")
     return msgspec.structs.replace(
@@ -81,7 +81,7 @@ def test_the_entity_of_a_known_profile_gives_the_value(target: Target, known: Pr
         assert client.get_attribute("NpcHp")["value"] == 7
 
 
-def test_it_is_found_again_where_the_list_has_moved_and_missed_where_it_is_gone(
+def test_an_entity_is_found_again_in_a_moved_list_and_missing_after_its_removal(
     target: Target, known: Profile, tmp_path: Path
 ) -> None:
     with served(tmp_path, target, known) as server, initialised(server, tmp_path) as client:

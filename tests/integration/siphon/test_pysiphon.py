@@ -1,4 +1,4 @@
-"""pysiphon 1.2.0 against our server, attached to the real Doom: memory, keys, mouse, pictures, recordings.
+"""pysiphon 1.2.0 with the server and the real Doom: memory, keys, mouse, frames, recordings.
 
 And to the built-in fight as Elden Ring: it reads all that the public profile of that game names.
 """
@@ -140,7 +140,7 @@ def test_it_is_the_process_that_the_server_serves(game, client):
     assert client.initialize_capture()["window_width"] == game.info.window_px[0]
 
 
-def test_attributes_are_those_of_the_game(game, client):
+def test_attributes_equal_those_of_the_game(game, client):
     assert client.get_attribute("HeroHp")["value"] == 100
     assert client.set_attribute("HeroHp", 55, "int")["success"]
     assert client.get_attribute("HeroHp")["value"] == 55
@@ -172,7 +172,7 @@ def test_keys_and_the_mouse_reach_the_game(client):
     assert client.move_mouse(30, 0, steps=3)["success"]
 
 
-def test_pictures_are_those_of_the_game(game, client, tmp_path):
+def test_frames_equal_those_of_the_game(game, client, tmp_path):
     frame = client.capture_frame(as_image=False)
     assert (frame["width"], frame["height"]) == game.info.window_px
     pixels = np.frombuffer(frame["pixels"], np.uint8).reshape(frame["height"], frame["width"], 4)
@@ -235,8 +235,8 @@ def test_a_client_that_is_killed_leaves_no_key_and_no_stream(server, service, cl
     wait_for(stands)
 
 
-def test_messages_that_are_none_do_the_game_no_harm(game, service, server, client, tmp_path):
-    """The 20,000 of tests/unit/siphon/rpc/public/test_malformed.py meet a toy; these few meet Doom."""
+def test_invalid_messages_do_not_affect_the_game(game, service, server, client, tmp_path):
+    """tests/unit/siphon/rpc/public/test_malformed.py sends 20,000 messages to a toy; these are sent to Doom."""
     n_answers = n_refused = 0
     with grpc.insecure_channel(server.address) as channel:
         for i, (call, data) in enumerate(malformed(500, seed=3)):
@@ -262,7 +262,7 @@ def test_messages_that_are_none_do_the_game_no_harm(game, service, server, clien
 
 
 def as_the_public_profile_has_it():
-    """Return the profile of Elden Ring with all places of the public one, which for once are all true."""
+    """Return the profile of Elden Ring with the addresses of the public one, valid in the stand-in."""
     own = mask_with_public_attributes(load_profile(PUBLIC_ELDEN_RING))
     with PUBLIC_ELDEN_RING.open("rb") as file:
         public = resolve_injected(from_public(tomllib.load(file), str(PUBLIC_ELDEN_RING)), own)
@@ -273,7 +273,7 @@ def as_the_public_profile_has_it():
 
 @pytest.fixture
 def elden_ring(tmp_path):
-    """The window, laid out so, and a server that has it."""
+    """The window with this memory layout, and its server."""
     profile, _ = as_the_public_profile_has_it()
     (tmp_path / "mask.toml").write_text(dump_settings(profile))
     options = SessionOptions(launch="always", options={"size": "320x180"}, screen_px=(320, 180))

@@ -1,4 +1,4 @@
-"""Recordings whose program is killed, whose disk is full, or that are never stopped."""
+"""Recordings after a kill, on a full disk, and without an end."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ def start(path, frames, commit_s, max_bytes=0, *more):
 
 
 def kill_after(path, frames, commit_s, n_samples):
-    """Record so many samples, then kill -9; return how many had been taken."""
+    """Record samples, then kill -9 the process; return the number of recorded samples."""
     with start(path, frames, commit_s) as program:
         try:
             assert program.stdout.readline() == "begun\n"
@@ -80,7 +80,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_game(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small disk")
-def test_a_disk_that_is_really_full(tmp_path):
+def test_a_full_disk(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = [which("mount"), "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]

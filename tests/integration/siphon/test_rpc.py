@@ -1,4 +1,4 @@
-"""Server and clients in separate processes: kill -9 on either side, TLS, and what is left when all is over."""
+"""Server and clients in separate processes: kill -9 of either, TLS, and cleanup."""
 
 import gc
 import os
@@ -136,7 +136,7 @@ def test_an_idle_client_does_not_block_reading_clients(toys, address):
 
 
 def test_a_client_that_hangs_loses_its_keys(toys, address, monkeypatch):
-    """As one whose machine is gone; how long that takes is for patient users, not for tests."""
+    """Client whose machine disappears; long timeouts are not tested."""
     monkeypatch.setattr(rpc_server, "KEEPALIVE_MS", 1000)
     monkeypatch.setattr(rpc_server, "KEEPALIVE_TIMEOUT_MS", 500)
     with (
@@ -149,8 +149,8 @@ def test_a_client_that_hangs_loses_its_keys(toys, address, monkeypatch):
         assert toys.toy.held == frozenset()
 
 
-def test_nothing_is_left_of_many_clients(toys, address):
-    """Descriptors, threads and shared memory are counted before and after."""
+def test_no_resources_remain_after_many_clients(toys, address):
+    """Resources are counted before and after: descriptors, threads, shared memory."""
     options = ServerOptions(address=address, token=TOKEN)
     with serve(toys, options) as server:  # what gRPC makes once, and keeps
         play(server)
@@ -168,7 +168,7 @@ def test_nothing_is_left_of_many_clients(toys, address):
 
 
 def play(server):
-    """Attach, step, watch, and leave in one of the ways that there are."""
+    """Attach, step, observe, and disconnect in one of several ways."""
     remote = connect(server.address, token=TOKEN)
     remote.step(STEP)
     looks = remote.watch(1000.0, ["ticks"])
@@ -181,7 +181,7 @@ def play(server):
 
 
 def count():
-    """Return how many descriptors, threads and shared memories this process has.
+    """Return the numbers of descriptors, threads and shared memories of this process.
 
     Threads that wait for the next call, of the pool of a server that runs, are not counted: how many there are depends
     on how many calls happened to overlap.
@@ -192,7 +192,7 @@ def count():
 
 
 def shared_by_us():
-    """Return the shared memories among our descriptors."""
+    """Return the shared memories among the descriptors of this process."""
     found = []
     for path in Path("/proc/self/fd").iterdir():
         try:

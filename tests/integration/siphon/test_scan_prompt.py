@@ -1,4 +1,4 @@
-"""The scan prompt on a real program with known values, through a restart, into a profile."""
+"""The scan prompt on a real program with known values: search, restart, and profile entry."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def program(tmp_path_factory):
 
 
 class Prompt:
-    """A prompt on a game, and what it says."""
+    """A prompt on a game, and its output."""
 
     def __init__(self, game, file, answers=None):
         self.out = io.StringIO()
@@ -36,7 +36,7 @@ class Prompt:
         self.bench = Workbench(game, file, Console(file=self.out, width=200), ask)
 
     def type(self, *lines, is_interactive=False):
-        """Type lines; return what is said."""
+        """Type lines; return the output."""
         self.out.seek(0)
         self.out.truncate()
         run_prompt(self.bench, lines, is_interactive=is_interactive)
@@ -155,20 +155,20 @@ def test_missing_values_are_requested_from_an_interactive_user(game, hoard, tmp_
         (["= 777001", "path 1", "verify ''"], ConfigError, "states no value"),
     ],
 )
-def test_the_first_mistake_ends_a_script_and_nothing_is_written(prompt, lines, error, words):
+def test_the_first_mistake_stops_a_script_before_writing(prompt, lines, error, words):
     with pytest.raises(error, match=words):
         prompt.type(*lines)
     assert not prompt.bench.file.exists()
 
 
-def test_a_person_goes_on_after_a_mistake(prompt):
+def test_the_prompt_continues_after_a_mistake(prompt):
     said = prompt.type("sve", "= 777001", "quit", "= 5", is_interactive=True)
     assert "did you mean 'save'" in said
     assert "1 place" in said
     assert prompt.bench.search.n_rounds == 1
 
 
-def test_saved_values_are_shown_each_on_its_own(prompt):
+def test_saved_values_are_shown_separately(prompt):
     prompt.type("= 777001", "path 1", "save score range=0..9e6", "save points range=0..9e6")
     text = prompt.bench.file.read_text()
     # A path that leads nowhere, in the second of them.
@@ -179,7 +179,7 @@ def test_saved_values_are_shown_each_on_its_own(prompt):
     assert "points: process" in said
 
 
-def test_an_entry_that_is_there_already_is_kept(prompt):
+def test_an_existing_entry_is_kept(prompt):
     prompt.type("= 777001", "path 1", "save score range=0..9e6")
     text = prompt.bench.file.read_text()
     with pytest.raises(ProfileError, match="has a value 'score' already"):

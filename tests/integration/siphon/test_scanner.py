@@ -1,4 +1,4 @@
-"""The scanner on a real program with known values: found, followed through a restart, written into a profile."""
+"""The scanner on a real program with known values: search, restart, and profile entry."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def addresses(scan):
 
 
 def path_to(program, name):
-    """Return the best path that works in two runs; in one run alone, most are accidents."""
+    """Return the best path that is valid in two runs; most paths of one run are coincidences."""
     with running_hoard(program, seed=1) as first:
         paths = PointerMap(first.memory, modules_of(first.memory, first.image)).paths_to(getattr(first, name))
     with running_hoard(program, seed=2) as second:
@@ -48,7 +48,7 @@ def path_to(program, name):
         return verify(paths, second.memory, modules, getattr(second, name))[0]
 
 
-def test_a_value_that_is_known_is_found_by_narrowing(program):
+def test_a_known_value_is_found_by_narrowing(program):
     with running_hoard(program) as hoard:
         scan = ValueScan(hoard.memory, "i32")
         assert scan.first(Condition("exact", 31415)) > 4096
@@ -93,7 +93,7 @@ def test_a_path_that_survives_a_restart_is_found(program):
         assert len(left) < len(paths) or len(paths) == 1
 
 
-def test_what_lies_in_the_program_needs_no_pointer(hoard):
+def test_values_in_the_program_need_no_pointer(hoard):
     modules = modules_of(hoard.memory, hoard.image)
     (path,) = PointerMap(hoard.memory, modules).paths_to(hoard.score)
     assert path.offsets == ()

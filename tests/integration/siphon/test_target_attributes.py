@@ -1,4 +1,4 @@
-"""Attributes of a real process that moves, loses and frees its objects."""
+"""Attributes of a real process that moves and frees its objects."""
 
 import time
 
@@ -109,7 +109,7 @@ def test_a_level_change(target: Target, table: AttributeTable):
         table.write({"hp": 1})
 
 
-def test_a_protected_page_is_no_value(target: Target, table: AttributeTable):
+def test_a_protected_page_has_no_value(target: Target, table: AttributeTable):
     table.read("hp")
     target.do("protect")
     with pytest.raises(PointerError, match="not mapped"):

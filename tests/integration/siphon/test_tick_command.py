@@ -1,4 +1,4 @@
-"""The ``tick`` command of the scan prompt on Doom and on a program whose counter lies on the heap."""
+"""The ``tick`` command of the scan prompt, on Doom and on a program with a counter on the heap."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DOOM = load_profile(profile_path(Path("doom")))
 
 
 class Prompt:
-    """A prompt on a game, and what it prints."""
+    """A prompt on a game, and its output."""
 
     def __init__(self, game, file):
         self.out = io.StringIO()

@@ -33,7 +33,7 @@ def state_of(window):
     return window.state()
 
 
-def test_the_largest_visible_window_of_the_process_is_taken(x, painter):
+def test_the_largest_visible_window_of_the_process_is_chosen(x, painter):
     painter.open(0, 0, 50, 50)
     large = painter.open(0, 0, 80, 50)
     hidden = painter.open(0, 0, 200, 200)
@@ -48,7 +48,7 @@ def test_a_title_picks_another(x, painter):
     assert find_window(x, painter.pid, "small").id == small
 
 
-def test_windows_of_others_are_not_taken_but_listed(x, painter):
+def test_windows_of_others_are_listed_but_not_chosen(x, painter):
     painter.open(0, 0, 80, 50, title="a window")
     with pytest.raises(WindowNotFoundError, match=rf"(?s)process 1 .*of process {painter.pid}, 80x50, 'a window'"):
         find_window(x, 1)
@@ -125,7 +125,7 @@ def test_place_and_size_are_followed(x, painter):
     assert state.hidden_px == (0, 0, 100, 5)
 
 
-def test_nothing_is_asked_while_nothing_happens(x, painter):
+def test_drawing_does_not_change_the_window_state(x, painter):
     window = Window(x, painter.open(10, 20, 80, 50))
     before, n_changes = state_of(window), window.n_changes
     painter.paint(window.id, 1)
@@ -133,7 +133,7 @@ def test_nothing_is_asked_while_nothing_happens(x, painter):
     assert window.n_changes == n_changes
 
 
-def test_what_lies_over_it_is_known(x, painter):
+def test_covering_windows_are_detected(x, painter):
     window = Window(x, painter.open(10, 20, 80, 50))
     below = painter.open(0, 0, 300, 200)
     painter.configure(below, stack_mode=1)
@@ -243,7 +243,7 @@ def test_the_display_of_a_process(display, painter, monkeypatch):
         child.wait()
 
 
-def test_a_window_that_is_let_go_is_followed_no_longer(x, painter):
+def test_a_released_window_is_not_tracked(x, painter):
     window = Window(x, painter.open(10, 20, 80, 50))
     window.close()
     window.close()

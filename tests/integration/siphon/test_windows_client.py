@@ -1,4 +1,4 @@
-"""A learner on Windows that plays a game of this machine: a Windows Python under Wine, and a server with TLS."""
+"""A Windows client that uses a game on this machine: Windows Python under Wine, and a server with TLS."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A Windows program under Wine, from the start to the end of its processes."""
+"""A Windows program under Wine, from its start to the end of its processes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LOOPS = ("sleep", "spin", "event", "timer", "condition", "address", "thread")
 
 @pytest.fixture
 def play(windows):
-    """Starts the game and returns its session, which a test has to itself."""
+    """Start the game and return a session for one test."""
 
     @contextmanager
     def play(loop="sleep", **options):
@@ -57,13 +57,13 @@ def colour_of(hp):
 
 
 def press(game, key):
-    """Press a key, for two ticks."""
+    """Press a key for two ticks."""
     game.step(Step(held=(key,), advance_s=2 * TICK_S))
     game.step(Step(held=(), advance_s=2 * TICK_S))
 
 
 def show(game, hp):
-    """Give it health, and let it draw that: Wine brings what is drawn to the screen in the next turn of the loop."""
+    """Set the health, and wait until it is drawn: Wine shows it in the next turn of the loop."""
     game.write({"hp": hp})
     game.step(Step(advance_s=2 * TICK_S))
 
@@ -174,7 +174,7 @@ def test_a_second_session_finds_it_and_both_notice_its_end(play):
         assert game.read("hp") == 200
 
 
-def test_nothing_is_left_when_the_controller_is_killed(windows):
+def test_no_resources_remain_after_the_controller_is_killed(windows):
     options = windows.options("sleep")
     with windows.alone():
         controller = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Both games under Wine as far as the bridge can tell: found, checked, read, written, played, seen, and held.
+"""The bridge with both games under Wine: find, check, read, write, control, capture, and pause.
 
 Each is started as a player would, and found there with the profile as it is.
 """
@@ -57,7 +57,7 @@ def name(request):
 
 @pytest.fixture(scope="module")
 def running(name, windows, display, souls):
-    """One of the games, which runs for all tests of it: its process, and what it counts."""
+    """One of the games, running for all its tests: its process and its counters."""
     with windows.occupied(), playing(windows, souls(name), display.name) as pid:
         frames = Frames(souls(name), pid)
         yield pid, frames
@@ -71,7 +71,7 @@ def frames(running):
 
 @pytest.fixture
 def attach(name, running):
-    """Opens a session; by the process, as other tests of a run may bear the names of the games, too."""
+    """Open a session by process id, because other tests may use the names of the games, too."""
 
     def attach(**options):
         options = {"launch": "never", "pid": running[0], **options}
@@ -82,14 +82,14 @@ def attach(name, running):
 
 @pytest.fixture
 def game(name, attach):
-    """The game over a session; it runs at 1x before and afterwards."""
+    """The game over a session; it runs at 1x before and after."""
     with GAMES[name](attach()) as one:
         yield one
 
 
 @pytest.fixture
 def variant(name, windows, running, display, souls, tmp_path):
-    """Starts a copy of the game beside the running one, and yields its process."""
+    """Start a second copy of the game, and yield its process."""
 
     @contextmanager
     def variant(**changes):
@@ -101,7 +101,7 @@ def variant(name, windows, running, display, souls, tmp_path):
 
 
 def hold(game, frames, keys):
-    """Press keys, and wait until the game has seen them; its time stands."""
+    """Press keys, and wait until the game has received them while paused."""
     game.session.clock.pause()
     game.session.input.set_held(keys)
     frames.pass_by(4)
@@ -146,10 +146,10 @@ def test_all_of_the_profile_passes_the_self_check(game):
     assert not [other for row in check.rows for other in row.others if other.outcome == "disagrees"]
 
 
-def test_the_command_says_so(running, name, capsys):
+def test_the_command_reports_it(running, name, capsys):
     arguments = ["games", "check", name, "--pid", str(running[0]), "--seconds", "0.2"]
     assert run(arguments) == 0
-    assert "all that is needed is ok" in capsys.readouterr().out
+    assert "all needed attributes are ok" in capsys.readouterr().out
 
 
 def test_while_it_loads_the_fight_is_not_there(game, frames, attach):
@@ -188,7 +188,7 @@ def test_another_version_is_refused_unless_it_is_allowed(variant, attach, name):
             check.require(doubted)
 
 
-def test_a_pattern_that_is_gone_is_named(variant, attach):
+def test_a_pattern_without_a_match_is_named(variant, attach):
     with variant(without="world") as pid, pytest.raises(PatternError, match="'world'") as error:
         attach(pid=pid)
     assert error.value.base == "world"
@@ -273,7 +273,7 @@ def test_keys_arrive_when_another_window_had_been_active(variant, name, attach, 
         assert hp - game.boss.hp == LIGHT_DAMAGE
 
 
-def test_its_window_shows_what_it_drew(game, frames):
+def test_the_window_shows_the_drawn_image(game, frames):
     for hp in (1037, 500, 0):
         game.boss.hp = hp
         first = frames.n_done
@@ -293,7 +293,7 @@ def test_its_time_is_scaled_and_paused(game, frames, name):
     session = game.session
 
     def passed(n_frames):
-        """Return how much time of the game and of the save passed in so many frames, or some more."""
+        """Return the time of the game and of the save that passed in a number of frames."""
         frames.pass_by()  # one that has begun may have the speed of before
         first = frames.look(session, TIMES)
         frames.pass_by(n_frames)

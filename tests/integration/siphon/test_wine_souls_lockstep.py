@@ -1,4 +1,4 @@
-"""Both games under Wine, started as `EldenRing.launch` starts them, with their time in lockstep: frame by frame.
+"""Both games under Wine, started like `EldenRing.launch` starts them, with a lockstep clock.
 
 What stands in for Proton starts the program with Wine; the rest is as for a player with Steam.
 """
@@ -34,7 +34,7 @@ def name(request):
 
 @pytest.fixture
 def launched(name, windows, souls, tmp_path, monkeypatch):
-    """A game that was launched, and what it counts."""
+    """A launched game and its counters."""
     one = souls(name)
     (tmp_path / ".steam/steam/steamapps").mkdir(parents=True)
     proton = tmp_path / "proton"
@@ -75,7 +75,7 @@ def test_each_step_is_one_frame(launched):
 
 
 def go_to_the_middle_of_a_frame(session, frames):
-    """Advance to half a frame before the next one, so that no frame ends with a step."""
+    """Advance to half a frame before the next frame, so that no frame ends at the end of a step."""
     session.clock.pause()
     last = frames.n_done + 2  # the first may be one that was due long ago
     while frames.n_done < last:
@@ -85,13 +85,13 @@ def go_to_the_middle_of_a_frame(session, frames):
 
 
 def check_passed(before_s, after_s, wanted_s, n_frames):
-    """So much time passed, but for what the game's own sums of 32 bits lose in so many frames."""
+    """Check the elapsed time, except for the rounding of the game's 32-bit sums."""
     lost_s = n_frames * float(np.spacing(np.float32(after_s))) / 2
     assert after_s - before_s == pytest.approx(wanted_s, abs=0.002 + lost_s)
 
 
 def it_stands_and_steps_as_it_is_told(session, frames, rng):
-    """Long steps: how many frames a game makes on the way is the scheduler's matter, and what it counts is not."""
+    """In long steps the number of frames depends on the scheduler, but the counted time does not."""
     first_s, total = session.read("boss.animation_time"), 0
     for n_ticks in rng.integers(0, 40, 10):
         first = frames.n_done

@@ -96,7 +96,7 @@ def test_after_close_every_use_is_an_error(display):
             use()
 
 
-def test_two_hundred_connections_leave_nothing_behind(x, display):
+def test_two_hundred_connections_leave_no_resources(x, display):
     before, clients = held(), n_clients(x)
     for _ in range(200):
         other = XConnection(display.name)

@@ -20,7 +20,7 @@ from soulslab.version import VERSION
 
 @pytest.fixture
 def failing(monkeypatch):
-    """Makes `soulslab doctor` raise an error."""
+    """Make `soulslab doctor` raise an error."""
 
     def failing(error):
         def examine(**_):
@@ -167,7 +167,7 @@ def test_evaluate_checks_the_json_file_first(tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def a_policy(tmp_path):
-    """Writes an untrained policy that says it was trained on an environment."""
+    """Write an untrained policy with an environment id in its header."""
 
     def a_policy(env_id, env_options, n_features, n_actions):
         header = PolicyHeader(

@@ -20,7 +20,7 @@ from soulslab.siphon.profile import load_profile
 
 @pytest.fixture
 def started(monkeypatch):
-    """Return what the game would be started with."""
+    """Return the arguments of the game's start."""
     games = []
     monkeypatch.setattr("soulslab.arena.window.game_loop.run", lambda *arguments: games.append(arguments))
     monkeypatch.setattr("soulslab.arena.window.memory.process_name.set_process_name", games.append)

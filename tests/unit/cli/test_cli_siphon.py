@@ -15,7 +15,7 @@ NAMES += ("tap", "hold", "toggle", "move", "stream", "shell")
 
 @pytest.fixture
 def file(tmp_path):
-    """A profile of a game that does not run."""
+    """A profile of a game that is not running."""
     file = tmp_path / "my_game.toml"
     file.write_text('name = "My game"\n[process]\nexecutable = "no_such_game_runs"\n')
     return file
@@ -144,7 +144,7 @@ def test_flags_of_a_new_profile_are_refused_for_an_existing_one(capsys, file):
 
 def test_a_command_that_is_not_a_program_is_an_error(capsys, tmp_path):
     assert cli.run(["siphon", "scan", str(tmp_path / "new.toml"), "--", "no_such_program", "--help"]) == 1
-    assert "there is no program 'no_such_program'" in said(capsys)
+    assert "the program 'no_such_program' is not installed" in said(capsys)
     assert not (tmp_path / "new.toml").exists()
 
 

@@ -1,4 +1,4 @@
-"""The fake session keeps the contract of sessions, and the contract notices one that does not."""
+"""The fake session passes the contract suite, and the suite detects a faulty session."""
 
 import pytest
 
@@ -20,7 +20,7 @@ class TestFakeSession(SessionContract):
 
 
 class ForgetfulSession(FakeSession):
-    """Breaks promises, one per method."""
+    """A session with one fault in each method."""
 
     def write(self, values):
         super().write({name: value for name, value in values.items() if name != "hp"})

@@ -52,7 +52,7 @@ def test_every_name_of_the_public_protocol_is_a_key(name):
 
 
 @pytest.mark.parametrize("name", [*PUBLIC_MOUSE_NAMES])
-def test_the_public_names_of_buttons_are_none_of_ours(name):
+def test_public_names_of_buttons_differ_from_key_names(name):
     assert name not in KEYS
 
 
@@ -67,7 +67,7 @@ def test_codes_are_unique():
 
 
 def test_plain_keys_have_the_same_code_in_evdev_and_on_the_wire():
-    """The kernel numbered its keys after set 1; what came later has a prefix there."""
+    """The kernel's key numbers follow scan code set 1; later keys have a prefix there."""
     for key in KEYS.values():
         if not key.is_mouse and key.evdev_code <= 88:
             assert key.scan_code == key.evdev_code, key.name
@@ -76,7 +76,7 @@ def test_plain_keys_have_the_same_code_in_evdev_and_on_the_wire():
 
 
 @pytest.mark.parametrize("key", [*KEYS.values()], ids=lambda key: key.name)
-def test_evdev_codes_are_those_of_the_kernel(key):
+def test_evdev_codes_equal_those_of_the_kernel(key):
     names = {
         name: int(value, 0)
         for name, value in re.findall(
@@ -104,7 +104,7 @@ def test_an_unknown_name_suggests_a_close_one():
         key_named("w")
 
 
-def test_keycodes_are_found_by_the_names_of_places_whatever_their_numbers():
+def test_keycodes_are_found_by_key_names():
     assert match_keycodes({"AD02": 7, "SPCE": 99}, {}) == {"W": 7, "SPACE": 99}
 
 

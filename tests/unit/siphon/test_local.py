@@ -1,4 +1,4 @@
-"""The session's own logic: its states, and what its errors become."""
+"""States of a local session, and the conversion of its errors."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from soulslab.siphon.session import SessionOptions, Step
 
 
 class Refusing:
-    """Opens nothing."""
+    """Opener that opens no game."""
 
     is_closed = False
 
@@ -30,14 +30,14 @@ class Refusing:
         self.is_closed = True
 
 
-def test_a_session_that_cannot_be_opened_lets_go_of_everything():
+def test_a_session_that_cannot_be_opened_releases_all_resources():
     opener = Refusing()
     with pytest.raises(LaunchError, match="the game does not exist"):
         LocalSession(TOY_PROFILE, SessionOptions(), opener)
     assert opener.is_closed
 
 
-def test_a_game_that_did_not_come_back_is_said_until_it_does():
+def test_a_failed_restart_is_reported_until_it_succeeds():
     with FakeSession() as session:
         with pytest.raises(ValueError, match="invalid literal"):
             session.restart({"level": "no number"})
@@ -111,7 +111,7 @@ def test_a_session_without_a_window_has_memory_and_time():
                 use()
 
 
-def test_a_step_that_presses_again_says_what_is_held():
+def test_a_step_that_presses_a_held_key_sends_all_held_keys():
     with pytest.raises(InputError, match="presses SPACE again, but has no keys held"):
         Step(again=("SPACE",), advance_s=0.1)
 

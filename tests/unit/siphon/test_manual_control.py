@@ -1,4 +1,4 @@
-"""A game by hand: taps, toggles, mouse, frames and the shell, on the built-in fight in this process."""
+"""Manual control of a game: taps, toggled keys, mouse, frames, and the shell."""
 
 import io
 
@@ -106,7 +106,7 @@ def shell(session, *lines, is_interactive=False):
     return console.file.getvalue()
 
 
-def test_the_shell_does_what_its_lines_say(session, tmp_path):
+def test_shell_lines_are_executed(session, tmp_path):
     before = session.clock.game_time_s
     picture = tmp_path / "now.png"
     said = shell(
@@ -121,7 +121,7 @@ def test_the_shell_does_what_its_lines_say(session, tmp_path):
     assert picture.exists()
 
 
-def test_a_script_ends_at_its_first_mistake_and_a_person_goes_on(session):
+def test_a_script_stops_at_its_first_mistake_and_the_prompt_continues(session):
     with pytest.raises(ConfigError, match="unknown command; did you mean 'toggle'") as caught:
         shell(session, "wait 0.1", "togle W", "get")
     assert caught.value.__notes__ == ["This was line 2: togle W"]

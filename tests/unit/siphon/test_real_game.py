@@ -1,4 +1,4 @@
-"""Opening the parts of a game that is not ready yet; whole games are opened in tests/integration/siphon."""
+"""Opening the parts of a game that is starting; tests/integration/siphon opens complete games."""
 
 import os
 import struct
@@ -25,7 +25,7 @@ PROFILE = Profile(
 
 
 class LoadingGame(RealGame):
-    """A game whose world is there after a few looks."""
+    """A game whose world is loaded after some reads."""
 
     def __init__(self, n_looks):
         super().__init__(os.getpid(), None)
@@ -49,7 +49,7 @@ def test_a_clock_waits_for_its_values_while_the_game_loads():
     game.clock.close()
 
 
-def test_a_clock_whose_values_do_not_come_says_which():
+def test_a_timeout_names_the_missing_clock_values():
     with pytest.raises(WaitTimeoutError, match=r"clock of slow; .*base 'world', is_pointer: is a null pointer"):
         _open_clock(LoadingGame(0), PROFILE, SessionOptions(), None, time.monotonic() + 0.05)
 

@@ -44,7 +44,7 @@ def printed(*tables):
     return console.file.getvalue()
 
 
-def test_the_tables_show_what_there_is(session):
+def test_tables_show_all_entries(session):
     assert str(session.info.pid) in printed(info_table(session.info))
     table, n_errors = attribute_table(session)
     assert n_errors == 0
@@ -79,7 +79,7 @@ def test_the_source_that_holds_is_shown(session, console):
     assert "x: not decided yet" in said
 
 
-def test_what_is_not_known_for_the_version_is_left_out_unless_it_is_asked_for(monkeypatch):
+def test_attributes_unknown_for_the_version_are_left_out_unless_requested(monkeypatch):
     x = msgspec.structs.replace(TOY_PROFILE.attributes["x"], versions=("1.0",))
     process = msgspec.structs.replace(TOY_PROFILE.process, versions=("", "1.0"))
     facts = {"process": process, "attributes": {**TOY_PROFILE.attributes, "x": x}}
@@ -163,7 +163,7 @@ def test_a_frame_is_written_as_it_is(tmp_path, shape):
 
 
 @pytest.mark.parametrize(("last", "says"), [(7, "all pixels are alike"), (8, "")])
-def test_a_frame_that_shows_nothing_is_reported(tmp_path, caplog, last, says):
+def test_a_uniform_frame_is_reported(tmp_path, caplog, last, says):
     pixels = np.full((6, 8, 3), 7, np.uint8)
     pixels[-1, -1, -1] = last
     save_frame(Frame(pixels, 0.0, 0.0), tmp_path / "frame.png")

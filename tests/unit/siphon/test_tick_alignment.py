@@ -1,4 +1,4 @@
-"""Where in a tick of the simulation steps begin and end."""
+"""Alignment of steps with the ticks of a simulation."""
 
 import msgspec
 import pytest
@@ -12,7 +12,7 @@ from soulslab.siphon.tick_alignment import TickAlignment, advance_to_tick_middle
 
 
 def test_a_lockstep_game_is_aligned_once_after_each_start():
-    """The toy counts a tick every 1/60 s; in its middle, there is half of one to either side."""
+    """Game with a tick every 1/60 s, and a counter of half ticks."""
     session = FakeSession()
     session.clock.advance(0.0157)
     phase = TickAlignment(TOY_PROFILE)
@@ -27,15 +27,15 @@ def test_a_lockstep_game_is_aligned_once_after_each_start():
     assert 0.4 < (session.clock.game_time_s * 60) % 1 < 0.6
 
 
-def test_a_game_that_stands_still_cannot_be_aligned():
+def test_a_paused_game_cannot_be_aligned():
     session = FakeSession()
     session.toy.pass_time = lambda _: None
     with pytest.raises(WaitTimeoutError, match=r"attribute ticks to grow.*it stands at 0"):
         TickAlignment(TOY_PROFILE).align(session)
 
 
-def test_a_game_that_counts_one_tick_and_stands_still_is_waited_for():
-    """As some do while their picture melts away."""
+def test_alignment_waits_for_a_game_that_pauses_after_one_tick():
+    """Game that counts one tick and then pauses, as some games do during a screen transition."""
     session = FakeSession()
     toy, pass_time, passed_s = session.toy, session.toy.pass_time, [0.0]
 
@@ -49,7 +49,7 @@ def test_a_game_that_counts_one_tick_and_stands_still_is_waited_for():
     assert passed_s[0] > 1.0
 
 
-def test_a_game_that_loads_counts_nothing():
+def test_ticks_are_not_counted_while_the_game_loads():
     session = FakeSession()
     toy, pass_time, passed_s = session.toy, session.toy.pass_time, [0.0]
 
@@ -65,7 +65,7 @@ def test_a_game_that_loads_counts_nothing():
 
 
 def test_ticks_that_a_game_catches_up_with_are_no_edges():
-    """After a second at which nothing happened it makes two ticks every 3 ms, until it has all of them."""
+    """Game that makes two ticks every 3 ms after an idle second, until it has caught up."""
     now_s, count = [0.0], [0]
 
     def ticks(seconds):
@@ -79,7 +79,7 @@ def test_ticks_that_a_game_catches_up_with_are_no_edges():
     assert 0.4 < (now_s[0] / 0.03) % 1 < 0.6
 
 
-def test_nothing_is_done_where_ticks_are_not_known_or_time_is_not_ours():
+def test_alignment_is_skipped_without_ticks_or_time_control():
     session = FakeSession()
     TickAlignment(msgspec.structs.replace(TOY_PROFILE, clock=ClockFacts(grade="lockstep"))).align(session)
     assert session.clock.game_time_s == 0.0

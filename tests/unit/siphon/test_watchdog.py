@@ -1,4 +1,4 @@
-"""The deadline of a message: kept when it passes, forgotten when the answer came."""
+"""Deadlines of messages."""
 
 import threading
 
@@ -30,7 +30,7 @@ def test_a_shorter_deadline_wakes_it(watchdog):
     assert not first.is_set()
 
 
-def test_a_forgotten_deadline_does_nothing(watchdog):
+def test_a_cancelled_deadline_does_nothing(watchdog):
     late, last = [], threading.Event()
     for _ in range(1000):
         watchdog.arm(0.02, lambda: late.append(1))

@@ -154,7 +154,7 @@ class _Attributes:
             if name not in known:
                 raise UnknownAttributeError(name, known)
             source = arena.profile.attributes[name].source
-            # The fight has no memory layout, so there is no address.
+            # The fight has no memory layout, so addresses do not exist.
             found[name] = (examine_variant(source, partial(self.read, name), lambda: 0),)
         return found
 

@@ -22,7 +22,7 @@ def true_name(name: str, *, is_over: bool, attack_id: int, next_attack_id: int) 
         name: Name in the memory of the game.
         is_over: Whether the time of the animation has reached its length.
         attack_id: Number of the attack; -1 if the boss does not attack.
-        next_attack_id: The number at an offset of 0x10 from it; -1 if there is no such attack.
+        next_attack_id: The number at an offset of 0x10 from it; -1 without such an attack.
     """
     is_outdated = name.startswith(LINGERING) or (name.startswith(ATTACK) and is_over)
     if not is_outdated:

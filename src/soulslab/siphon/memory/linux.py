@@ -206,7 +206,7 @@ def _open_pidfd(pid: int) -> int:
     try:
         return os.pidfd_open(pid)
     except (ProcessLookupError, OverflowError) as error:
-        raise ProcessNotFoundError(f"there is no process {pid}; is the game running?", pid=pid) from error
+        raise ProcessNotFoundError(f"process {pid} does not exist; is the game running?", pid=pid) from error
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise

@@ -252,7 +252,7 @@ def _check_given(pid: int, wanted: str, running: Sequence[_Running]) -> int:
     """Return the id of the given process if it has the name of the game."""
     one = next((one for one in running if one.pid == pid), None)
     if one is None:
-        raise ProcessNotFoundError(f"there is no process {pid}; is the game running?", pid=pid)
+        raise ProcessNotFoundError(f"process {pid} does not exist; is the game running?", pid=pid)
     if not _rank(one, wanted):
         raise ProcessNotFoundError(
             f"process {pid} is {one.name!r} and not {wanted!r}; give the id of the game, or none where only one runs",

@@ -322,8 +322,8 @@ def _program(name: str) -> str:
     program = find_program(name)
     if not program:
         raise LaunchError(
-            f"there is no program {name!r}; install it (on Debian: apt-get install {Path(name).name}, if its package "
-            f"is called so), or put its folder on the PATH"
+            f"the program {name!r} is not installed; install it (on Debian: apt-get install {Path(name).name}, if the "
+            f"package has this name), or add its folder to PATH"
         )
     # A relative path counts from the current folder, not from the working folder of the game.
     return str(Path(program).absolute())

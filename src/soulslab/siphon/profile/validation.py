@@ -309,7 +309,7 @@ def _key_mistakes(keys: Mapping[str, str]) -> Iterator[Mistake]:
 
 def unknown(kind: str, name: str, known: Collection[str]) -> str:
     """Return the problem of an undefined name."""
-    return f"there is no {kind} {short(name)}{did_you_mean(name, known) if known else '; the profile has none'}"
+    return f"unknown {kind} {short(name)}{did_you_mean(name, known) if known else '; the profile has none'}"
 
 
 def code_offset_mistakes(place: str, fact: CodeOffset) -> Iterator[Mistake]:

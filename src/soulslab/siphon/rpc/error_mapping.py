@@ -1,7 +1,7 @@
 """Errors in transit: the gRPC status of each error, and raising the same error on the other side.
 
-A failure contains the name of the class, the message and the fields; the other side creates an instance of its own
-class of that name. Errors that are not soulslab's, or that the other side does not know, arrive as `RemoteError`.
+A failure contains the name of the class, the message and the fields; the other side creates an instance of the
+class with this name. Errors that are not soulslab's, or that the other side does not know, arrive as `RemoteError`.
 """
 
 from __future__ import annotations

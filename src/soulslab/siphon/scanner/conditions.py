@@ -71,7 +71,7 @@ def check_condition(condition: Condition, value_type: NumberType) -> None:
         limits = np.iinfo(dtype)
         if condition.value != int(condition.value) or not limits.min <= condition.value <= limits.max:
             raise ScanError(
-                f"{condition.value!r} is no {value_type}: that is a whole number from {limits.min} to {limits.max}"
+                f"{condition.value!r} is not of type {value_type}: a whole number from {limits.min} to {limits.max}"
             )
 
 

@@ -175,7 +175,7 @@ def check_name_is_free(bench: Workbench, name: str) -> None:
 def _values(bench: Workbench, _words: list[str]) -> None:
     """Show the values of the profile in the running game."""
     if not bench.file.exists():
-        raise ScanError(f"there is no {bench.file} yet; save writes it")
+        raise ScanError(f"{bench.file} does not exist yet; the command save creates it")
     profile = load_profile(bench.file)
     table = AttributeTable(profile, bench.game.memory, resolve_addresses(profile, bench.game.memory, bench.game.image))
     for name, attribute in profile.attributes.items():

@@ -1,4 +1,4 @@
-"""The places of a profile in a program: bases, and offsets that its code holds, found in one pass."""
+"""Resolution of the addresses of a profile: bases and code offsets, found in one pass."""
 
 import struct
 
@@ -31,7 +31,7 @@ def program(code, *, size=0x3000, version="1.2", kind="pe"):
 
 
 def resolve_all(profile, code, *, size=0x3000, version="1.2", **options):
-    """Find the places of a profile in a program that has this code at START."""
+    """Resolve the addresses of a profile in a program with this code at START."""
     return resolve_addresses(profile, *program(code, size=size, version=version), **options)
 
 
@@ -45,7 +45,7 @@ def resolve(bases, code, *, size=0x3000):
 
 
 def code_with(*parts):
-    """Code with some instructions at given places."""
+    """Code with instructions at given offsets."""
     code = bytearray(b"\x90" * 0x800)
     for at, instruction in parts:
         code[at : at + len(instruction)] = instruction
@@ -92,14 +92,14 @@ def test_pick_chooses():
         resolve({"x": pattern_base("E8 01", pick=3)}, code)
 
 
-def test_the_places_that_are_not_taken_are_logged(caplog):
+def test_unused_matches_are_logged(caplog):
     code = code_with((0x100, b"\xe8\x01"), (0x200, b"\xe8\x01"))
     with caplog.at_level("INFO"):
         resolve({"x": pattern_base("E8 01", pick=0)}, code)
     assert f"bases.x: 'E8 01' was found in 2 places: {START + 0x100:#x}, {START + 0x200:#x}; number 0" in caplog.text
 
 
-def test_no_match_says_where_was_searched_and_what_else_is_wrong():
+def test_a_missing_match_names_the_searched_memory_and_other_problems():
     bases = {"x": pattern_base("12 34 56"), "fine": pattern_base("E8 01"), "y": pattern_base("65 43 21")}
     with pytest.raises(PatternError) as caught:
         resolve(bases, code_with((0x100, b"\xe8\x01")))
@@ -109,7 +109,7 @@ def test_no_match_says_where_was_searched_and_what_else_is_wrong():
     assert "could not be read" not in str(caught.value)
 
 
-def test_no_match_says_what_could_not_be_read():
+def test_a_missing_match_names_unreadable_memory():
     with pytest.raises(PatternError, match=r"16384 bytes of the code could not be read"):
         resolve({"x": pattern_base("12 34 56")}, code_with(), size=0x3000 + 0x6000)
 
@@ -124,13 +124,13 @@ def test_several_matches_are_shown():
     assert ", ...; make it longer, or choose one with pick" in str(caught.value)
 
 
-def test_a_displacement_behind_the_code_that_is_mapped():
+def test_a_displacement_after_the_mapped_code():
     base = pattern_base("E8 ??", displacement_at=0x4000, instruction_end=7)  # no profile that was loaded has this
     with pytest.raises(MemoryAccessError):
         resolve({"x": base}, code_with((0x100, b"\xe8\x01")))
 
 
-def test_a_module_that_is_not_loaded():
+def test_a_missing_module_is_an_error():
     with pytest.raises(ImageError, match=r"libgame\.so"):
         resolve({"x": Base(module="libgame.so", offset=0, source="made up")}, code_with())
 
@@ -148,7 +148,7 @@ def flipper(last_frame):
 
 
 @pytest.mark.parametrize("last_frame", [0x264, 0x26C])
-def test_the_code_says_where_a_field_is(last_frame):
+def test_code_contains_the_offset_of_a_field(last_frame):
     offsets = {
         "last_frame": code_offset(),
         "game_speed": code_offset(adjust=0x68, bounds=(0x268, 0x368)),
@@ -216,7 +216,7 @@ def fact(base="", offsets=(0,), **fields):
     return Attribute(base=base, offsets=offsets, type="i32", range=(0, 9), source="made up", **fields)
 
 
-def test_what_is_for_another_version_is_not_searched():
+def test_patterns_for_other_versions_are_not_searched():
     profile = make(
         (OLD, NEW),
         bases={"old": pattern_base("11 22 33", versions=(OLD,)), "new": pattern_base("44 55 66", versions=(NEW,))},
@@ -229,7 +229,7 @@ def test_what_is_for_another_version_is_not_searched():
     assert caught.value.base == "old"
 
 
-def test_on_an_unknown_version_all_is_tried_and_what_is_for_others_may_be_missing():
+def test_all_alternatives_are_tried_on_an_unknown_version():
     profile = make(
         (OLD, NEW),
         bases={"old": pattern_base("11 22 33", versions=(OLD,)), "new": pattern_base("44 55 66", versions=(NEW,))},
@@ -241,7 +241,7 @@ def test_on_an_unknown_version_all_is_tried_and_what_is_for_others_may_be_missin
     assert places.missing["bases.old"].base == "old"
 
 
-def test_what_a_value_has_another_way_than_may_be_missing():
+def test_an_attribute_with_alternatives_may_lack_one():
     bases = {"sure": pattern_base("44 55 66"), "perhaps": pattern_base("11 22 33")}
     other = Alternative(base="perhaps", offsets=("x",), source="another tool")
     attributes = {"hp": fact("sure", alternatives=(other,))}
@@ -253,7 +253,7 @@ def test_what_a_value_has_another_way_than_may_be_missing():
             resolve_all(make(bases=bases, attributes=needed), code)
 
 
-def test_an_alternative_for_another_version_is_no_other_way():
+def test_an_alternative_for_another_version_is_not_used():
     bases = {"sure": pattern_base("44 55 66"), "perhaps": pattern_base("11 22 33")}
     other = Alternative(base="sure", versions=(OLD,), source="another tool")
     profile = make((OLD, NEW), bases=bases, attributes={"hp": fact("perhaps", alternatives=(other,))})
@@ -264,7 +264,7 @@ def test_an_alternative_for_another_version_is_no_other_way():
 
 
 def stale_profile():
-    """A profile with a pattern that is there, one that is stale, and one that is in too many places."""
+    """A profile with one valid pattern, one without a match, and one with several matches."""
     bases = {"here": pattern_base("E8 01"), "stale": pattern_base("12 34 56"), "weak": pattern_base("90")}
     attributes = {
         name: Attribute(base=base, offsets=(0,), type="u8", range=(0, 255), source="made up")
@@ -301,7 +301,7 @@ def test_a_session_may_be_opened_without_the_patterns_that_are_missing():
     ("kind", "pattern", "is_complete"), [("elf", "12 34", True), ("pe", "12 34", False), ("pe", "90 90 E8", True)]
 )
 def test_code_is_complete_once_it_stays_the_same(monkeypatch, kind, pattern, is_complete):
-    """That of a native program, or one in which some pattern is found."""
+    """Image of a native program, or one in which a pattern matches."""
     monkeypatch.setattr(places_module, "STILL_S", 0.0)
     memory, image = program(code_with((0x100, b"\xe8\x01")), kind=kind)
     profile = make(bases={"one": pattern_base(pattern), "stale": pattern_base("65 43")})

@@ -1,4 +1,4 @@
-"""Facts that disagree: the first way that can be read and is plausible holds; what is only loading decides nothing."""
+"""Alternatives of attributes: the first readable and plausible one is chosen, except while the game loads."""
 
 import logging
 import struct
@@ -44,7 +44,7 @@ def speed(*alternatives, offsets=(0, 0x10), kind="f32", bounds=(0.5, 2), **field
 
 
 class Game:
-    """A: a pointer to B at 0, one to C at 8, null at 0x10, rubbish at 0x18; all else is zero, or put there."""
+    """Object A has pointers to B at 0 and to C at 8, null at 0x10, an invalid one at 0x18, otherwise zeros."""
 
     def __init__(self, places=None, versions=(), **attributes):
         self.memory = FakeMemory(3)
@@ -77,7 +77,7 @@ class Game:
         self.put(B + 0x20, number, form="<I")
 
 
-def test_the_own_way_holds_if_it_is_plausible(caplog):
+def test_the_main_alternative_is_chosen_if_it_is_plausible(caplog):
     game = Game(speed=speed(way((8, 0x10))))
     game.put(B + 0x10, 1.0)
     game.put(C + 0x10, 1.5)
@@ -97,7 +97,7 @@ def test_the_own_way_holds_if_it_is_plausible(caplog):
         ((0, 0x40, 0x5000), "is a null pointer"),
     ],
 )
-def test_a_way_that_is_wrong_is_passed_over(own, why, caplog):
+def test_a_wrong_alternative_is_skipped(own, why, caplog):
     game = Game(speed=speed(way((8, 0x14)), way((8, 0x10), SECOND), offsets=own))
     game.put(C + 0x10, 1.5)
     with caplog.at_level(logging.INFO, LOGGER):
@@ -113,7 +113,7 @@ def test_a_way_that_is_wrong_is_passed_over(own, why, caplog):
     assert ("holds" in line.split("; passed over")[0]) is is_decided
 
 
-def test_once_decided_it_stays_so_whatever_the_value():
+def test_a_chosen_alternative_is_kept():
     game = Game(speed=speed(way((8, 0x10))))
     game.put(C + 0x10, 1.5)
     assert game.table.read("speed") == 1.5
@@ -130,8 +130,8 @@ def test_once_decided_it_stays_so_whatever_the_value():
     )
 
 
-def test_what_is_decided_is_read_like_any_other_attribute():
-    """In one read, and by a plan that is made once."""
+def test_a_chosen_alternative_is_read_like_other_attributes():
+    """Alternatives are read at once, with a plan that is created once."""
     game = Game(speed=speed(way((8, 0x10))), plain=speed(offsets=(8, 0x10)))
     game.put(C + 0x10, 1.5)
     game.table.read_many()
@@ -147,7 +147,7 @@ def test_what_is_decided_is_read_like_any_other_attribute():
     assert counts[0] == counts[1]
 
 
-def test_a_game_that_loads_decides_nothing():
+def test_no_alternative_is_chosen_while_the_game_loads():
     game = Game(speed=speed(way((8, 0x10))))
     game.put(A, 0, 0, form="<Q")
     with pytest.raises(UndecidedAttributeError) as caught:
@@ -161,7 +161,7 @@ def test_a_game_that_loads_decides_nothing():
     assert game.table.read("speed") == 1.0
 
 
-def test_a_later_way_is_only_gone_for_the_time_being_while_an_earlier_one_may_be_loading(caplog):
+def test_a_later_alternative_stays_possible_while_an_earlier_one_may_be_loading(caplog):
     """A null pointer proves nothing: the later variant may read unrelated data."""
     game = Game(speed=speed(way((8, 0x10))), other=speed(offsets=(8, 0x10)))
     game.put(A, 0, form="<Q")
@@ -190,7 +190,7 @@ def test_an_earlier_way_that_turns_out_wrong_confirms_the_later():
     assert game.table.sources == {"speed": FIRST}
 
 
-def test_an_entity_that_is_not_there_decides_nothing():
+def test_a_missing_entity_does_not_choose_an_alternative():
     game = Game(speed=speed(way(base="place", offsets=(8, 0x10)), entity="boss", offsets=(0x30,)))
     game.put(C + 0x10, 1.5)
     assert game.table.read("speed") == 1.5
@@ -216,7 +216,7 @@ def test_a_write_decides():
     assert game.memory.read(B + 0x10, 4) == bytes(4)
 
 
-def test_a_write_that_cannot_be_decided_changes_nothing():
+def test_a_write_without_a_chosen_alternative_changes_nothing():
     game = Game(speed=speed(way((8, 0x10))), other=speed(offsets=(8, 0x20)))
     game.put(C + 0x20, 1.5)
     with pytest.raises(UndecidedAttributeError, match="none of its 2 variants"):
@@ -226,7 +226,7 @@ def test_a_write_that_cannot_be_decided_changes_nothing():
         game.table.write({"speed": 1.0, "no such": 1})
 
 
-def test_each_way_has_its_own_type_bit_and_scale():
+def test_each_alternative_has_its_type_bit_and_scale():
     game = Game(
         time=speed(way((8, 0x10), type="u16", scale=0.25), bounds=(1, 100)),
         is_dead=Attribute(
@@ -253,7 +253,7 @@ def test_each_way_has_its_own_type_bit_and_scale():
         game.table.write({"time": 0.5})
 
 
-def test_what_may_not_be_written_is_not_decided():
+def test_no_alternative_is_chosen_for_a_read_only_attribute():
     game = Game(speed=speed(way((8, 0x10)), is_writable=False))
     with pytest.raises(ReadOnlyError):
         game.table.write({"speed": 1.0})
@@ -290,7 +290,7 @@ def test_ways_for_other_versions_are_not_tried():
         assert game.table.read("speed") == value
 
 
-def test_an_attribute_that_is_not_known_for_the_version_says_so():
+def test_an_attribute_unknown_for_the_version_is_an_error():
     game = Game({"version": NEW}, (OLD, NEW), hp=speed(versions=(NEW,)), speed=speed(offsets=(0,), versions=(OLD,)))
     game.put(B + 0x10, 1.0)
     for use in (
@@ -307,7 +307,7 @@ def test_an_attribute_that_is_not_known_for_the_version_says_so():
     assert game.table.read_many() == {"hp": 1.0}
 
 
-def test_what_needs_a_fact_for_another_version_is_for_none():
+def test_attributes_that_need_facts_of_another_version_have_no_version():
     game = Game({"version": NEW}, (OLD, NEW), speed=Attribute(
         base="old", offsets=(0, 0x10), type="f32", range=(0, 1), source=OWN))  # fmt: skip
     with pytest.raises(AttributeVersionError, match=r"only for 1\.0\.0\.0"):
@@ -315,7 +315,7 @@ def test_what_needs_a_fact_for_another_version_is_for_none():
     assert game.table.read_many() == {}
 
 
-def test_what_was_not_found_on_an_unknown_version_says_so():
+def test_a_missing_match_on_an_unknown_version_is_reported():
     missing = {
         "bases.old": PatternError("'11 22' was found nowhere", base="old"),
         "code_offsets.x": PatternError("was found nowhere", base="x", place="code_offsets.x.pattern"),

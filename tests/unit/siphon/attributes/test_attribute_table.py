@@ -1,4 +1,4 @@
-"""Attributes over byte arrays; `tests/integration/siphon/test_attributes.py` does it with a real process."""
+"""Attributes in byte arrays; `tests/integration/siphon/test_attributes.py` uses a real process."""
 
 import struct
 from random import Random
@@ -143,7 +143,7 @@ def test_a_null_pointer_whose_offset_leads_into_memory_is_still_null():
         game.table.read("hp")
 
 
-def test_the_attribute_with_the_broken_chain_is_the_one_that_is_named():
+def test_the_attribute_with_the_broken_chain_is_named():
     game = Game(good=fact(), bad=fact((0x0, 0x10, 0x10)), worse=fact((0x18, 0x0)))
     with pytest.raises(PointerError) as caught:
         game.table.read_many(["good", "bad"])
@@ -154,7 +154,7 @@ def test_the_attribute_with_the_broken_chain_is_the_one_that_is_named():
     assert game.table.read_many(["good"]) == {"good": 100}
 
 
-def test_an_implausible_value_is_looked_for_once_more():
+def test_an_implausible_value_is_read_again():
     game = Game()
     assert game.table.read("hp") == 100
     game.put(C + 0x10, -1)
@@ -232,7 +232,7 @@ def test_writes_are_all_checked_before_the_first():
     game.table.write({})
 
 
-def test_a_write_goes_where_the_pointers_lead_now():
+def test_a_write_follows_the_current_pointers():
     game = Game()
     game.table.read("hp")
     game.point(B + 8, D)
@@ -341,7 +341,7 @@ def test_an_invalid_list_is_reported(begin: int, end: int):
         game.table.read("boss_hp")
 
 
-def test_a_list_that_is_not_mapped_is_reported():
+def test_an_unmapped_list_is_reported():
     game = game_with_list([7])
     game.point(A + 0x30, 0x666000)
     game.point(A + 0x38, 0x666010)
@@ -373,7 +373,7 @@ def test_an_id_that_does_not_fit_its_type():
 # --- all of it ------------------------------------------------------------------------------------------------------
 
 
-def test_what_changes_with_every_read_is_an_error():
+def test_a_value_that_changes_with_every_read_is_an_error():
     class Restless(FakeMemory):
         n = 0
 
@@ -407,7 +407,7 @@ def test_plans_do_not_pile_up():
 
 @settings(max_examples=examples(300))
 @given(st.randoms(use_true_random=True))
-def test_reads_what_a_plain_walk_reads_whatever_moves(random: Random):
+def test_reads_equal_a_plain_walk_while_pointers_move(random: Random):
     layout = Layout(random)
     table = AttributeTable(layout.profile, layout.memory, ResolvedAddresses(bases=layout.bases))
     names = list(layout.profile.attributes)

@@ -1,4 +1,4 @@
-"""Numbers that the profile does not name, by pointer chains, local and on a server."""
+"""Access to numbers by pointer chain, without an attribute, local and remote."""
 
 import struct
 
@@ -52,7 +52,7 @@ def test_a_pointer_on_the_way_is_a_number_too(session):
     assert session.read_number(ChainNumber(base="toy", offsets=(OWNER_OFFSET,), type="u64")) == OBJECT_AT
 
 
-def test_what_leads_nowhere_says_so(session, toys):
+def test_a_broken_chain_is_an_error(session, toys):
     with pytest.raises(PatternError, match=r"'nothing'.*no address"):
         session.read_number(ChainNumber(base="nothing", offsets=(0,), type="u8"))
     with pytest.raises(PointerError, match="by its own chain"):
@@ -62,7 +62,7 @@ def test_what_leads_nowhere_says_so(session, toys):
         session.read_number(at("hp", "i32"))
 
 
-def test_what_does_not_fit_is_not_written(session):
+def test_values_out_of_range_are_not_written(session):
     for value in (2**31, 2**70, "1", None, True):
         with pytest.raises(InvalidValueError):
             session.write_number(at("hp", "i32"), value)

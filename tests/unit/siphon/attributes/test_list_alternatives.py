@@ -1,4 +1,4 @@
-"""Facts that disagree about where a list lies: the list that has the entity holds, and each is for its versions."""
+"""Alternatives for the location of an entity list, and their versions."""
 
 import logging
 import struct
@@ -19,7 +19,7 @@ SAME = ListPlace(begin=(0, 0x30), end=(0, 0x38), versions=(OLD,), source="as in 
 
 
 class Game:
-    """A: a pointer to the world, 0x100 behind; the boss has its id, 7, at 8 and its health at 0x10."""
+    """List A has a pointer to the world at 0x100; the boss has its id, 7, at 8 and its health at 0x10."""
 
     def __init__(self, version, *others, versions=(NEW, MIDDLE)):
         self.memory = FakeMemory(3)
@@ -44,7 +44,7 @@ class Game:
         self.memory.write(A + 0x100 + at, struct.pack("<2Q", begin, end))
 
     def boss_in(self, begin, hp=500):
-        """The boss alone in a list."""
+        """A list that contains only the boss."""
         one = begin + 0x100
         self.memory.write(begin, struct.pack("<Q", one))
         self.memory.write(one + 8, struct.pack("<Ii", 7, 0)[:4])
@@ -52,7 +52,7 @@ class Game:
 
 
 @pytest.mark.parametrize(("version", "at"), [(NEW, 0x30), (MIDDLE, 0x30), (OLD, 0x28)])
-def test_each_version_has_its_own_list(version, at, caplog):
+def test_each_version_has_a_list(version, at, caplog):
     caplog.set_level(logging.DEBUG, LOGGER)
     game = Game(version, BEFORE)
     game.boss_in(LIST)
@@ -80,7 +80,7 @@ def test_the_list_that_has_the_entity_holds(at, source, caplog):
     assert len(caplog.records) == 1
 
 
-def test_while_none_has_it_nothing_is_decided():
+def test_no_alternative_is_chosen_while_none_is_plausible():
     game = Game(OLD, BEFORE, SAME)
     game.ends(0x30, LIST, LIST + 8)
     both = r"none of its 2 lists \(before: .*; as in the others: "
@@ -98,7 +98,7 @@ def test_while_none_has_it_nothing_is_decided():
     assert game.table.read("boss.hp") == 500
 
 
-def test_a_world_that_is_not_loaded_is_reported():
+def test_an_unloaded_world_is_reported():
     game = Game(OLD, BEFORE, SAME)
     game.memory.write(A, bytes(8))
     with pytest.raises(PointerError, match="null") as caught:
@@ -106,7 +106,7 @@ def test_a_world_that_is_not_loaded_is_reported():
     assert caught.value.is_null
 
 
-def test_without_a_list_for_the_version_what_starts_from_it_is_refused():
+def test_attributes_of_a_list_unknown_for_the_version_are_refused():
     game = Game(OLD)
     with pytest.raises(AttributeVersionError) as caught:
         game.table.read("boss.hp")

@@ -20,7 +20,7 @@ def memory_with(pages: list[int]) -> FakeMemory:
 
 @st.composite
 def parts(draw: st.DrawFn) -> list[tuple[int, int, int]]:
-    """Address, size and group of parts on pages that are mapped; every other page is not."""
+    """Return address, size and group of parts on mapped pages; all other pages are unmapped."""
     found = []
     for group in range(draw(st.integers(1, 3))):
         for _ in range(draw(st.integers(0, 8))):
@@ -31,7 +31,7 @@ def parts(draw: st.DrawFn) -> list[tuple[int, int, int]]:
 
 
 @given(parts())
-def test_gives_what_the_parts_give_and_touches_no_other_page(wanted: list[tuple[int, int, int]]):
+def test_reads_equal_those_of_the_parts_and_use_no_other_page(wanted: list[tuple[int, int, int]]):
     pages = sorted({(address - START) // PAGE for address, _, _ in wanted})
     memory = memory_with(pages)
     addresses, sizes, groups = (
@@ -46,7 +46,7 @@ def test_gives_what_the_parts_give_and_touches_no_other_page(wanted: list[tuple[
     assert bytes(packed.read()) == b"".join(memory.read(address, size) for address, size, _ in wanted)
 
 
-def test_neighbours_are_one_span_but_groups_stay_apart():
+def test_neighbours_are_read_together_and_groups_separately():
     memory = memory_with([0, 1])
     addresses = np.array([START + 5000, START, START + 16, START + 8], np.uint64)
     sizes = np.array([4, 8, 8, 8])
@@ -69,7 +69,7 @@ def test_the_first_group_is_read_first():
     assert order == addresses.tolist()
 
 
-def test_what_went_away_is_an_error():
+def test_a_closed_window_is_an_error():
     memory = memory_with([0, 2])
     addresses = np.array([START, START + 2 * PAGE], np.uint64)
     packed = PackedRead(memory, addresses, np.array([8, 8]), np.array([0, 0]))

@@ -21,7 +21,7 @@ def codec(kind: str, **facts: object) -> Codec:
 
 
 def stored(one: Codec, raw: bytes) -> object:
-    """Unpack as the table does, which applies scale and range itself."""
+    """Unpack a value like the attribute table, which applies scale and range."""
     (value,) = struct.unpack(f"<{one.code}", raw)
     return value if one.is_number else one.decode(value)
 
@@ -39,7 +39,7 @@ def test_whole_numbers_reach_their_limits_and_no_further(kind: str):
 
 @pytest.mark.parametrize("kind", sorted(NUMBER_CODES))
 @pytest.mark.parametrize("value", [True, "1", None, b"1", [1], math.nan, 1j])
-def test_what_is_no_number_is_not_written(kind: str, value: object):
+def test_invalid_numbers_are_not_written(kind: str, value: object):
     with pytest.raises(InvalidValueError) as caught:
         codec(kind, range=(0, 10)).encode(value)
     assert caught.value.attribute == "it"
@@ -81,7 +81,7 @@ def test_fixed_point_is_written_as_the_nearest_number_that_reads_back_in_range(v
 @pytest.mark.parametrize(
     ("value", "scale", "bounds"), [(0.5, 10.0, (0.1, 0.9)), (1e300, 1e-300, (0, 1e301)), (1e9, 1e-3, (0, 1e10))]
 )
-def test_what_no_stored_number_stands_for_is_not_written(value: float, scale: float, bounds: tuple[float, float]):
+def test_values_without_a_stored_number_are_not_written(value: float, scale: float, bounds: tuple[float, float]):
     with pytest.raises(InvalidValueError):
         codec("i32", scale=scale, range=bounds).encode(value)
 
@@ -165,7 +165,7 @@ def test_malformed_text_is_implausible(kind: str, raw: bytes):
 
 
 @pytest.mark.parametrize("value", [5, b"a", "a\0b", "\ud800"])
-def test_what_is_no_text_is_not_written(value: object):
+def test_invalid_text_is_not_written(value: object):
     for kind in ("utf8", "utf16"):
         with pytest.raises(InvalidValueError):
             codec(kind, length=40).encode(value)

@@ -30,7 +30,7 @@ def reference(bgrx, frame_format):
     wanted=st.tuples(st.integers(1, 90), st.integers(1, 90)) | st.just((0, 0)),
     is_grey=st.booleans(),
 )
-def test_a_part_of_a_screen_becomes_what_opencv_makes_of_its_rgb(left, top, size, wanted, is_grey):
+def test_a_part_of_a_screen_equals_the_conversion_by_opencv(left, top, size, wanted, is_grey):
     part = SCREEN[top : top + size[1], left : left + size[0]]
     frame_format = FrameFormat(*wanted, is_grey=is_grey)
     found = convert(part, frame_format)
@@ -40,7 +40,7 @@ def test_a_part_of_a_screen_becomes_what_opencv_makes_of_its_rgb(left, top, size
 
 
 @pytest.mark.parametrize("frame_format", [NATIVE, FrameFormat(is_grey=True), FrameFormat(160, 120), FrameFormat(8, 8)])
-def test_a_frame_is_an_array_of_its_own(frame_format):
+def test_each_frame_is_a_new_array(frame_format):
     screen = SCREEN.copy()
     found = convert(screen, frame_format)
     before = found.copy()

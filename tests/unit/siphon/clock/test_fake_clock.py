@@ -1,4 +1,4 @@
-"""The clock with no game behind it."""
+"""The fake clock."""
 
 import pytest
 

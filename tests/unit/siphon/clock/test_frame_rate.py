@@ -1,4 +1,4 @@
-"""The frames of a game whose time is scaled: a cap that rises with the speed, or a speed that is limited."""
+"""Frame rate limits of games with scaled time."""
 
 import logging
 from pathlib import Path
@@ -18,7 +18,7 @@ UNCAPPED = ClockFacts(frame_rate_hz=60, frame_time_attribute="frame_s")
 
 
 class Game:
-    """Its attributes are a dict, and each of its frames holds so much time as it is told."""
+    """Game with attributes in a dict and a settable frame time."""
 
     def __init__(self, **values):
         self.values = {"speed": 1.0, "fps": 30.0, "has_fps": False, "frame_s": 1 / 60, "time_s": 0.0} | values
@@ -72,7 +72,7 @@ def test_it_is_put_back_as_it_was(slow):
     assert game.values["speed"] == 1.0
 
 
-def test_a_game_without_a_cap_is_no_faster_than_its_frames_allow():
+def test_a_game_without_a_cap_is_limited_by_its_frames():
     game = Game()
     clock = game.clock(UNCAPPED)
     clock.run(2.0)
@@ -83,7 +83,7 @@ def test_a_game_without_a_cap_is_no_faster_than_its_frames_allow():
     clock.close()
 
 
-def test_of_a_game_of_which_nothing_is_known_nothing_is_asked():
+def test_a_profile_without_facts_reads_nothing():
     game = Game()
     clock = game.clock(ClockFacts())
     clock.run(50.0)
@@ -104,7 +104,7 @@ def test_steps_get_slower_on_a_machine_that_draws_too_few_frames(caplog):
     clock.close()
 
 
-def test_a_hitch_makes_nothing_slower(caplog):
+def test_one_long_frame_does_not_reduce_the_speed(caplog):
     game = Game()
     clock = game.clock(UNCAPPED)
     for k in range(3 * LONG_STEPS):
@@ -146,7 +146,7 @@ def test_elden_ring_is_limited_by_its_frames():
     FrameRate(facts, Game().read, Game().write).follow(2.0)
 
 
-def test_long_frames_at_a_speed_of_1_say_nothing_of_faster_ones():
+def test_long_frames_at_speed_1_do_not_limit_faster_ones():
     frames_s = iter((0.5, 0.5, 0.5, 0.5, 0.5))
     rate = FrameRate(ClockFacts(frame_rate_hz=60.0, frame_time_attribute="t"), lambda _: next(frames_s), dict)
     for speed in (1.0, 1.0, 1.0, 2.0):

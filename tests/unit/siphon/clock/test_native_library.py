@@ -1,4 +1,4 @@
-"""The clock libraries: how they are linked, and the errors where they are missing or broken."""
+"""The clock libraries: their dependencies, and the errors if they are missing or broken."""
 
 import re
 import subprocess
@@ -30,7 +30,7 @@ def test_another_system(folder, monkeypatch):
         native_library.native_library()
 
 
-def test_a_library_that_is_broken(folder, monkeypatch):
+def test_a_broken_library_is_an_error(folder, monkeypatch):
     monkeypatch.setattr(native_library.sys, "platform", "linux")
     (folder / "_control.so").write_bytes(b"no library")
     with pytest.raises(ClockUnavailableError, match="cannot be loaded"):

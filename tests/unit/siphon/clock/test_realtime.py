@@ -1,4 +1,4 @@
-"""The clock that can only wait."""
+"""The realtime clock."""
 
 import sys
 import time
@@ -43,7 +43,7 @@ class TestRealtimeClock(ClockContract):
 
 
 class StoppedTime:
-    """Wall time that passes only by waiting, or when the test says so."""
+    """Wall time that advances only by waiting or by the test."""
 
     def __init__(self):
         self.now_s = 1000.0
@@ -69,7 +69,7 @@ def test_it_waits_so_long(clock, wall):
     assert wall.now_s == 1000.25
 
 
-def test_what_the_caller_does_in_between_does_not_slow_it_down(clock, wall):
+def test_work_of_the_caller_does_not_slow_the_clock(clock, wall):
     clock.advance(0.25)
     wall.now_s += 0.125
     advance = clock.advance(0.25)
@@ -77,7 +77,7 @@ def test_what_the_caller_does_in_between_does_not_slow_it_down(clock, wall):
     assert wall.now_s == 1000.5
 
 
-def test_a_late_step_says_so_and_the_next_catches_up(clock, wall):
+def test_a_late_step_is_reported_and_the_next_one_catches_up(clock, wall):
     clock.advance(0.25)
     wall.now_s += 0.375
     advance = clock.advance(0.25)
@@ -93,7 +93,7 @@ def test_after_a_long_break_the_beat_starts_afresh(clock, wall):
     assert clock.advance(0.25) == realtime.Advance(0.25, 0.25, 0.0)
 
 
-def test_it_neither_pauses_nor_hurries(clock):
+def test_the_clock_does_not_pause_and_has_no_speed(clock):
     with pytest.raises(ClockUnavailableError, match="cannot pause; let soulslab start the game"):
         clock.pause()
     with pytest.raises(ClockUnavailableError, match="cannot run at 2x"):
@@ -108,7 +108,7 @@ def test_a_game_that_ends_during_a_step_ends_the_step(process, clock):
     assert time.monotonic() - started_s < 150.0  # it did not wait to the end
 
 
-def test_there_is_no_clock_of_a_process_that_has_ended(process):
+def test_a_clock_for_an_exited_process_is_an_error(process):
     process.kill()
     process.wait()
     with pytest.raises(ProcessExitedError):

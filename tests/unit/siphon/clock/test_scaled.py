@@ -1,4 +1,4 @@
-"""The clock of a game with a speed attribute."""
+"""The scaled clock of a game with a speed attribute."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from support.clock_contract import ClockContract
 
 
 class Game:
-    """Its speed is an attribute; its time passes with wall time."""
+    """Game with a speed attribute, whose time passes with wall time."""
 
     def __init__(self, speed=1.0, highest=10.0):
         self.is_alive = True
@@ -80,7 +80,7 @@ def test_a_step_runs_and_then_holds(game):
     assert game.writes == [1.0, 0.0]
 
 
-def test_a_step_runs_at_the_speed_that_is_asked_for(game):
+def test_a_step_runs_at_the_requested_speed(game):
     clock = ScaledClock(game.read, game.write, game_time=game.time_s)
     began_s = time.monotonic()
     step = clock.advance(0.2, speed=4.0)
@@ -101,14 +101,14 @@ def test_a_step_that_was_too_long_shortens_the_next(game):
         assert step.elapsed_s - step.late_s == pytest.approx(max(0.002 - before.late_s, 0.0))
 
 
-def test_a_game_whose_time_stands_stalls(game):
+def test_a_game_without_progress_stalls(game):
     clock = ScaledClock(game.read, game.write, game_time=lambda: 5.0)
     with pytest.raises(ClockStalledError, match=r"0\.100 s short"):
         clock.advance(0.1, deadline_s=0.05)
     assert game.read() == 0.0  # and is held
 
 
-def test_a_speed_that_is_not_taken_is_an_error(game):
+def test_a_speed_without_effect_is_an_error(game):
     clock = ScaledClock(game.read, game.write)
     with pytest.raises(ClockUnavailableError, match="reads 10 after 20 was written"):
         clock.run(20.0)
@@ -120,13 +120,13 @@ def test_a_speed_has_to_be_above_zero(game, speed):
         ScaledClock(game.read, game.write).run(speed)
 
 
-def test_game_time_that_starts_anew_does_not_go_back(game):
+def test_game_time_does_not_decrease_after_a_restart(game):
     times_s = iter([100.0, 103.0, 1.0, 2.0])
     clock = ScaledClock(game.read, game.write, game_time=lambda: next(times_s))
     assert [clock.game_time_s for _ in range(3)] == [3.0, 3.0, 4.0]
 
 
-def test_a_level_that_starts_anew_does_not_stall_the_steps_after_it(game):
+def test_a_restarted_level_does_not_stall_later_steps(game):
     start_s = [-100.0]
     clock = ScaledClock(game.read, game.write, game_time=lambda: game.time_s() - start_s[0])
     clock.advance(0.01)
@@ -134,7 +134,7 @@ def test_a_level_that_starts_anew_does_not_stall_the_steps_after_it(game):
     assert clock.advance(0.01, deadline_s=5.0).elapsed_s >= 0.005
 
 
-def test_a_game_that_loads_in_the_middle_of_a_step_is_held(game):
+def test_a_game_that_loads_during_a_step_is_paused(game):
     looks = iter([100.0, 100.0, 100.001])
 
     def game_time():
@@ -164,7 +164,7 @@ def test_a_program_that_ends_without_closing_leaves_no_game_standing():
 
 
 @pytest.mark.parametrize("before", [1.0, 0.0, 0.5])
-def test_closing_lets_it_run_also_if_a_killed_program_had_left_it_standing(before):
+def test_close_resumes_a_game_left_paused_by_a_killed_program(before):
     game = Game(speed=before)
     clock = ScaledClock(game.read, game.write)
     clock.pause()
@@ -173,7 +173,7 @@ def test_closing_lets_it_run_also_if_a_killed_program_had_left_it_standing(befor
 
 
 @pytest.mark.parametrize("before", [1.0, 0.0, 0.5])
-def test_who_only_looks_on_leaves_it_as_it_is(before):
+def test_close_without_use_keeps_the_speed(before):
     game = Game(speed=before)
     ScaledClock(game.read, game.write).close()
     assert game.read() == before

@@ -1,4 +1,4 @@
-"""The fake keeps to the contract of every backend."""
+"""The fake backend passes the contract suite of its kind."""
 
 from __future__ import annotations
 

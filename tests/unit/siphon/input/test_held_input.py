@@ -1,4 +1,4 @@
-"""Bookkeeping when sending fails."""
+"""Held keys after a failure to send."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BrokenSender:
         self.is_closed = True
 
 
-def test_a_refused_change_leaves_what_is_held():
+def test_a_refused_change_does_not_release_keys():
     sender = BrokenSender()
     keys = HeldInput(sender)
     keys.set_held(["W"])
@@ -45,7 +45,7 @@ def test_a_refused_change_leaves_what_is_held():
     assert sender.sent == [("W", True)]
 
 
-def test_what_may_be_down_after_an_error_is_released_at_the_end():
+def test_keys_in_doubt_after_an_error_are_released_at_the_end():
     sender = BrokenSender()
     keys = HeldInput(sender)
     keys.set_held(["W"])
@@ -59,7 +59,7 @@ def test_what_may_be_down_after_an_error_is_released_at_the_end():
 
 
 @pytest.mark.parametrize("error", [WindowGoneError("closed"), DisplayError("ended")])
-def test_closing_after_the_end_of_the_window_or_the_display_is_no_mistake(error):
+def test_close_after_the_end_of_the_window_or_display_is_allowed(error):
     sender = BrokenSender()
     keys = HeldInput(sender)
     keys.set_held(["W"])
@@ -68,5 +68,5 @@ def test_closing_after_the_end_of_the_window_or_the_display_is_no_mistake(error)
     assert sender.is_closed
 
 
-def test_a_mouse_that_does_not_move_sends_nothing():
+def test_a_mouse_movement_of_zero_sends_no_event():
     HeldInput(BrokenSender()).move_mouse(0, 0)

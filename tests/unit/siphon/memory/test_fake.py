@@ -16,7 +16,7 @@ class TestFakeMemory(MemoryContract):
         return Subject(memory, ADDRESS, content, memory.exit)
 
 
-def test_what_changes_the_array_changes_the_memory():
+def test_writes_to_the_array_change_the_memory():
     memory = FakeMemory()
     array = memory.map(0x1000, bytearray(4))
     array[1] = 9

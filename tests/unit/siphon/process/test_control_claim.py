@@ -1,4 +1,4 @@
-"""Claims on a game: one holder at a time, in this process and between processes."""
+"""Claims on a game: one holder at a time, within a process and between processes."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def game():
-    """A process that waits to be ended."""
+    """A process that waits until it is ended."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         yield process
         process.kill()

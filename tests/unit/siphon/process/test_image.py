@@ -44,7 +44,7 @@ def test_finds_the_windows_program(path: str, name: str):
     ]
 
 
-def test_of_a_program_and_its_file_read_as_data_the_program_is_taken():
+def test_the_loaded_program_is_preferred_to_its_file_mapped_as_data():
     memory = FakeMemory()
     as_wine_maps_it(memory, windows_program(), 0x1000_0000, "/games/eldenring.exe")
     as_wine_maps_it(memory, windows_program(), path="/games/eldenring.exe")
@@ -60,7 +60,7 @@ def test_two_that_may_be_it_are_listed():
 
 
 @pytest.mark.parametrize("path", ["", "/games/eldenring.dll"])
-def test_nothing_that_is_the_program(path: str):
+def test_no_matching_program_is_an_error(path: str):
     memory = FakeMemory(5)
     as_wine_maps_it(memory, windows_program(is_library=True), path=path)
     with pytest.raises(ImageError, match=r"'eldenring.exe' is not loaded in process 5") as caught:

@@ -23,7 +23,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def run_owner(how):
-    """Return the standard output of the owner, which ends (is at its end) when nobody of the group has it any more."""
+    """Return the output of the owner, which ends when no process of the group holds the pipe."""
     owner = subprocess.Popen([sys.executable, "-c", OWNER, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert owner.stdout.readline() == b"started\n"
     return owner

@@ -27,7 +27,7 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_it_is_private_and_goes_with_its_contents(place):
+def test_the_folder_is_private_and_removed_with_its_contents(place):
     folder = PrivateFolder("test")
     assert folder.path.parent == place
     assert folder.path.stat().st_mode & 0o777 == 0o700
@@ -38,7 +38,7 @@ def test_it_is_private_and_goes_with_its_contents(place):
     assert list(place.iterdir()) == []
 
 
-def test_what_a_killed_owner_left_is_removed_by_the_next(place):
+def test_folders_of_a_killed_owner_are_removed(place):
     environment = {**os.environ, "TMPDIR": str(place)}
     killed = subprocess.run(
         [sys.executable, "-c", LEAVE_BEHIND], env=environment, capture_output=True, text=True, check=False

@@ -24,12 +24,12 @@ def test_the_tail_is_whole_lines_from_the_end(output):
     assert sum(len(line) + 1 for line in lines) <= 100
 
 
-def test_what_is_no_text_is_shown_all_the_same(output):
+def test_invalid_text_is_shown(output):
     os.write(output.fd, b"\xff\xfe broken")
     assert output.tail().endswith("broken")
 
 
-def test_it_stays_small_and_a_writer_goes_on(output):
+def test_the_kept_output_stays_small_and_the_writer_continues(output):
     script = "import sys; sys.stdout.write('x' * 5000 + chr(10)); sys.stdout.flush(); input(); print('the end')"
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=output.fd) as child:
         while os.fstat(output.fd).st_size < 5001:

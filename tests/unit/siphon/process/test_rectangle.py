@@ -17,7 +17,7 @@ def pixels(rectangle):
 
 
 @given(RECTANGLES, RECTANGLES)
-def test_overlap_and_contains_are_those_of_the_pixels(one, other):
+def test_overlap_and_contains_equal_those_of_the_pixels(one, other):
     shared = pixels(one) & pixels(other)
     found = overlap(one, other)
     assert found[2] * found[3] == shared.sum()
@@ -38,6 +38,6 @@ def test_bounds_are_the_smallest_rectangle_around_all(parts):
 
 
 @given(st.tuples(st.integers(-20, 30), st.integers(-20, 30), st.integers(1, 20), st.integers(1, 20)))
-def test_around_a_screen_is_all_that_is_not_on_it(rectangle):
+def test_around_covers_everything_except_the_screen(rectangle):
     is_on_screen = contains((0, 0, 10, 8), rectangle)
     assert is_on_screen != any(all(overlap(rectangle, part)[2:]) for part in around(10, 8))

@@ -1,4 +1,4 @@
-"""A file for each mistake that a profile can have; its first lines say where it is and what is said about it."""
+"""One file for each mistake in a profile; its first lines are the expected place and message."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What follows from the facts of a profile: ways, versions, numbers in the place of names."""
+"""Values derived from the facts of a profile: alternatives, versions, resolved numbers."""
 
 import msgspec
 import pytest
@@ -64,7 +64,7 @@ def test_alternatives_of_a_list_are_completed():
     assert place_of("boss", 1, "entities") == "entities.boss.alternatives[0]"
 
 
-def test_what_starts_from_an_entity_is_for_the_versions_of_all_of_its_lists():
+def test_attributes_of_an_entity_have_the_versions_of_all_its_lists():
     everywhere, new = (ListPlace(begin=(16,), end=(24,), versions=of, source="x") for of in ((), (NEW,)))
     boss = msgspec.structs.replace(PROFILE.entities["boss"], begin=(8,))
     for versions, others, all_of_it in (

@@ -1,4 +1,4 @@
-"""Profiles from files: what is right loads, and nothing gives anything but a profile or a ProfileError."""
+"""Loading of profiles: valid files, and errors for all others."""
 
 import random
 import re
@@ -62,7 +62,7 @@ def test_a_bit_of_everything(write):
     ("facts", "step_hz"),
     [("", 0.0), ("tick_hz = 60", 60.0), ("catch_up_s = 0.1", 10.0), ("tick_hz = 60\ncatch_up_s = 0.1", 10.0)],
 )
-def test_time_goes_on_in_what_the_game_can_make_up_for_at_once(write, facts, step_hz):
+def test_largest_step_of_a_profile(write, facts, step_hz):
     profile = load_profile(write(f'name = "x"\n[process]\nexecutable = "x"\n[clock]\n{facts}\n'))
     assert profile.clock.step_hz == pytest.approx(step_hz)
 
@@ -82,7 +82,7 @@ def test_the_toy_has_no_mistakes():
     assert list(find_mistakes(TOY_PROFILE)) == []
 
 
-def test_what_numbers_can_be():
+def test_valid_numbers():
     assert representable("u8") == (0, 255)
     assert representable("i16", -0.5) == (-16383.5, 16384)
     assert representable("i64") == (-(2.0**63), 2.0**63)
@@ -151,7 +151,7 @@ WORDS = [
 
 
 def load_or_refuse(content, write):
-    """Load some bytes; anything but a profile or a ProfileError fails the test."""
+    """Load bytes; any result other than a profile or a ProfileError fails the test."""
     try:
         profile = load_profile(write(content))
     except ProfileError as error:
@@ -164,7 +164,7 @@ def load_or_refuse(content, write):
 
 
 def mutate_bytes(content, chance):
-    """Delete, insert, double or overwrite a few stretches."""
+    """Delete, insert, duplicate or overwrite random parts."""
     content = bytearray(content)
     for _ in range(chance.choice((1, 1, 2, 5))):
         at = chance.randrange(len(content) + 1)
@@ -189,7 +189,7 @@ def test_mutated_files(write):
 
 
 def places_in(value, place=()):
-    """Return the place of each value in nested tables and lists."""
+    """Return the path of each value in nested tables and lists."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [place, *(inner for key, item in items for inner in places_in(item, (*place, key)))]
 

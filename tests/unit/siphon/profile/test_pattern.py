@@ -1,4 +1,4 @@
-"""Byte patterns: what is written is what is searched, and what is found is what a plain search finds."""
+"""Byte patterns: parsing, and searches compared with a plain search."""
 
 import ctypes
 import logging
@@ -20,7 +20,7 @@ PAGE = 4096
 
 
 def found(pattern, data, **options):
-    """Search some bytes at START."""
+    """Search bytes at address START."""
     memory = FakeMemory()
     memory.map(START, bytearray(data))
     search = CodeScan({"x": Pattern.parse(pattern)}, memory, **options)
@@ -73,7 +73,7 @@ def patterns(draw, alphabet, max_size):
 
 
 @given(patterns(st.integers(0, 255), max_size=40))
-def test_what_is_written_is_read_again(pattern):
+def test_written_values_are_read_back(pattern):
     assert Pattern.parse(str(pattern)) == pattern
     assert Pattern.parse(str(pattern).replace(" ", "").lower()) == pattern
 
@@ -91,7 +91,7 @@ def test_no_text_crashes(text):
 
 
 def oracle(pattern, data):
-    """The same, written down as what it means."""
+    """Plain implementation of the pattern search."""
     return [
         at
         for at in range(len(data) - len(pattern) + 1)
@@ -114,7 +114,7 @@ _alphabet = st.sampled_from([0x00, 0x01, 0x0A, 0x10, 0x2E, 0x5B, 0x5C, 0xFF])
 )
 @example([Pattern.parse("00 00")], [bytes(10)], 3)
 @example([Pattern.parse("00"), Pattern.parse("00 ?? ?? ?? ?? 00")], [bytes(11)], 1)
-def test_a_scan_finds_what_a_plain_search_finds(searched, parts, block_size):
+def test_a_scan_equals_a_plain_search(searched, parts, block_size):
     memory = FakeMemory()
     ranges, expected = [], {str(i): [] for i in range(len(searched))}
     for i, part in enumerate(parts):
@@ -165,7 +165,7 @@ def test_pages_that_cannot_be_read_are_left_out(caplog, block_size):
     assert f"{2 * size} bytes" in caplog.text
 
 
-def test_a_pattern_that_is_everywhere_is_refused():
+def test_a_pattern_with_too_many_matches_is_refused():
     with pytest.raises(PatternError, match="too weak: it was found in more than 4096 places") as caught:
         found("00", bytes(MAX_MATCHES + 1))
     assert caught.value.base == "x"
@@ -173,7 +173,7 @@ def test_a_pattern_that_is_everywhere_is_refused():
     assert len(found("00", bytes(MAX_MATCHES))) == MAX_MATCHES
 
 
-def test_the_end_of_the_process_is_no_unreadable_page():
+def test_an_exited_process_is_not_reported_as_an_unreadable_page():
     memory = FakeMemory()
     memory.map(START, bytearray(10))
     memory.exit()

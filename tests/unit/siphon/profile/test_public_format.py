@@ -1,4 +1,4 @@
-"""The public Siphon TOML, read unchanged."""
+"""Loading of public Siphon TOML files."""
 
 import logging
 import tomllib
@@ -24,7 +24,7 @@ def public(**changes):
 
 
 def known(**entities):
-    """A profile of ours for the same game."""
+    """A soulslab profile for the same game."""
     return Profile(
         name="ours",
         process=Process(executable="game.exe"),
@@ -41,7 +41,7 @@ def test_which_files_are_public():
     assert not is_public(tomllib.loads(FULL))
 
 
-def test_what_a_public_profile_becomes():
+def test_conversion_of_a_public_profile():
     result = from_public(tomllib.loads(PUBLIC), "public.toml")
     profile = result.profile
     assert (profile.name, profile.process) == ("GAME", Process(executable="game.exe", window_title="GAME"))
@@ -99,7 +99,7 @@ def test_without_a_window_name():
     assert (profile.name, profile.process.window_title) == ("game.exe", "")
 
 
-def test_what_the_public_reader_ignores_is_ignored_with_a_word(caplog):
+def test_parts_ignored_by_the_public_reader_are_ignored_with_a_warning(caplog):
     data = public(comment="hit points")
     data["attributes"]["version"] = 3
     data["about"] = {"author": "a name"}
@@ -109,7 +109,7 @@ def test_what_the_public_reader_ignores_is_ignored_with_a_word(caplog):
     assert "attributes.version is not a table" in caplog.text
 
 
-def test_loading_says_what_was_left_out(tmp_path, caplog):
+def test_loading_reports_ignored_parts(tmp_path, caplog):
     path = tmp_path / "public.toml"
     path.write_text(PUBLIC)
     with caplog.at_level(logging.WARNING, "soulslab.siphon.profile.loading"):
@@ -131,7 +131,7 @@ def test_injected_attributes_start_from_the_only_entity(name):
     assert list(find_mistakes(profile)) == []
 
 
-def test_what_the_entity_needs_comes_with_it_for_its_versions():
+def test_an_entity_includes_its_needs_for_its_versions():
     code_offset = CodeOffset(
         pattern="8B 83 ?? ?? 00 00", at=2, range=(0, 99), versions=("1.0",), source="found by hand"
     )
@@ -147,7 +147,7 @@ def test_what_the_entity_needs_comes_with_it_for_its_versions():
     assert list(find_mistakes(profile)) == []
 
 
-def test_of_several_entities_the_target_is_taken():
+def test_the_target_entity_is_chosen_from_several():
     other = msgspec.structs.replace(BOSS, id=1)
     profile = resolve_injected(from_public(tomllib.loads(PUBLIC), "x"), known(boss=other, target=BOSS))
     assert profile.entities["target"].id == 850
@@ -159,7 +159,7 @@ def test_no_entity_to_start_from(entities):
         resolve_injected(from_public(tomllib.loads(PUBLIC), "x"), known(**entities))
 
 
-def test_nothing_to_resolve():
+def test_a_profile_without_addresses():
     data = tomllib.loads(PUBLIC)
     del data["attributes"]["NpcHp"]
     result = from_public(data, "x")

@@ -1,4 +1,4 @@
-"""A file that is always as it was at its last commit: checked against a copy that is kept in memory."""
+"""A file that always has the state of its last commit, compared with a copy in memory."""
 
 import random
 
@@ -9,7 +9,7 @@ from soulslab.siphon.recording.committed_file import PAGE, CommittedFile, finish
 
 
 class Killed(BaseException):
-    """Stands for kill -9: nothing that would run after an exception does."""
+    """Exception that simulates kill -9: no cleanup code runs after it."""
 
 
 def seeded(seed):
@@ -24,7 +24,7 @@ def write_at_random(file, kept, rng):
     kept[position : position + len(data)] = data
 
 
-def test_reads_what_was_written_and_keeps_only_what_was_committed(tmp_path):
+def test_written_data_are_read_and_only_committed_data_are_kept(tmp_path):
     rng, path, kept, committed = seeded(1), tmp_path / "file", bytearray(), b""
     file = CommittedFile(path)
     for k in range(200):
@@ -87,7 +87,7 @@ def test_a_commit_that_was_interrupted_anywhere_is_finished_or_forgotten(tmp_pat
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_being_written_is_left_alone(tmp_path):
+def test_a_file_open_for_writing_is_not_replaced(tmp_path):
     file = CommittedFile(tmp_path / "file")
     journal_of(file.path).write_bytes(b"it is on its way")
     assert finish_commit(file.path) is False

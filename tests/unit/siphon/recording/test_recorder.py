@@ -1,4 +1,4 @@
-"""Recordings of the toy: what is in the file, what is dropped, what ends them."""
+"""Recordings of the toy: contents, dropped samples, and the end of a recording."""
 
 import threading
 import time
@@ -43,7 +43,7 @@ def record(session, path, until=lambda status: status.n_samples >= 5, **options)
     return recorder.stop()
 
 
-def test_what_is_not_known_for_the_version_is_not_recorded(monkeypatch, tmp_path):
+def test_attributes_unknown_for_the_version_are_not_recorded(monkeypatch, tmp_path):
     limited = ("x", "level")
     attributes = {
         name: msgspec.structs.replace(one, versions=("1.0",) if name in limited else ())
@@ -91,7 +91,7 @@ def test_a_recording_has_the_public_layout(session, tmp_path):
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_what_was_there_is_what_is_read(session, tmp_path, compression):
+def test_recorded_values_are_read_back(session, tmp_path, compression):
     path = tmp_path / "a.h5"
     session.write({"x": 1.25, "name": "Tørk ⚔", "velocity": np.array([0.5, -2.0])})
     session.toy.values["ticks"] = 2**31 + 1  # not exact in float32
@@ -113,7 +113,7 @@ def test_what_was_there_is_what_is_read(session, tmp_path, compression):
     assert read_recording(path, with_frames=False).frames is None
 
 
-def test_what_cannot_be_read_is_marked_and_never_zero(session, tmp_path):
+def test_unreadable_values_are_marked_and_never_zero(session, tmp_path):
     with Recorder(session, tmp_path / "a.h5", RecordingOptions(rate_hz=200)) as recorder:
         session.toy.values["hp"] = 200  # out of its range; all else is fine
         wait_for(lambda: recorder.status().n_unreadable >= 3)
@@ -149,7 +149,7 @@ def test_a_film_of_odd_size_is_a_pixel_larger(session, tmp_path):
     assert next(video_frames(tmp_path / "a.mp4")).shape == (22, 34, 3)
 
 
-def test_only_what_is_asked_for(tmp_path):
+def test_only_requested_values_are_read(tmp_path):
     with FakeSession(SessionOptions(with_window=False)) as session:
         with pytest.raises(WindowNotFoundError):
             Recorder(session, tmp_path / "a.h5", RecordingOptions(frames="none"))
@@ -247,7 +247,7 @@ def test_samples_that_are_late_are_dropped_and_counted(session, tmp_path, monkey
     assert recorder.stop().n_dropped >= 40
 
 
-def test_what_the_queue_cannot_hold_is_dropped_and_counted(session, tmp_path, monkeypatch):
+def test_samples_beyond_the_queue_are_dropped_and_counted(session, tmp_path, monkeypatch):
     go_on = threading.Event()
     recorder = Recorder(session, tmp_path / "a.h5", RecordingOptions(rate_hz=200, queue_mib=1, frame_px=(1024, 1024)))
     monkeypatch.setattr(recorder._writer._destination, "append", lambda *_: go_on.wait(10))
@@ -257,7 +257,7 @@ def test_what_the_queue_cannot_hold_is_dropped_and_counted(session, tmp_path, mo
     assert status.n_dropped >= 3
 
 
-def test_a_failure_to_write_is_reported_and_the_game_goes_on(session, tmp_path, monkeypatch):
+def test_a_write_failure_is_reported_and_the_game_continues(session, tmp_path, monkeypatch):
     recorder = Recorder(session, tmp_path / "a.h5", RecordingOptions(rate_hz=200))
     wait_for(lambda: len(read_recording(tmp_path / "a.h5", with_frames=False)) > 0)
     monkeypatch.setattr(recorder._writer._destination._file._file, "failure", OSError(28, "No space left on device"))
@@ -301,7 +301,7 @@ def test_mistakes_of_the_caller(session, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"no HDF5", None])
-def test_what_is_no_recording_is_refused(tmp_path, content):
+def test_other_files_are_refused_as_recordings(tmp_path, content):
     path = tmp_path / "a.h5"
     if content is not None:
         path.write_bytes(content)

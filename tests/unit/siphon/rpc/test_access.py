@@ -1,4 +1,4 @@
-"""Access to a server: other users, silent calls, unfinished handshakes, token files, and writes beside the profile."""
+"""Access to a server: other users, slow and incomplete connections, token files, and profile paths."""
 
 import logging
 import os
@@ -39,7 +39,7 @@ def toys():
 
 
 def echo(_):
-    """Make another service."""
+    """Create another service."""
     twice = grpc.unary_unary_rpc_method_handler(lambda request, _: request * 2)
     return [grpc.method_handlers_generic_handler("other.Service", {"Twice": twice})]
 
@@ -75,7 +75,7 @@ def test_the_kernel_names_the_user_of_a_connection(family):
         assert user_of_peer(peer, server) is None  # the process has closed it
 
 
-def test_the_same_user_needs_no_token_where_none_is_wanted(toys, address):
+def test_the_same_user_needs_no_token_without_a_token(toys, address):
     with serve(toys, ServerOptions(address=address, needs_token=False, extra_handlers=echo)) as server:
         with connect(server.address) as remote:
             assert remote.read("hp") == 100
@@ -106,7 +106,7 @@ def test_another_user_is_refused_without_the_token(toys):
 
 
 def silent(channel, method, *, metadata=()):
-    """Begin a call that sends nothing."""
+    """Start a call that sends no message."""
     return channel.stream_stream(method)(iter(queue.SimpleQueue().get, None), metadata=metadata)
 
 

@@ -1,4 +1,4 @@
-"""Addresses: which there are, and which of them only this machine can reach."""
+"""Kinds of addresses, and which of them are local."""
 
 import pytest
 from hypothesis import given
@@ -31,7 +31,7 @@ def test_addresses(text, is_local, target):
 
 
 @given(st.text(max_size=20) | st.from_regex(r"[\w\[\]:./]{1,15}:\d{1,6}"))
-def test_any_text_is_an_address_or_says_why_not(text):
+def test_any_text_is_an_address_or_an_error(text):
     try:
         address = parse_address(text)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""The remote session keeps the contract of sessions, however it reaches its server and gets its pictures."""
+"""The remote session passes the contract suite, for each kind of address and frame transfer."""
 
 import os
 import signal
@@ -75,7 +75,7 @@ class TestRemoteSession(SessionContract):
 
 
 class TestThroughTwoServers(SessionContract):
-    """A remote session is a session like any other, so it can be served again."""
+    """A server can serve a remote session."""
 
     @pytest.fixture
     def session(self, remote, tmp_path):
@@ -93,7 +93,7 @@ class TestThroughTwoServers(SessionContract):
 # --- what travels -------------------------------------------------------------------------------------------
 
 
-def test_the_profile_and_the_info_are_those_of_the_server(toys, remote):
+def test_profile_and_info_equal_those_of_the_server(toys, remote):
     assert remote.profile == toys.profile
     assert remote.info == toys.info
 
@@ -165,7 +165,7 @@ def test_a_game_without_a_window_has_no_keys_and_no_pictures(tmp_path):
         assert remote.read("hp") == 100
 
 
-def test_what_cannot_travel_is_said_before_it_is_sent(toys, remote):
+def test_values_that_cannot_be_encoded_are_refused_before_sending(toys, remote):
     with pytest.raises(InvalidValueError, match=r"'name'.*cannot be sent") as caught:
         remote.write({"hp": 3, "name": object})
     assert caught.value.attribute == "name"
@@ -212,7 +212,7 @@ def test_keys_are_pressed_again_through_a_step_and_by_themselves(toys, remote):
 # --- several clients ----------------------------------------------------------------------------------------
 
 
-def test_one_controls_and_others_look(toys, server, remote):
+def test_one_client_controls_and_others_observe(toys, server, remote):
     remote.step(Step(held=("W",), advance_s=0.1))
     with connect(server.address, token=TOKEN, options=ClientOptions(name="the second")) as second:
         assert second.read("hp") == 100
@@ -256,7 +256,7 @@ def test_control_lapses_when_its_holder_is_still(toys, tmp_path):
 
 
 class SlowSession(FakeSession):
-    """Reads only when it is told to."""
+    """Reader that reads on request."""
 
     def __init__(self):
         super().__init__()
@@ -322,7 +322,7 @@ def test_the_answer_to_an_interrupted_call_is_not_that_of_the_next(slow):
         assert dict(remote.snapshot(["x"])) == {"x": 0.0}
 
 
-def test_the_keys_of_who_leaves_are_released_and_the_game_stays(toys, server):
+def test_keys_of_a_leaving_client_are_released_and_the_game_continues(toys, server):
     remote = connect(server.address, token=TOKEN)
     remote.input.set_held(["W", "SPACE"])
     remote.close()
@@ -334,7 +334,7 @@ def test_the_keys_of_who_leaves_are_released_and_the_game_stays(toys, server):
 # --- watching -----------------------------------------------------------------------------------------------
 
 
-def test_a_watcher_sees_what_happens(toys, server, remote):
+def test_an_observer_sees_changes(toys, server, remote):
     with connect(server.address, token=TOKEN) as other:
         looks = other.watch(500.0, ["ticks"], FrameFormat(20, 10))
         for _ in range(20):
@@ -427,7 +427,7 @@ def test_a_connection_lost_after_an_answer_is_reported_by_the_next_call(toys, re
         assert remote.read("hp") == 100
 
 
-def test_a_game_that_has_ended_can_be_restarted_by_who_comes_later(toys, server):
+def test_a_game_that_has_exited_can_be_restarted_by_a_later_client(toys, server):
     toys.toy.is_alive = False
     toys.toy.has_window = False
     with connect(server.address, token=TOKEN) as remote:
@@ -438,7 +438,7 @@ def test_a_game_that_has_ended_can_be_restarted_by_who_comes_later(toys, server)
         assert remote.clock.grade == "lockstep"
 
 
-def test_closing_twice_and_after_the_server_is_gone(toys, tmp_path):
+def test_close_twice_and_after_the_server_has_exited(toys, tmp_path):
     server = serve(toys, ServerOptions(address=f"unix:{tmp_path}/s", token=TOKEN))
     remote = connect(server.address, token=TOKEN)
     server.stop()

@@ -1,4 +1,4 @@
-"""Facts that disagree, and facts for some versions, through a remote session: all is as it is here."""
+"""Alternatives and versions of attributes through a remote session equal those of a local session."""
 
 import struct
 
@@ -18,7 +18,7 @@ OTHER_VERSION = "1.0.0.0"
 
 
 def hp(offset):
-    """The toy's health, which the source looks for in the wrong place; the other looks in the right one."""
+    """The toy's health with a wrong first alternative and a right second one."""
     way = Alternative(offsets=(OWNER_OFFSET, 0x0), source=RIGHT)
     return Attribute(
         base="toy", offsets=(OWNER_OFFSET, offset), type="i32", range=(1, 100), source=WRONG, alternatives=(way,)
@@ -27,7 +27,7 @@ def hp(offset):
 
 @pytest.fixture
 def game(monkeypatch, tmp_path):
-    """A toy and a remote session with it; the toy's level is 0, where the wrong source looks."""
+    """A toy and its remote session; the level, which the wrong alternative reads, is 0."""
     process = msgspec.structs.replace(TOY_PROFILE.process, versions=("", OTHER_VERSION))
     x = msgspec.structs.replace(TOY_PROFILE.attributes["x"], versions=(OTHER_VERSION,))
     attributes = {**TOY_PROFILE.attributes, "hp": hp(0x10), "x": x}
@@ -69,7 +69,7 @@ def test_an_undecided_attribute_is_an_error(game):
     assert remote.read("hp") == 100
 
 
-def test_what_is_not_known_for_the_version_is_left_out(game):
+def test_attributes_unknown_for_the_version_are_left_out(game):
     _, remote = game
     assert list(remote.snapshot()) == [name for name in TOY_PROFILE.attributes if name != "x"]
     with pytest.raises(AttributeVersionError) as caught:

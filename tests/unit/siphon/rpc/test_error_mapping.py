@@ -1,4 +1,4 @@
-"""Errors over the wire: every one has a status, and is raised again as it was."""
+"""Conversion of errors to gRPC statuses and back."""
 
 import inspect
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_every_error_is_raised_again_as_it_was(kind):
     assert np.array_equal(getattr(found, "value", 0), getattr(error, "value", 0))
 
 
-def test_the_classes_are_all_that_there_are():
+def test_all_error_classes_are_listed():
     def below(kind):
         return {kind}.union(*map(below, kind.__subclasses__()))
 
@@ -74,7 +74,7 @@ def test_the_classes_are_all_that_there_are():
 
 @pytest.mark.parametrize("kind", classes_by_name().values(), ids=classes_by_name())
 def test_every_error_has_the_status_of_a_family(kind):
-    """A new family of errors has to be entered into the table; the two root classes are not families."""
+    """Every family of errors is in the table; the two base classes are not families."""
     status = status_of(make(kind))
     assert status not in (grpc.StatusCode.OK, grpc.StatusCode.CANCELLED)
     if kind not in (SoulslabError, SiphonError):
@@ -92,7 +92,7 @@ def test_paths_stay_paths():
     assert send(soulslab.errors.RecordingError("a/b", "is full")).path == Path("a/b")
 
 
-def test_a_subclass_from_elsewhere_arrives_as_what_we_know():
+def test_a_foreign_subclass_arrives_as_its_known_base_class():
     class OddError(UnknownAttributeError):
         pass
 

@@ -18,7 +18,7 @@ def said(address, *, token="secret", token_file=None, certificate=None, is_publi
         return "\n".join(_how_to_connect(session, server, options, token_file))
 
 
-def test_a_server_of_this_machine_says_how_each_client_comes_in():
+def test_a_local_server_explains_the_access_of_clients():
     lines = said("127.0.0.1:7", token_file=Path("a b.token"), is_public=True)
     assert "watch 127.0.0.1:7 --token-file 'a b.token'" in lines
     assert 'connect("127.0.0.1:7", token=...)' in lines
@@ -29,7 +29,7 @@ def test_a_server_of_this_machine_says_how_each_client_comes_in():
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:7", "[::]:7"])
-def test_a_server_of_all_addresses_names_none_that_its_certificate_cannot_have(address):
+def test_a_server_of_all_addresses_prints_none_of_them(address):
     lines = said(address, certificate=Path("certificate.pem"), is_public=True)
     assert "watch HOST:7 --token-file FILE --certificate certificate.pem" in lines
     assert 'connect("HOST:7", token=..., tls="certificate.pem")' in lines

@@ -1,4 +1,4 @@
-"""Frames through memory that client and server share: found for certain, refused otherwise, nothing left behind."""
+"""Frames through memory shared by client and server: detection, refusal, and cleanup."""
 
 import fcntl
 import gc
@@ -52,7 +52,7 @@ def test_frames_come_as_they_went(sender, receiver, shape):
         assert (found.game_time_s, found.wall_time_s) == (1.5, 2.5)
 
 
-def test_a_frame_that_is_too_large_for_the_memory_comes_inside_the_message(sender, receiver):
+def test_a_frame_too_large_for_shared_memory_is_sent_in_the_message(sender, receiver):
     frame = a_frame((200, 200, 3))
     data = sender.pack(frame)
     assert data.encoding == "raw"
@@ -77,7 +77,7 @@ def test_pictures_that_are_not_in_one_piece_are_packed(sender, receiver):
         {"size": SIZE * 2},
     ],
 )
-def test_memory_that_is_not_the_clients_is_not_touched(receiver, change):
+def test_memory_of_others_is_not_accessed(receiver, change):
     before = n_fds()
     sender = FrameSender("raw", 90, msgspec.structs.replace(receiver.offer, **change))
     assert sender.proof == b""
@@ -88,13 +88,13 @@ def test_memory_that_is_not_the_clients_is_not_touched(receiver, change):
 
 
 def lure(fd, offer, nonce=b"n" * 16):
-    """Return what a server makes of a descriptor that begins with the right number."""
+    """Return the server's result for a descriptor that starts with the right number."""
     os.pwrite(fd, nonce + b"s" * 16, 0)
     return FrameSender("raw", 90, msgspec.structs.replace(offer, fd=fd, nonce=nonce, size=os.fstat(fd).st_size))
 
 
 def test_files_and_unsealed_memory_are_not_touched(receiver, tmp_path):
-    """A server must not be led to write into files, nor be killed by memory that gets shorter under it."""
+    """A client must not make the server write to files, or crash it by truncating shared memory."""
     with (tmp_path / f"memfd:{NAME}").open("wb+") as file:
         file.truncate(SIZE)
         assert lure(file.fileno(), receiver.offer).proof == b""
@@ -132,7 +132,7 @@ def test_malformed_frames_are_refused(sender, receiver):
             receiver.unpack(msgspec.structs.replace(good, **change))
 
 
-def test_nothing_is_left_behind():
+def test_no_resources_remain():
     gc.collect()
     before = n_fds()
     for _ in range(50):

@@ -1,4 +1,4 @@
-"""Whatever bytes come: there is always an answer, and the game and the other clients notice nothing."""
+"""Arbitrary bytes: each request is answered, and the game and other clients are unaffected."""
 
 # ruff: noqa: S311  (seeds are what these are about)
 
@@ -53,7 +53,7 @@ OURS = {CODES.INTERNAL, CODES.UNKNOWN, CODES.UNAVAILABLE, CODES.DEADLINE_EXCEEDE
 
 
 def mutate(rng, data):
-    """Return bytes that are almost a message."""
+    """Return a message with small changes."""
     kind = rng.randrange(4)
     if kind == 0:
         return rng.randbytes(rng.randrange(40))
@@ -68,7 +68,7 @@ def mutate(rng, data):
 
 
 def replace_one(rng, value):
-    """Put something odd into one place of plain data."""
+    """Replace one part of plain data by an unexpected value."""
     if rng.random() < 0.3 or not isinstance(value, list | dict) or not value:
         return rng.choice(ODD)
     key = rng.choice(list(value) if isinstance(value, dict) else range(len(value)))
@@ -123,7 +123,7 @@ def test_unary_calls(server, channel):
 
 
 def test_the_stream(channel):
-    """Malformed messages are answered, and the stream goes on."""
+    """Malformed messages are answered, and the stream continues."""
     rng = random.Random(2)
     answers = make_decoder(m.Answer)
     outbox = queue.SimpleQueue()
@@ -168,7 +168,7 @@ def test_watches(channel):
 
 
 def test_many_at_once(server, channel):
-    """Several senders of nonsense do not stand in the way of one who plays."""
+    """Clients with malformed messages do not affect the controlling client."""
     is_over = threading.Event()
 
     def send(seed):

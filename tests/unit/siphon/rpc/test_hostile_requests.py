@@ -1,4 +1,4 @@
-"""Requests that are well-formed and hostile: extreme numbers, zero characters, metadata that is not UTF-8."""
+"""Malicious but well-formed requests: extreme numbers, null characters, metadata that is not UTF-8."""
 
 import socket
 import struct
@@ -35,7 +35,7 @@ def server(toys):
 
 @pytest.fixture
 def stream(server):
-    """Return what sends one request of an attached client and gives the answer."""
+    """Return a function that sends one request of an attached client and returns the answer."""
     with make_endpoint(server.address, TOKEN, None).open_channel() as channel:
         welcomes, answers = make_decoder(m.Welcome), make_decoder(m.Answer)
 
@@ -94,7 +94,7 @@ def test_a_real_game_checks_its_options_before_it_is_closed():
     ("name", "value"),
     [(b"authorization", b"Bearer \xff\xfe"), (b"soulslab-client", b"\xff\xfe"), (b"soulslab-client", b"a\x00b")],
 )
-def test_metadata_that_is_not_utf8_is_refused_in_one_line(server, caplog, name, value):
+def test_metadata_that_is_not_utf8_is_refused(server, caplog, name, value):
     token = [] if name == b"authorization" else [(b"authorization", bearer(TOKEN).encode())]
     reply = _call_raw(int(server.address.rpartition(":")[2]), [*token, (name, value)], encode(m.Info()))
     assert b"grpc-status\x0216" in reply  # UNAUTHENTICATED
@@ -103,7 +103,7 @@ def test_metadata_that_is_not_utf8_is_refused_in_one_line(server, caplog, name, 
 
 
 def _call_raw(port, headers, body):
-    """Call ``Info`` over HTTP/2 without a client library, which would check the headers; return the reply."""
+    """Call ``Info`` over HTTP/2 without a client library, which would validate the headers."""
     fixed = [
         (b":method", b"POST"),
         (b":scheme", b"http"),

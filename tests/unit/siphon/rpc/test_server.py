@@ -1,4 +1,4 @@
-"""The server: where it listens, whom it lets in, when it opens and closes games, and what a unary call may do."""
+"""The server: addresses, access, opening and closing of games, and unary calls."""
 
 import socket
 import stat
@@ -55,7 +55,7 @@ def metadata(token=TOKEN, client=""):
 
 
 def ask(channel, request, kind, **keys):
-    """Send a unary call without our client, only with the messages."""
+    """Send a unary call without soulslab's client."""
     call = channel.unary_unary(f"/{m.SERVICE}/{type(request).__name__}")
     try:
         return make_decoder(kind).decode(call(encode(request), timeout=30.0, metadata=metadata(**keys)))
@@ -85,14 +85,14 @@ def pem(tmp_path):
         ({"tls_certificate": "pem"}, "tls_key"),
     ],
 )
-def test_what_others_can_reach_needs_a_token_and_tls(toys, pem, address, options, place):
+def test_a_public_address_needs_a_token_and_tls(toys, pem, address, options, place):
     options = {name: pem if value == "pem" else value for name, value in options.items()}
     with pytest.raises(ConfigError) as caught:
         serve(toys, ServerOptions(address=address, **options))
     assert caught.value.path == place
 
 
-def test_tls_files_have_to_be_such(toys, pem, tmp_path):
+def test_invalid_tls_files_are_errors(toys, pem, tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         serve(toys, ServerOptions(tls_certificate=tmp_path / "none", tls_key=pem))
     (tmp_path / "other").write_text("no PEM")
@@ -108,7 +108,7 @@ def test_a_token_has_to_fit_into_metadata(toys, token):
         serve(toys, ServerOptions(token=token))
 
 
-def test_an_address_that_is_taken_is_refused(toys, server):
+def test_an_address_in_use_is_refused(toys, server):
     with pytest.raises(ConfigError, match="another server listens"):
         serve(toys, ServerOptions(address=server.address))
     with socket.socket() as taken:
@@ -140,7 +140,7 @@ def test_a_socket_that_was_left_behind_is_replaced(toys, tmp_path):
 # --- whom it lets in ----------------------------------------------------------------------------------------
 
 
-def test_a_token_is_made_unless_none_is_wanted(toys):
+def test_a_token_is_created_by_default(toys):
     with serve(toys) as first, serve(toys) as second:
         assert len(first.token.reveal()) >= 32
         assert first.token != second.token
@@ -195,7 +195,7 @@ def test_another_version_is_refused_with_both(channel, version, who):
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_what_is_no_server_of_ours_is_said(toys, tmp_path):
+def test_another_server_is_an_error(toys, tmp_path):
     other = grpc.server(ThreadPoolExecutor(1))
     port = other.add_insecure_port("127.0.0.1:0")
     other.start()
@@ -214,7 +214,7 @@ def test_what_is_no_server_of_ours_is_said(toys, tmp_path):
 # --- unary calls --------------------------------------------------------------------------------------------
 
 
-def test_unary_calls_may_look_without_attaching(channel):
+def test_unary_calls_can_read_without_attaching(channel):
     assert ask(channel, m.Describe(), m.Facts).profile == TOY_PROFILE
     assert ask(channel, m.Info(), m.InfoNow).info.executable == "/toy"
     assert ask(channel, m.Read("hp"), m.ReadValue).value == 100
@@ -243,7 +243,7 @@ CHANGES = [
 ]
 
 
-def test_unary_calls_may_change_nothing_without_the_id_of_a_client(toys, channel):
+def test_unary_calls_without_a_client_id_cannot_change_the_game(toys, channel):
     for request in CHANGES:
         for client in ("", "0" * 32):
             with pytest.raises(AccessRefusedError):
@@ -252,7 +252,7 @@ def test_unary_calls_may_change_nothing_without_the_id_of_a_client(toys, channel
     assert toys.info.n_starts == 1
 
 
-def test_unary_calls_of_a_client_are_those_of_its_stream(toys, server, channel):
+def test_unary_calls_with_a_client_id_belong_to_its_stream(toys, server, channel):
     assert set(m.REQUESTS) == {type(request).__name__ for request in CHANGES} | {
         "Info", "Describe", "Read", "Snap", "Examine", "ReadNumber", "Grab", "Held", "Time"
     }  # fmt: skip
@@ -300,7 +300,7 @@ def test_a_game_is_opened_for_the_first_client_and_closed_with_the_server():
     assert opener.closed == [True]
 
 
-def test_a_game_is_closed_with_the_last_client_where_that_is_wanted():
+def test_a_game_is_closed_with_the_last_client_on_request():
     opener = Opener()
     with serve(opener, ServerOptions(closes_with_clients=True)) as server:
         first = connect(server.address, token=server.token)
@@ -317,7 +317,7 @@ def test_a_game_is_closed_with_the_last_client_where_that_is_wanted():
         serve(FakeSession(), ServerOptions(closes_with_clients=True))
 
 
-def test_a_game_that_cannot_be_opened_is_said_to_each_client():
+def test_each_client_gets_the_error_of_a_game_that_cannot_be_opened():
     def fail():
         raise LaunchError("the toy is broken", pid=None)
 
@@ -328,7 +328,7 @@ def test_a_game_that_cannot_be_opened_is_said_to_each_client():
         assert server.n_clients == 0
 
 
-def test_a_mistake_in_our_code_is_reported_and_costs_nothing(toys, server, caplog):
+def test_a_bug_is_reported_and_the_server_continues(toys, server, caplog):
     with connect(server.address, token=TOKEN) as remote:
         remote.input.set_held(["W"])
         toys.read = lambda _: 1 / 0

@@ -1,4 +1,4 @@
-"""Values over the wire: they come as they went, and nothing malformed gets through."""
+"""Encoding and decoding of values in messages."""
 
 from pathlib import Path
 
@@ -60,13 +60,13 @@ def test_other_byte_orders_and_layouts_are_turned():
     "value",
     [object(), np.zeros(1, complex), np.array(["a"]), np.array([object()]), np.zeros((1,) * 5), 2**64, "\ud800"],
 )
-def test_what_cannot_travel_is_refused(value):
+def test_values_that_cannot_be_encoded_are_refused(value):
     with pytest.raises(UNSENDABLE):
         encode(value)
 
 
 @given(st.binary(max_size=40))
-def test_no_bytes_make_an_array_that_is_not_one(data):
+def test_invalid_bytes_give_no_array(data):
     try:
         array = array_from_bytes(data)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Conditions against their plain meaning."""
+"""Conditions compared with a plain implementation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cases(draw):
 
 
 @given(cases(), st.sampled_from(["changed", "unchanged", "increased", "decreased"]))
-def test_comparisons_mean_what_they_say(case, kind):
+def test_comparisons(case, kind):
     value_type, before, now = case
     dtype = DTYPES[value_type]
     meaning = {
@@ -46,7 +46,7 @@ def test_comparisons_mean_what_they_say(case, kind):
 
 
 @given(cases())
-def test_exact_and_between_mean_what_they_say(case):
+def test_exact_and_between(case):
     value_type, before, now = case
     values = np.array(now, DTYPES[value_type])
     low, high = sorted((before[0], now[0]))
@@ -72,14 +72,14 @@ def test_differences_of_great_whole_numbers_are_exact():
     assert mask_of(Condition("decreased_by", by), -now, before).tolist() == [True, False]
 
 
-def test_a_float_is_found_by_what_the_game_shows():
+def test_a_float_is_found_by_its_displayed_value():
     values = np.array([37.4, 37.5, 38.0, 38.49, 38.6], "<f4")
     mask = mask_of(Condition("exact", 38, tolerance=0.5), values, None)
     assert mask.tolist() == [False, True, True, True, False]
     assert mask_of(Condition("exact", 0.1), np.array([0.1], "<f4"), None).tolist() == [True]
 
 
-def test_a_float_that_is_no_number_is_in_no_range_and_can_stay_as_it_is():
+def test_nan_is_in_no_range_and_can_be_unchanged():
     values = np.array([np.nan, np.inf], "<f4")
     assert not mask_of(Condition("between", -1e300, 1e300), values, None)[0]
     assert mask_of(Condition("unchanged"), values, values.copy()).all()
@@ -93,7 +93,7 @@ def test_a_tolerance_reaches_over_whole_numbers_too():
     assert not mask_of(Condition("between", 9.2, 9.8), values, None).any()
 
 
-def test_a_float_that_grew_in_its_own_precision_grew_by_so_much():
+def test_a_float_increase_is_compared_in_its_precision():
     was = np.array([16777216.0, 0.1], "<f4")
     now = was + np.float32(2.3)
     assert mask_of(Condition("increased_by", 2.3), now, was).all()
@@ -102,8 +102,8 @@ def test_a_float_that_grew_in_its_own_precision_grew_by_so_much():
 @pytest.mark.parametrize(
     ("condition", "value_type", "problem"),
     [
-        (Condition("exact", 300), "u8", "no u8"),
-        (Condition("exact", 1.5), "i32", "no i32"),
+        (Condition("exact", 300), "u8", "not of type u8"),
+        (Condition("exact", 1.5), "i32", "not of type i32"),
         (Condition("exact", float("nan")), "f32", "finite"),
         (Condition("exact", 1, tolerance=-1), "f32", "not negative"),
         (Condition("between", 2, 1), "i32", "is empty"),

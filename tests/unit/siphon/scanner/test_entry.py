@@ -66,7 +66,7 @@ def test_a_pattern_becomes_the_base_and_its_distance_the_first_offset(file):
     assert profile.attributes["player.hp"].offsets == (-0x2C, 0x10, 0x8)
 
 
-def test_what_differs_from_the_defaults_is_written(file):
+def test_only_values_other_than_defaults_are_written(file):
     entry = found(type="f32", length=3, scale=0.5, unit="m", path=PointerPath(0, (), "lib.so", 8))
     attribute = add(file, entry).attributes["player.hp"]
     assert (attribute.length, attribute.scale, attribute.unit, attribute.offsets) == (3, 0.5, "m", (0,))

@@ -51,7 +51,7 @@ def test_conditions(line, condition):
 @pytest.mark.parametrize(
     ("line", "tolerance"), [("= 38", 0.5), ("= 37.5", 0.05), ("= 38 ~ 0", 0.0), ("= 1e3", 500.0), ("= 0x10", 0.0)]
 )
-def test_a_float_stands_for_all_that_is_shown_like_it(line, tolerance):
+def test_a_displayed_float_matches_all_values_with_this_display(line, tolerance):
     if "e" in line:
         tolerance = 0.5 * 10**3  # its last digit stands for thousands
     assert parse_condition(line, "f32").tolerance == pytest.approx(tolerance)
@@ -68,7 +68,7 @@ def test_above_leaves_the_number_itself_out():
 
 
 @pytest.mark.parametrize("line", ["list", "path 1", "hello", "save hp range=0..1", "health 100"])
-def test_other_lines_are_none(line):
+def test_other_lines_are_not_conditions(line):
     assert parse_condition(line, "i32") is None
 
 
@@ -79,7 +79,7 @@ def test_mistakes_are_reported(line):
 
 
 @given(st.text(alphabet="0123456789=<>+-.~!?xe abetwn", max_size=12), st.sampled_from(sorted(DTYPES)))
-def test_no_line_gives_anything_but_a_condition_none_or_its_error(line, value_type):
+def test_every_line_is_a_condition_or_empty_or_an_error(line, value_type):
     try:
         condition = parse_condition(line, value_type)
     except ConfigError:
@@ -89,7 +89,7 @@ def test_no_line_gives_anything_but_a_condition_none_or_its_error(line, value_ty
 
 
 @given(st.sampled_from(sorted(DTYPES)), st.integers(-128, 127))
-def test_what_is_equal_is_found(value_type, number):
+def test_equal_values_are_found(value_type, number):
     dtype = DTYPES[value_type]
     if dtype.kind == "u":
         number = abs(number)

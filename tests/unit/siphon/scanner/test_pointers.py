@@ -1,4 +1,4 @@
-"""Pointer paths in made-up memory."""
+"""Pointer paths in synthetic memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAP = 0x7F0000000000
 
 
 def world(heap=HEAP, program=PROGRAM):
-    """A static pointer at +0x20 to an object whose +0x10 points to one with the value at +0x8; all moved as asked."""
+    """A static pointer at +0x20, an object with a pointer at +0x10, and the value at +0x8; all can be moved."""
     memory = FakeMemory()
     static = memory.map(program, bytearray(0x1000))
     objects = memory.map(heap, bytearray(0x20000))
@@ -50,7 +50,7 @@ def test_a_path_that_leads_nowhere_is_reported():
     assert verify([PointerPath(2, (0, 0), "", 0x48)], memory, modules, 1) == []
 
 
-def test_what_lies_in_the_module_needs_no_pointer():
+def test_values_in_the_module_need_no_pointer():
     memory, modules, *_ = world()
     assert PointerMap(memory, modules).paths_to(PROGRAM + 0x88) == [PointerPath(0, (), "", 0x88)]
 
@@ -76,7 +76,7 @@ def test_lists_that_go_round_come_to_an_end():
     assert all(follow(path, memory, modules) == target for path in paths)
 
 
-def test_every_way_through_a_place_that_is_reached_twice_is_a_path():
+def test_every_route_through_a_shared_address_is_a_path():
     memory, modules, target, static, objects = world()
     struct.pack_into("<Q", objects, 0x118, HEAP + 0x14000)
     struct.pack_into("<Q", static, 0x28, HEAP + 0x118)
@@ -88,5 +88,5 @@ def test_every_way_through_a_place_that_is_reached_twice_is_a_path():
     }
 
 
-def test_without_memory_there_are_no_paths():
+def test_an_empty_memory_has_no_paths():
     assert PointerMap(FakeMemory(), []).paths_to(0x1234) == []

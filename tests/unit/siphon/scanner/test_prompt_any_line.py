@@ -32,7 +32,7 @@ WORDS = (
 
 
 class Still:
-    """A game of a few bytes, as far as the prompt looks at one."""
+    """A game of a few bytes with the members that the prompt uses."""
 
     profile = TOY_PROFILE
     n_starts = 1

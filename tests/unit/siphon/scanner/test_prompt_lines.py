@@ -1,4 +1,4 @@
-"""Lines that a person types."""
+"""Commands of the scan prompt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from soulslab.siphon.scanner.prompt import ask, typed_lines
 
 @pytest.fixture
 def typing(monkeypatch):
-    """Let these be typed; an error stands for its key."""
+    """Type these lines; an error is represented by its key."""
 
     def typing(*entries):
         left = iter(entries)

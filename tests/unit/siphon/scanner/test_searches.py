@@ -1,4 +1,4 @@
-"""Searches that are led line by line, over made-up memory."""
+"""Searches by typed lines in synthetic memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def put(data, offset, code, value):
     struct.pack_into(f"<{code}", data, offset, value)
 
 
-def test_a_number_is_found_over_rounds_and_a_round_can_be_taken_back(memory, data):
+def test_a_number_is_found_in_rounds_and_a_round_can_be_undone(memory, data):
     for offset in (0, 8, 16):
         put(data, offset, "i", 77)
     search = open_search(memory, "i32")
@@ -52,7 +52,7 @@ def test_a_number_is_found_over_rounds_and_a_round_can_be_taken_back(memory, dat
         search.undo()
 
 
-def test_a_line_that_states_nothing_changes_nothing(memory, data):
+def test_an_empty_condition_has_no_effect(memory, data):
     search = open_search(memory, "i32")
     assert not search.look("list")
     assert search.n_rounds == 0
@@ -78,7 +78,7 @@ def test_a_place_is_checked_without_a_round(memory, data):
         search.now(0x5000)
 
 
-def test_what_is_written_has_to_fit(memory, data):
+def test_written_values_must_be_in_range(memory, data):
     assert open_search(memory, "i16").encode("-2") == b"\xfe\xff"
     assert open_search(memory, "f64").encode("0.5") == struct.pack("<d", 0.5)
     with pytest.raises(ScanError, match="32767"):
@@ -115,7 +115,7 @@ def test_text_is_found_over_rounds(memory, data, kind, codec):
         search.look("=")
 
 
-def test_rounds_that_take_too_much_memory_cannot_be_taken_back(memory, data):
+def test_rounds_that_need_too_much_memory_cannot_be_undone(memory, data):
     scan = ValueScan(memory, "i32", max_bytes=8200)
     scan.first(Condition("unknown"))
     data[0] = 1

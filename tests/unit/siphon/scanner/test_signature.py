@@ -1,4 +1,4 @@
-"""Instructions that refer to a place, decoded and identified by patterns."""
+"""Instructions that refer to an address: decoding, and identification by patterns."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ INSTRUCTIONS = {
 
 
 def program(*parts, place=PLACE):
-    """Put code at `CODE`, with 0x100 bytes of nothing before, and return memory and image."""
+    """Place code at `CODE` after 0x100 zero bytes, and return memory and image."""
     code = bytearray(b"\x90" * 0x100)
     starts = []
     for part in parts:
@@ -72,7 +72,7 @@ def test_every_kind_of_operand_is_understood(code):
     assert signature.distance == 0
 
 
-def test_a_field_is_found_by_the_object_that_is_named():
+def test_a_field_is_found_by_the_named_object():
     memory, image, _ = program("48 8D 05 d", place=PLACE - 0x2C)
     assert find_signature(memory, image, PLACE).distance == 0x2C
     with pytest.raises(ScanError, match="no instruction"):
@@ -91,7 +91,7 @@ def test_the_nearest_place_is_preferred():
     assert signature.base.pattern.startswith("48 8D 05")
 
 
-def test_what_an_update_moves_is_not_in_the_pattern():
+def test_bytes_that_updates_change_are_not_in_the_pattern():
     memory, image, _ = program("8B 05 d", "E8 11 22 33 44", "48 8B 0D d", "0F 84 55 66 77 08", "85 C0")
     words = find_signature(memory, image, PLACE).base.pattern.split()
     assert words[2:6] == ["??"] * 4

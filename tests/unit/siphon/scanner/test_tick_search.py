@@ -53,7 +53,7 @@ def test_a_tick_counter_is_found_with_its_exact_period(hz):
 @pytest.mark.parametrize(("value_type", "bits"), [("u16", 16), ("u8", 8)])
 def test_a_short_counter_is_found_although_it_starts_again_at_0(value_type, bits):
     def word(ms, n_steps):
-        """Return a word with a number that follows no tick in its low bits, and the counter above them."""
+        """Return a word whose low bits are unrelated to ticks and whose high bits count them."""
         count = int(ms // 20 + 2**bits - 30) % 2**bits
         value = count << bits | n_steps * 7 % 2**bits
         return value - 2**32 if value >= 2**31 else value
@@ -66,7 +66,7 @@ def test_a_short_counter_is_found_although_it_starts_again_at_0(value_type, bits
 
 
 @pytest.mark.parametrize(("value_type", "ms_each"), [("u8", 0.5), ("u8", 0.25), ("u16", 1 / 1024)])
-def test_the_upper_part_of_a_clock_is_no_tick_counter(value_type, ms_each):
+def test_the_upper_half_of_a_clock_is_not_a_tick_counter(value_type, ms_each):
     game = SyntheticGame({0x100: lambda ms, _: ms / ms_each % 2**31, 0x200: lambda ms, _: ms // 20})
     found = game.find(value_type)
     assert {counter.address - START for counter in found.counters} == {0x200}
@@ -114,7 +114,7 @@ def test_ticks_that_are_rounded_to_sleeps_of_10_ms_are_regular():
     assert counters_of(game)[0x100].period_s == pytest.approx(0.066, rel=0.01)
 
 
-def test_memory_that_is_freed_during_the_search_is_left_out():
+def test_memory_freed_during_the_search_is_left_out():
     game = SyntheticGame({0x100: lambda ms, _: ms // 20})
     other = game.memory.map(START + 0x10000, bytearray(0x1000))
 

@@ -1,4 +1,4 @@
-"""Value scans over made-up memory."""
+"""Value scans in synthetic memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def addresses(scan):
 
 
 class HolesMemory(FakeMemory):
-    """Memory that lists pages which cannot be read, as a process does that gave them back."""
+    """Memory whose region list contains unmapped pages, as in a process that has just freed them."""
 
     def __init__(self):
         super().__init__()
@@ -39,7 +39,7 @@ class HolesMemory(FakeMemory):
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    """Make a few pages sufficient for the test."""
+    """Reduce the limits so that few pages suffice for the test."""
     monkeypatch.setattr(reading, "CHUNK_BYTES", 2 * PAGE)
     monkeypatch.setattr("soulslab.siphon.scanner.value_scan.CHUNK_BYTES", 2 * PAGE)
     monkeypatch.setattr("soulslab.siphon.scanner.searches.CHUNK_BYTES", 2 * PAGE)
@@ -62,7 +62,7 @@ def test_values_are_found_also_where_pieces_meet(small_chunks, alignment):
     assert addresses(scan) == sorted(0x10000 + place for place in places)
 
 
-def test_only_what_the_game_may_write_is_searched():
+def test_only_writable_memory_is_searched():
     memory = FakeMemory()
     number = struct.pack("<i", 77)
     memory.map(0x10000, bytearray(number), is_writable=False)
@@ -94,7 +94,7 @@ def test_pages_that_cannot_be_read_are_left_out_then_and_later(small_chunks, kin
 
 
 @pytest.mark.parametrize("n", [3, 100])
-def test_a_page_that_is_gone_takes_none_of_its_neighbours_along(n):
+def test_an_unmapped_page_does_not_affect_its_neighbours(n):
     memory = HolesMemory()
     data = memory.map(0x10000, bytearray(3 * PAGE))
     places = [page * PAGE + 100 + 8 * i for page in range(3) for i in range(n)]
@@ -119,7 +119,7 @@ def test_memory_that_was_given_back_drops_its_candidates():
 
 @settings(max_examples=60)
 @given(st.data())
-def test_any_rounds_leave_what_a_plain_search_leaves(data):
+def test_rounds_equal_a_plain_search(data):
     value_type = data.draw(st.sampled_from(["u8", "i16", "f32"]))
     dtype = DTYPES[value_type]
     n = data.draw(st.integers(1, 200))
@@ -145,7 +145,7 @@ def test_any_rounds_leave_what_a_plain_search_leaves(data):
     assert [candidate.value for candidate in scan.candidates(n)] == values[left].tolist()
 
 
-def test_progress_comes_to_its_end(small_chunks):
+def test_progress_is_completed(small_chunks):
     memory = FakeMemory()
     memory.map(0x10000, bytearray(5 * PAGE))
     told = []

@@ -160,7 +160,7 @@ class Recordings:
     def _find(self, recording_id: str) -> _Entry:
         entry = self._entries.get(recording_id)
         if entry is None:
-            raise RecordingError(self._folder, f"there is no recording with the id {recording_id[:64]!r}")
+            raise RecordingError(self._folder, f"unknown recording id {recording_id[:64]!r}")
         return entry
 
     def _forget_old(self) -> None:

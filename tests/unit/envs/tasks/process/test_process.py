@@ -58,7 +58,7 @@ def test_a_profile_by_the_name_of_its_game_or_by_its_path(tmp_path):
     file = tmp_path / "game.toml"
     file.write_text(PROFILE_PATH.read_text())
     assert ProcessEnv(profile=str(file)).observation_space == ProcessEnv(profile=file).observation_space
-    with pytest.raises(ConfigError, match="no game of that name"):
+    with pytest.raises(ConfigError, match="nor the name of a game"):
         ProcessEnv(profile="quake")
 
 

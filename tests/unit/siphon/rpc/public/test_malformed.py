@@ -1,4 +1,4 @@
-"""20,000 mutated messages: always an answer or INVALID_ARGUMENT, and a service that is as good as before."""
+"""20,000 mutated messages: each gets an answer or INVALID_ARGUMENT, and the service keeps working."""
 
 import gc
 import threading
@@ -21,7 +21,7 @@ class RefusedError(Exception):
 
 
 class Context:
-    """A call whose client, unless it streams, has gone already, so that nothing waits."""
+    """Context of a call whose client has disconnected, so that the service does not wait."""
 
     code = None
 
@@ -43,7 +43,7 @@ class Context:
 
 
 def answer_in_process(handlers, call, data):
-    """Return what a call comes to: answers, or the code that it was refused with."""
+    """Return the answers of a call, or its error code."""
 
     class Details:
         method = f"/{SERVICE}/{call}"

@@ -1,4 +1,4 @@
-"""The messages: from the .proto beside them, and the same as those of pysiphon."""
+"""The messages equal the .proto file and those of pysiphon."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ SCRIPT = Path(__file__).parents[5] / "scripts" / "public_protocol.py"
 
 
 def description_of(module):
-    """Return what a module's messages are: their fields and calls, without their order in the file."""
+    """Return the fields and calls of a module's messages, independent of their order."""
     file = FileDescriptorProto()
     module.DESCRIPTOR.CopyToProto(file)
     fields = {
@@ -38,7 +38,7 @@ def description_of(module):
     return file.package, file.syntax, fields, calls
 
 
-def test_what_is_generated_is_what_is_kept():
+def test_the_generated_module_is_up_to_date():
     spec = spec_from_file_location("public_protocol", SCRIPT)
     script = module_from_spec(spec)
     spec.loader.exec_module(script)

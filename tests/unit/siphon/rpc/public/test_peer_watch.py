@@ -1,4 +1,4 @@
-"""Which clients are still there."""
+"""Detection of disconnected clients."""
 
 import socket
 
@@ -35,7 +35,7 @@ def test_a_connection_is_distinguished_from_one_that_has_ended(family, host):
         watch.close()
 
 
-def test_clients_of_a_unix_socket_count_as_gone_when_all_are_still(monkeypatch):
+def test_clients_of_a_unix_socket_count_as_disconnected_without_calls(monkeypatch):
     monkeypatch.setattr(peers, "POLL_S", 0.01)
     gone = []
     watch = PeerWatch(lambda: ["unix:"], lambda who, _: gone.append(who))

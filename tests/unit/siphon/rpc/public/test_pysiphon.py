@@ -1,4 +1,4 @@
-"""pysiphon 1.2.0 and its command line, unchanged, against the service on the toy."""
+"""pysiphon 1.2.0 and its command line, unmodified, with the service on the toy."""
 
 import subprocess
 import sys
@@ -161,7 +161,7 @@ quit
         "this server runs no programs",
         "Total frames received: 3",
         "=== Recording Started! ===",
-        "there is no recording with the id 'nonsense'",
+        "unknown recording id 'nonsense'",
     ):
         assert expected in said
     assert "Error: " not in said

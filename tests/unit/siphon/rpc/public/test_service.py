@@ -1,4 +1,4 @@
-"""The public service over the wire, on the toy: each call, its failures, and what clients leave behind."""
+"""The public service with a client on the toy: each call, its failures, and cleanup after clients."""
 
 import sys
 import threading
@@ -98,7 +98,7 @@ def test_a_game_that_ended_is_attached_to_again(server, ready):
     assert ready("CaptureFrame").success
 
 
-def test_the_same_configuration_again_changes_nothing_another_one_starts_anew(server, ready):
+def test_an_equal_configuration_has_no_effect_and_another_one_restarts(server, ready):
     assert ready.configure().success
     assert ready("GetAttribute", attributeName="hp").success
     assert len(server.toys.sessions) == 2
@@ -129,7 +129,7 @@ def test_a_malformed_configuration_is_refused_with_its_place(client, kinds, fiel
     assert not client("GetServerStatus").config_set
 
 
-def test_a_name_that_is_there_twice_is_refused(client):
+def test_a_duplicate_name_is_refused(client):
     request = messages.SetProcessConfigRequest(process_name="toy")
     for _ in range(2):
         attribute = request.attributes.add()
@@ -139,7 +139,7 @@ def test_a_name_that_is_there_twice_is_refused(client):
     assert "attributes[1].name" in answer.message
 
 
-def test_what_opening_says_is_passed_on(server, client):
+def test_errors_while_opening_are_passed_on(server, client):
     server.toys.error = ProcessNotFoundError("no process of the name toy runs")
     client.configure()
     for call in ("InitializeMemory", "InitializeInput", "InitializeCapture"):
@@ -161,7 +161,7 @@ def test_what_opening_says_is_passed_on(server, client):
         ("velocity", "array_value", bytes(16), np.array([3.0, -4.0]).tobytes(), [3.0, -4.0]),
     ],
 )
-def test_each_type_comes_in_its_field_and_goes_back(server, ready, name, field, value, other, read):  # noqa: PLR0917
+def test_each_type_uses_its_field_in_both_directions(server, ready, name, field, value, other, read):  # noqa: PLR0917
     answer = ready("GetAttribute", attributeName=name)
     assert answer.success
     assert answer.WhichOneof("value") == field
@@ -172,14 +172,14 @@ def test_each_type_comes_in_its_field_and_goes_back(server, ready, name, field, 
 
 
 @pytest.mark.parametrize(("value", "problem"), [(2**31, "32-bit integers"), (-(2**31) - 1, "32-bit"), (1e39, "floats")])
-def test_what_does_not_fit_is_an_error_and_never_another_number(value, problem):
+def test_a_number_out_of_range_is_an_error(value, problem):
     kind = "f64" if isinstance(value, float) else "i64"
     attribute = Attribute(base="a", offsets=(0,), type=kind, range=(-1e300, 1e300), source="made up")
     with pytest.raises(WireError, match=f"{problem}.*own client"):
         response_of("x", value, attribute)
 
 
-def test_a_float_that_loses_digits_says_so():
+def test_a_float_that_loses_digits_is_reported():
     attribute = Attribute(base="a", offsets=(0,), type="f64", range=(-1e300, 1e300), source="made up")
     assert "rounded" in response_of("x", 0.1, attribute).message
     for value in (0.5, float("inf"), float("nan")):
@@ -211,7 +211,7 @@ def test_a_number_that_the_protocol_cannot_carry_is_reported(server, ready):
         ("", {"int_value": 1}, "unknown attribute"),
     ],
 )
-def test_what_cannot_be_written_is_refused(server, ready, name, field, problem):
+def test_values_that_cannot_be_written_are_refused(server, ready, name, field, problem):
     before = repr(dict(server.toys.toy.values))
     answer = ready("SetAttribute", attributeName=name, **field)
     assert not answer.success
@@ -340,7 +340,7 @@ def test_a_client_that_vanishes_leaves_no_key(server, ready):
     wait_for(lambda: not any(thread.name == "siphon: peers" for thread in threading.enumerate()))
 
 
-def test_a_key_stays_down_for_the_time_that_is_allowed(tmp_path):
+def test_a_key_is_held_for_the_maximum_time(tmp_path):
     with public_server(tmp_path, keys_after_s=1000.0) as server:
         with server.client() as client:
             client.initialise()
@@ -557,7 +557,7 @@ def test_a_recording_of_memory_only(server, client):
     assert len(files) == 1
 
 
-def test_a_recording_goes_on_over_a_new_attachment_and_ends_with_its_client(server, ready):
+def test_a_recording_continues_after_a_new_attachment_and_ends_with_its_client(server, ready):
     with server.client() as other:
         recording_id = other("StartRecording", attribute_names=["hp"]).session_id
         n = len(server.toys.sessions)
@@ -571,7 +571,7 @@ def test_a_recording_goes_on_over_a_new_attachment_and_ends_with_its_client(serv
     assert download(ready, recording_id)
 
 
-def test_there_are_two_recordings_at_most(ready):
+def test_at_most_two_recordings_run(ready):
     ids = [ready("StartRecording", attribute_names=["hp"]).session_id for _ in range(2)]
     answer = ready("StartRecording", attribute_names=["hp"])
     assert not answer.success
@@ -614,20 +614,20 @@ def test_a_recording_that_makes_no_sense_is_refused(ready, fields, problem):
     assert answer.session_id == ""
 
 
-def test_a_recording_that_there_is_not(ready):
+def test_a_missing_recording_is_an_error(ready):
     for call in ("StopRecording", "GetRecordingStatus"):
         answer = ready(call, session_id="nonsense")
         assert not answer.success
-        assert "no recording" in answer.message
+        assert "unknown recording id" in answer.message
     with pytest.raises(grpc.RpcError) as caught:
         list(ready.start("DownloadRecording", session_id="nonsense"))
-    assert "no recording" in caught.value.details()
+    assert "unknown recording id" in caught.value.details()
 
 
 # --- what is around -----------------------------------------------------------------------------------------
 
 
-def test_bytes_that_are_no_message_are_refused_and_the_connection_goes_on(ready):
+def test_invalid_bytes_are_refused_and_the_connection_continues(ready):
     for call in ("GetAttribute", "SetProcessConfig", "StreamFrames", "DownloadRecording"):
         with pytest.raises(grpc.RpcError) as caught:
             list(ready.start(call, b"\xff\xff\xff")) if call in ("StreamFrames", "DownloadRecording") else ready(
@@ -638,8 +638,8 @@ def test_bytes_that_are_no_message_are_refused_and_the_connection_goes_on(ready)
 
 
 @pytest.mark.parametrize(("file", "name"), [("/games/TOY", "Toy"), ("/usr/bin/python3", "toy"), ("/games/toy", "x.sh")])
-def test_the_process_of_a_served_session_is_taken(server, client, file, name):
-    """By the name of its program, or by that of its profile: a game may be run by another program."""
+def test_the_process_of_a_served_session_is_used(server, client, file, name):
+    """A program is accepted by its file name or by the name of its profile."""
 
     class Served:
         info = SimpleNamespace(pid=77, executable=file, is_read_only=False)
