@@ -142,7 +142,7 @@ class SoulsWorld(MaskedArena):
 
     def pass_time(self, seconds):
         """Take what was written, live, and publish."""
-        self._mapped.take_writes(self.fight)
+        self._mapped.apply_writes(self.fight)
         self._live(seconds)
         self._publish()
 

@@ -156,7 +156,7 @@ def test_a_log_in_which_a_program_wrote(judge, tmp_path):
     writer = KeyLogWriter(path, game, "judge")
     digest = game.digest()
     game.duel.p_hp = 1.0
-    writer.wrote(game, digest)
+    writer.log_write(game, digest)
     writer.close(game)
     with pytest.raises(KeyLogError, match="a program wrote into the fight"):
         next(episodes_of_key_log(read_key_log(path), ArenaOptions(phase="1")))

@@ -67,7 +67,7 @@ class Memory:
     def __init__(self):
         self.n_published, self.write = 0, None
 
-    def take_writes(self, game):
+    def apply_writes(self, game):
         if self.write:
             self.write(game)
             self.write = None
@@ -95,7 +95,7 @@ def start(window, settings, replay=None):
     def turn(*names, n_ticks=1):
         window.waiting = [ButtonEvent(name.lstrip("+-"), is_press=not name.startswith("-")) for name in names]
         timer.n_ticks = n_ticks
-        game.turn(timer)
+        game.run_once(timer)
 
     def codes(n):
         fight = game.fight
@@ -123,7 +123,7 @@ def test_a_slow_machine_still_draws(play, window):
             return 5
 
     drawn = window.n_drawn
-    play.game.turn(Behind())
+    play.game.run_once(Behind())
     assert window.n_drawn == drawn + 1
     assert MAX_TICKS_UNSEEN <= play.game.fight.n_ticks < MAX_TICKS_UNSEEN + 5
 

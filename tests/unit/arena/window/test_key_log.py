@@ -86,7 +86,7 @@ def test_what_somebody_wrote_into_the_game_is_played_again(game, path):
     play(game, writer, 1, 100)
     digest = game.digest()
     game.duel.b_hp, game.no_death, game.next_seed = 100.0, True, 77
-    writer.wrote(game, digest)
+    writer.log_write(game, digest)
     play(game, writer, 2, 500)
     writer.close(game)
     assert any(isinstance(line, State) for line in read_key_log(path).lines)
@@ -161,7 +161,7 @@ def test_invalid_files_are_reported(logged, change, said):
 
 def test_a_state_of_another_size_is_reported(game, path):
     writer = KeyLogWriter(path, game, "judge")
-    writer.wrote(game, game.digest())
+    writer.log_write(game, game.digest())
     writer.close(game)
     text = path.read_bytes()
     path.write_bytes(text.replace(b'"duel":"AAAA', b'"duel":"').replace(b'"duel":"', b'"duel":"AAAAAAAA', 1))

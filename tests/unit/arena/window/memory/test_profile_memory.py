@@ -53,7 +53,7 @@ class Played:
 
     def turn(self, n_ticks=0, held=()):
         """Go round the game's loop once."""
-        self.memory.take_writes(self.game)
+        self.memory.apply_writes(self.game)
         for _ in range(n_ticks):
             self.game.tick(held)
         self.memory.publish(self.game)
@@ -238,11 +238,11 @@ def test_a_fight_that_began_unseen_is_noticed(play):
 
 def test_what_is_written_while_a_fight_begins_is_not_lost(play):
     played = play("arena")
-    played.memory.take_writes(played.game)
+    played.memory.apply_writes(played.game)
     played.table.write({"fight.next_seed": 5, "player.hp": 7.0})
     played.game.begin()
     played.memory.publish(played.game)
-    played.memory.take_writes(played.game)
+    played.memory.apply_writes(played.game)
     assert played.game.next_seed == 5
     assert played.game.duel.p_hp > 7.0  # that was the fight before
 

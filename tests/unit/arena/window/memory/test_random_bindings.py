@@ -96,7 +96,7 @@ def test_a_fight_is_kept_by_any_profile(game, tmp_path_factory, profile):
             if not isinstance(wanted := QUANTITIES[quantity].get(game), str)
         }
         table.write({binding.attributes[name]: binding.encode(name, value) for name, value in written.items()})
-        memory.take_writes(game)
+        memory.apply_writes(game)
         for quantity, value in written.items():
             axes = 2 if quantity == "boss.position" else None  # its height is the ground's
             np.testing.assert_array_equal(
