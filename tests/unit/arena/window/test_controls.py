@@ -1,4 +1,4 @@
-"""From keys and pads to what the player does."""
+"""Conversion of keys and pads to commands."""
 
 import math
 
